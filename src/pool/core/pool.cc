@@ -255,13 +255,6 @@ Status Pool::remove_user(const User& actor, const std::string& name) {
   return kept(store_.remove_user(name));
 }
 
-const User* Pool::user_of(std::string_view token) const {
-  const std::string hash = hash_of_token(token);
-  for (const auto& [name, user] : state_.users)
-    if (equal_in_constant_time(user.token_hash, hash)) return &user;
-  return nullptr;
-}
-
 Result<Lease> Pool::lease(std::int64_t id) {
   if (const auto found = state_.leases.find(id); found != state_.leases.end()) return found->second;
   XOE_ASSIGN(auto ended, store_.find_lease(id));

@@ -58,8 +58,6 @@ class Pool {
   Status set_team(const User& actor, const Team& team);
   Status set_user(const User& actor, const User& user);
   Status remove_user(const User& actor, const std::string& name);
-  // The user with this token; nullptr: none.
-  const User* user_of(std::string_view token) const;
 
   // In any state, also one that ended long ago. `invalid_argument`: there is none.
   Result<Lease> lease(std::int64_t id);

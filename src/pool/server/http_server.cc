@@ -86,7 +86,7 @@ class Handlers {
 
   // The user whom the request's token names; an answer was given where there is none.
   static std::optional<User> allow(const Pool& pool, const Request& request, Response& response, Needs needs) {
-    const User* const user = pool.user_of(bearer_token(request));
+    const User* const user = user_with_token(pool.state(), bearer_token(request));
     if (user == nullptr) {
       refuse(response, 401, Error(Code::kInvalidArgument, "no user has this token; it goes into the header Authorization"));
       return std::nullopt;
@@ -137,7 +137,7 @@ class Handlers {
   void acquire(const Request& request, Response& response, bool adopt) {
     const auto body = body_of(request, response);
     if (!body) return;
-    const auto token = text_of(*body, "token");
+    const auto token = text_field(*body, "token");
     const auto ask = ask_of(*body);
     if (!token || !ask) return refuse(response, token ? ask.error() : token.error());
     std::int64_t id = 0;
@@ -182,12 +182,12 @@ class Handlers {
     const std::string what = request.matches[2];
     const auto command = [&](Pool& pool, const User& user) -> Status {
       if (what == "revoke" || what == "exempt") {
-        XOE_ASSIGN(const std::string why, text_of(*body, "why"));
+        XOE_ASSIGN(const std::string why, text_field(*body, "why"));
         return what == "revoke" ? pool.revoke(user, id, why) : pool.exempt(user, id, why);
       }
-      XOE_ASSIGN(const std::string token, text_of(*body, "token"));
+      XOE_ASSIGN(const std::string token, text_field(*body, "token"));
       if (what == "release") return pool.release(user, id, token, "released");
-      XOE_ASSIGN(const Span span, span_of(*body, "seconds"));
+      XOE_ASSIGN(const Span span, span_field(*body, "seconds"));
       return pool.renew(user, id, token, span);
     };
     change(request, response, Needs::kUser, command, [&](Pool& pool, const User&) -> Result<Json> {
@@ -265,7 +265,7 @@ class Handlers {
     change(
         request, response, Needs::kAdmin,
         [&](Pool& pool, const User& user) -> Status {
-          XOE_ASSIGN(const std::string name, text_of(*body, "name"));
+          XOE_ASSIGN(const std::string name, text_field(*body, "name"));
           if (name == user.name) return failure(Code::kInvalidArgument, "{} cannot remove itself", name);
           return pool.remove_user(user, name);
         },
@@ -276,7 +276,7 @@ class Handlers {
     const auto body = body_of(request, response);
     if (!body) return;
     read(request, response, Needs::kAdmin, [&](Pool& pool, const User&) -> Result<Json> {
-      XOE_ASSIGN(const std::string path, text_of(*body, "path"));
+      XOE_ASSIGN(const std::string path, text_field(*body, "path"));
       if (!path.starts_with('/')) return failure(Code::kInvalidArgument, "path: {} does not begin with /", path);
       XOE_TRY(pool.store().backup_to(path));
       return Json{{"path", path}};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMaxSeconds = 1e11;  // beyond the year 5000
 constexpr std::size_t kMaxText = 4096;
-constexpr std::size_t kMaxProcesses = 4096;
+constexpr std::size_t kMostProcesses = 4096;
 
 double seconds_of(Span span) { return std::chrono::duration<double>(span).count(); }
 Span span_of_seconds(double seconds) { return Span(static_cast<std::int64_t>(std::llround(seconds * 1000))); }
@@ -270,7 +270,7 @@ Result<HostReport> report_of(const Json& json) {
     of_gpu.number("utilisation", activity.utilisation, 0, 100);
     of_gpu.number("temperature", activity.temperature, -300, 1000);
     of_gpu.number("memory_used", activity.memory_used, 0, 1e15);
-    for (const Json* const one : of_gpu.objects("processes", kMaxProcesses)) {
+    for (const Json* const one : of_gpu.objects("processes", kMostProcesses)) {
       GpuProcess process;
       Fields of_process(*one);
       of_process.number("pid", process.pid, 0, std::numeric_limits<int>::max());
@@ -316,14 +316,14 @@ Result<User> user_of(const Json& json) {
   return user;
 }
 
-Result<Span> span_of(const Json& json, const char* field) {
+Result<Span> span_field(const Json& json, const char* field) {
   const auto found = json.find(field);
   if (found == json.end() || !found->is_number() || !(found->get<double>() > 0) || found->get<double>() > kMaxSeconds)
     return failure(Code::kInvalidArgument, "{}: a number of seconds is needed", field);
   return span_of_seconds(found->get<double>());
 }
 
-Result<std::string> text_of(const Json& json, const char* field) {
+Result<std::string> text_field(const Json& json, const char* field) {
   const auto found = json.find(field);
   if (found == json.end() || !is_line(*found))
     return failure(Code::kInvalidArgument, "{}: a text is needed", field);

@@ -29,7 +29,7 @@ Result<HostReport> report_of(const Json& json);
 Result<Team> team_of(const Json& json);
 // Without its token.
 Result<User> user_of(const Json& json);
-Result<Span> span_of(const Json& json, const char* field);
-Result<std::string> text_of(const Json& json, const char* field);
+Result<Span> span_field(const Json& json, const char* field);
+Result<std::string> text_field(const Json& json, const char* field);
 
 }  // namespace xoe::pool

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/constant_time.h"
 #include "base/error.h"
 
 namespace xoe::pool {
@@ -22,6 +23,13 @@ Status check_token(std::string_view token) {
   if (token.size() >= 32 && token.size() <= 128 && std::ranges::all_of(token, allowed)) return {};
   return failure(Code::kInvalidArgument,
                  "token: 32 to 128 random letters and digits are needed, for example of `openssl rand -hex 16`");
+}
+
+const User* user_with_token(const State& state, std::string_view token) {
+  const std::string hash = hash_of_token(token);
+  for (const auto& [name, user] : state.users)
+    if (equal_in_constant_time(user.token_hash, hash)) return &user;
+  return nullptr;
 }
 
 }  // namespace xoe::pool

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "pool/model/state.h"
 #include "xoe/status.h"
 
 namespace xoe::pool {
@@ -14,5 +15,8 @@ std::string hash_of_token(std::string_view token);
 // `invalid_argument` for a lease's token, which its client chooses, that others could guess: 32 to 128 characters of
 // letters, digits, "-" and "_".
 Status check_token(std::string_view token);
+
+// nullptr: no user has it.
+const User* user_with_token(const State& state, std::string_view token);
 
 }  // namespace xoe::pool
