@@ -1,5 +1,5 @@
-// How many leases a pool's server gives in a second, over HTTP, to clients that each acquire and release one GPU again and
-// again, and how long an acquisition takes. Synchronous FULL: each is on the device before it is answered.
+// How many leases a pool's server gives in a second, over HTTP, to clients that each acquire and release one GPU again
+// and again, and how long an acquisition takes. Synchronous FULL: each is on the device before it is answered.
 //   xoe_bench_pool [CLIENTS [SECONDS [FOLDER]]]     FOLDER: of the database; its device decides
 #include <algorithm>
 #include <atomic>
@@ -90,7 +90,9 @@ int main(int argc, char** argv) {
   }
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
   std::ranges::sort(all);
-  const auto at = [&](double share) { return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))]; };
+  const auto at = [&](double share) {
+    return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
+  };
   fmt::print("{} clients: {:.0f} acquisitions/s, and as many releases; median {:.1f} ms, p99 {:.1f} ms\n", clients,
              static_cast<double>(all.size()) / seconds, at(0.5), at(0.99));
 }

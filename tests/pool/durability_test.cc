@@ -83,15 +83,21 @@ void set_up(Pool& pool) {
 class Client {
  public:
   Client(CommandQueue& queue, int number, unsigned seed, int out)
-      : queue_(queue), user_(client_user(number)), random_(seed * 1000 + number), out_(out),
+      : queue_(queue),
+        user_(client_user(number)),
+        random_(seed * 1000 + number),
+        out_(out),
         name_(fmt::format("c{}s{}", number, seed)) {}
 
   void run(int operations) {
     while (operations-- > 0) {
       const int action = pick(8);
-      if (held_.size() < 2 && action < 5) acquire();
-      else if (!held_.empty() && action < 7) release();
-      else if (!held_.empty()) try_a_wrong_token();
+      if (held_.size() < 2 && action < 5)
+        acquire();
+      else if (!held_.empty() && action < 7)
+        release();
+      else if (!held_.empty())
+        try_a_wrong_token();
     }
     while (!held_.empty()) release();
   }
@@ -132,8 +138,7 @@ class Client {
     const auto at = held_.begin() + pick(static_cast<int>(held_.size()));
     tell(fmt::format("releases {}\n", at->id));
     Status released;
-    const auto done =
-        queue_.change([&](Pool& pool) { released = pool.release(user_, at->id, at->token, "done"); }, {});
+    const auto done = queue_.change([&](Pool& pool) { released = pool.release(user_, at->id, at->token, "done"); }, {});
     tell(done && released ? fmt::format("released {}\n", at->id) : "failed to release\n");
     held_.erase(at);
   }
@@ -141,8 +146,8 @@ class Client {
   void try_a_wrong_token() {
     Status released;
     const Held& held = held_[0];
-    const auto done = queue_.change(
-        [&](Pool& pool) { released = pool.release(user_, held.id, held.token + "y", "a thief"); }, {});
+    const auto done =
+        queue_.change([&](Pool& pool) { released = pool.release(user_, held.id, held.token + "y", "a thief"); }, {});
     if (!done || released) tell("failed: the token of another was accepted\n");
   }
 
@@ -157,8 +162,7 @@ class Client {
 
 void run_clients(CommandQueue& queue, unsigned seed, int out, int operations) {
   std::vector<std::jthread> threads;
-  for (int i = 0; i < kClients; ++i)
-    threads.emplace_back([&, i] { Client(queue, i, seed, out).run(operations); });
+  for (int i = 0; i < kClients; ++i) threads.emplace_back([&, i] { Client(queue, i, seed, out).run(operations); });
 }
 
 struct Acknowledged {
@@ -304,7 +308,8 @@ TEST(PowerCut, EveryStateIsThatAfterTheLastCommit) {
     for (int i = pick(4); i > 0; --i) {
       const std::string token = token_number(turn * 10 + i);
       if (pick(2) == 0 || held.empty()) {
-        const auto id = pool.acquire(client_user(0), {.gpus = 1 + pick(3), .duration = seconds(5 + pick(50)), .wait = true}, token);
+        const auto id =
+            pool.acquire(client_user(0), {.gpus = 1 + pick(3), .duration = seconds(5 + pick(50)), .wait = true}, token);
         if (id) held.emplace_back(*id, token);
       } else {
         const auto [id, its_token] = held[static_cast<std::size_t>(pick(static_cast<int>(held.size())))];
@@ -319,7 +324,8 @@ TEST(PowerCut, EveryStateIsThatAfterTheLastCommit) {
         std::filesystem::copy_file(path + "-wal", copy + "-wal");
         const auto size = std::filesystem::file_size(copy + "-wal");
         if (size > flushed)
-          std::filesystem::resize_file(copy + "-wal", flushed + static_cast<std::uintmax_t>(pick(static_cast<int>(size - flushed + 1))));
+          std::filesystem::resize_file(
+              copy + "-wal", flushed + static_cast<std::uintmax_t>(pick(static_cast<int>(size - flushed + 1))));
       }
       Pool recovered = open_pool(copy);
       expect_state_is_that_of_the_log(recovered);

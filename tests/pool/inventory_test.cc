@@ -57,7 +57,8 @@ TEST_F(InventoryTest, TellsWhoUsesWhat) {
   Inventory gpus = inventory();
   gpus.report();
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  while (std::chrono::steady_clock::now() < end) {}
+  while (std::chrono::steady_clock::now() < end) {
+  }
   const HostReport report = gpus.report();
   EXPECT_THAT(report.activity[0].processes, IsEmpty());
   const GpuActivity& seen = report.activity[1];

@@ -39,7 +39,8 @@ inline Pool open_pool(const std::string& path, const Policy& policy = {}) {
 
 class PoolTest : public ::testing::Test {
  protected:
-  explicit PoolTest(Policy policy = {.waiting_timeout = std::chrono::hours(24)}) : policy_(policy), pool_(open_pool(path(), policy)) {
+  explicit PoolTest(Policy policy = {.waiting_timeout = std::chrono::hours(24)})
+      : policy_(policy), pool_(open_pool(path(), policy)) {
     turn([&] {
       EXPECT_TRUE(pool_.set_team(admin_, {.name = "x", .quota = 4}));
       for (const User& user : {ann_, bob_, lead_}) EXPECT_TRUE(pool_.set_user(admin_, user));
@@ -57,7 +58,8 @@ class PoolTest : public ::testing::Test {
   }
 
   // Passes time in steps of half a minute, in which the agent reports.
-  void pass(Span time, const std::function<void(HostReport&)>& change = [](HostReport&) {}) {
+  void pass(
+      Span time, const std::function<void(HostReport&)>& change = [](HostReport&) {}) {
     for (const Time end = now_ + time; now_ < end;) {
       now_ += seconds(30);
       turn([&] {

@@ -123,6 +123,39 @@ TEST_F(Leases, WhoseClientIsGoneLeaveTheQueue) {
   EXPECT_EQ(lease(gone).why, "its client was silent for 24 h");
 }
 
+class GivesWay : public PoolTest {
+ protected:
+  GivesWay()
+      : PoolTest({.min_runtime = minutes(0), .give_way = GiveWayPolicy::kReclaim, .give_way_grace = minutes(5)}) {}
+};
+
+TEST_F(GivesWay, ToAMoreImportantLeaseWhichStartsAsItWasSaid) {
+  const auto holder = acquire(ann_, {.gpus = 4}).value();
+  now_ += seconds(1);
+  const auto urgent = acquire(lead_, {.priority = 5, .wait = true}).value();
+  const Time said = lease(urgent).starts.value();
+  EXPECT_EQ(said, now_ + minutes(5));
+  turn([&] { EXPECT_FALSE(pool_.renew(ann_, holder, token_number(1), std::chrono::hours(9))); });
+  for (int i = 0; i < 5; ++i) {
+    pool_.touch(urgent);
+    pass(minutes(1));
+  }
+  EXPECT_EQ(lease(urgent).begins, said);
+  EXPECT_EQ(lease(holder).why, fmt::format("gave way to lease {}", urgent));
+}
+
+TEST_F(GivesWay, NotIfThatOneNoLongerWaits) {
+  const auto holder = acquire(ann_, {.gpus = 4}).value();
+  now_ += seconds(1);
+  const auto urgent = acquire(lead_, {.priority = 5, .wait = true}).value();
+  EXPECT_TRUE(lease(holder).give_way);
+  turn([&] { EXPECT_TRUE(pool_.release(lead_, urgent, token_number(2), "found another way")); });
+  EXPECT_FALSE(lease(holder).give_way);
+  pass(minutes(10));
+  EXPECT_TRUE(lease(holder).is_open());
+  EXPECT_THAT(events(holder), ElementsAre("asked", "granted", "give-way", "give-way-over"));
+}
+
 using Hosts = PoolTest;
 
 TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {
@@ -154,9 +187,8 @@ TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
 TEST_F(Hosts, UsageIsCountedByWhoHeldWhat) {
   const Time begin = now_;
   acquire(ann_, {.gpus = 2}).value();
-  pass(minutes(60), [&](HostReport& report) {
-    report.activity[0] = {.utilisation = 90, .processes = {{.pid = 7, .user = "ann"}}};
-  });
+  pass(minutes(60),
+       [&](HostReport& report) { report.activity[0] = {.utilisation = 90, .processes = {{.pid = 7, .user = "ann"}}}; });
   Span held{0}, busy{0}, idle{0};
   const auto rows = pool_.store().usage(hour_of(begin), now_, now_);
   for (const UsageRow& row : *rows) {
@@ -177,9 +209,8 @@ class Idle : public PoolTest {
 
   void use_for(Span time, int utilisation, double cpu = 0) {
     pass(time, [&](HostReport& report) {
-      report.activity[0] = {.utilisation = utilisation,
-                            .memory_used = 1 << 30,
-                            .processes = {{.pid = 7, .user = "ann", .cpu = cpu}}};
+      report.activity[0] = {
+          .utilisation = utilisation, .memory_used = 1 << 30, .processes = {{.pid = 7, .user = "ann", .cpu = cpu}}};
     });
   }
 };
@@ -238,8 +269,8 @@ TEST_F(Idle, AnExemptLeaseStays) {
 
 TEST(IdlePolicyCheck, AWindowThatIsTooShortIsRefused) {
   Scratch scratch;
-  const auto pool = Pool::open(Store::open(scratch.file("pool.db")).value(),
-                               {.idle = {.on = true, .window = seconds(20)}});
+  const auto pool =
+      Pool::open(Store::open(scratch.file("pool.db")).value(), {.idle = {.on = true, .window = seconds(20)}});
   EXPECT_EQ(pool.error().message(), "the idle window is 20 s; it must be 1 min at least");
 }
 

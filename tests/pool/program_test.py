@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 XOE, MOCK = (pathlib.Path(arg).absolute() for arg in sys.argv[1:3])

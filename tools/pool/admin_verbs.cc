@@ -40,8 +40,8 @@ void add_admin_verbs(CLI::App& app, int& code) {
   add_connection_options(*team, of_team->connection);
   add_field<std::string>(*team, of_team, "NAME", "name", "of the team")->required();
   add_field<int>(*team, of_team, "--quota", "quota", "GPUs that it can count on")->default_str("0");
-  team->add_flag_callback("--no-borrowing", [of_team] { of_team->body["may_borrow"] = false; },
-                          "it may not use what others leave");
+  team->add_flag_callback(
+      "--no-borrowing", [of_team] { of_team->body["may_borrow"] = false; }, "it may not use what others leave");
   team->callback([of_team, &code] { code = send(*of_team, "/v1/teams"); });
 
   const auto of_user = std::make_shared<AdminOptions>();
@@ -54,9 +54,10 @@ void add_admin_verbs(CLI::App& app, int& code) {
       ->default_str("user");
   add_field<int>(*user, of_user, "--max-gpus", "max_gpus", "at once; 0: any number")->default_str("0");
   add_field<int>(*user, of_user, "--max-priority", "max_priority", "that it may ask with")->default_str("0");
-  user->add_flag_callback("--idle-exempt", [of_user] { of_user->body["idle_exempt"] = true; },
-                          "its leases are never reclaimed as idle");
-  user->add_flag_callback("--new-token", [of_user] { of_user->body["new_token"] = true; }, "replace its token");
+  user->add_flag_callback(
+      "--idle-exempt", [of_user] { of_user->body["idle_exempt"] = true; }, "its leases are never reclaimed as idle");
+  user->add_flag_callback(
+      "--new-token", [of_user] { of_user->body["new_token"] = true; }, "replace its token");
   user->add_flag("--remove", of_user->remove, "remove it; its leases stay until they end");
   user->callback([of_user, &code] {
     if (of_user->remove) of_user->body = {{"name", of_user->body.at("name")}};
@@ -64,7 +65,8 @@ void add_admin_verbs(CLI::App& app, int& code) {
   });
 
   const auto of_backup = std::make_shared<AdminOptions>();
-  CLI::App* const backup = app.add_subcommand("backup", "write the database to a new file of the server's host (admins)");
+  CLI::App* const backup =
+      app.add_subcommand("backup", "write the database to a new file of the server's host (admins)");
   add_connection_options(*backup, of_backup->connection);
   backup
       ->add_option_function<std::string>(

@@ -36,8 +36,8 @@ void end_processes(const xoe::pool::HostReport& report, const Json& answer) {
     for (const auto& process : activity.processes)
       if (std::ranges::find(*listed, Json(process.pid)) != listed->end() && !process.user.empty()) {
         const bool sent = ::kill(static_cast<pid_t>(process.pid), SIGTERM) == 0;
-        fmt::print(stderr, "xoe pool agent: SIGTERM to process {} of {}: its lease is idle{}\n", process.pid, process.user,
-                   sent ? std::string() : "; " + errno_text(errno));
+        fmt::print(stderr, "xoe pool agent: SIGTERM to process {} of {}: its lease is idle{}\n", process.pid,
+                   process.user, sent ? std::string() : "; " + errno_text(errno));
       }
 }
 
@@ -78,7 +78,8 @@ void add_agent(CLI::App& app, int& code) {
   verb->add_option("--nvml", options->nvml, "NVIDIA's library, if not libnvidia-ml.so.1")->type_name("FILE");
   add_span_option(*verb, "--interval", options->interval, "between two reports");
   verb->add_flag("--once", options->once, "one report, then end");
-  verb->add_flag("--end-idle", options->end_idle, "send SIGTERM to the processes of idle leases before they end; needs root");
+  verb->add_flag("--end-idle", options->end_idle,
+                 "send SIGTERM to the processes of idle leases before they end; needs root");
   verb->callback([options, &code] { code = run_agent(*options); });
 }
 

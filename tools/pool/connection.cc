@@ -9,8 +9,8 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "base/output_file.h"
 #include "base/make_folder.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "tools/pool/verbs.h"
@@ -24,7 +24,8 @@ Result<std::string> read_token(const std::string& path) {
   struct stat facts = {};
   if (::stat(path.c_str(), &facts) != 0)
     return failure(Code::kInvalidArgument,
-                   "there is no token in {}: put the one there that `xoe pool user` gave for you, and chmod 600 it", path);
+                   "there is no token in {}: put the one there that `xoe pool user` gave for you, and chmod 600 it",
+                   path);
   if ((facts.st_mode & 077) != 0)
     return failure(Code::kInvalidArgument, "the token {} must be accessible to this user only: chmod 600 it", path);
   XOE_ASSIGN(const std::string text, read_text_file(path));
@@ -33,7 +34,8 @@ Result<std::string> read_token(const std::string& path) {
 
 std::string lease_file(const Connection& connection, std::int64_t id) {
   std::string pool = connection.url;
-  std::ranges::replace_if(pool, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.'; }, '_');
+  std::ranges::replace_if(
+      pool, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.'; }, '_');
   return fmt::format("{}/leases/{}-{}", data_folder(), pool, id);
 }
 
@@ -72,8 +74,8 @@ void add_connection_options(CLI::App& verb, Connection& connection) {
 
 Result<Client> connect(const Connection& connection, Span patience) {
   XOE_ASSIGN(std::string token, read_token(connection.token_file));
-  return Client::create({.url = connection.url, .token = std::move(token), .ca_file = connection.ca_file,
-                         .patience = patience});
+  return Client::create(
+      {.url = connection.url, .token = std::move(token), .ca_file = connection.ca_file, .patience = patience});
 }
 
 int fail(const Error& error) {
@@ -123,7 +125,8 @@ void forget_lease(const Connection& connection, std::int64_t id) {
 
 Status remember_lease(const Connection& connection, std::int64_t id, const std::string& token) {
   const std::string path = lease_file(connection, id);
-  if (!make_folder_of(path)) return failure(Code::kUnavailable, "cannot make the folder of {}: {}", path, errno_text(errno));
+  if (!make_folder_of(path))
+    return failure(Code::kUnavailable, "cannot make the folder of {}: {}", path, errno_text(errno));
   forget_lease(connection, id);  // of a pool that began again
   XOE_ASSIGN([[maybe_unused]] const bool made, create_private_file(path, token));
   return {};

@@ -25,13 +25,14 @@ std::string describe(const Json& lease) {
   const std::string state = lease.at("state");
   if (state == "open") {
     std::vector<std::string> hosts = lease.at("hosts");
-    return fmt::format("lease {}: {} on {} until {}", id, gpus, fmt::join(hosts, ", "), local_time(lease.at("expires")));
+    return fmt::format("lease {}: {} on {} until {}", id, gpus, fmt::join(hosts, ", "),
+                       local_time(lease.at("expires")));
   }
   const std::string why = lease.value("why", "");
   if (state == "ended") return fmt::format("lease {} has ended: {}", id, why);
-  return fmt::format("lease {}: {}, place {} in the queue, starts {}: {}", id, gpus, lease.at("position").get<int>(),
-                     lease.at("starts").is_null() ? "at a time that is not known" : "at " + local_time(lease.at("starts")),
-                     why);
+  return fmt::format(
+      "lease {}: {}, place {} in the queue, starts {}: {}", id, gpus, lease.at("position").get<int>(),
+      lease.at("starts").is_null() ? "at a time that is not known" : "at " + local_time(lease.at("starts")), why);
 }
 
 // The lease goes to stderr, and to stdout what a shell can read: eval "$(xoe pool acquire)".
@@ -105,17 +106,23 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   const auto set = [&options](const char* field) {
     return [&options, field](const auto& value) { options.ask[field] = value; };
   };
-  verb.add_option_function<int>("--gpus", set("gpus"), "how many, all or none")->check(CLI::Range(1, 1024))->default_str("1");
+  verb.add_option_function<int>("--gpus", set("gpus"), "how many, all or none")
+      ->check(CLI::Range(1, 1024))
+      ->default_str("1");
   verb.add_option_function<std::string>("--type", set("type"), "part of their name, such as t4")->type_name("NAME");
   verb.add_option("--memory", options.memory, "of each at least, such as 16G")
       ->type_name("BYTES")
-      ->check([](const std::string& text) { return parse_bytes(text) ? std::string() : "expected a size such as 16G"; });
-  verb.add_flag_callback("--same-nvlink", [&options] { options.ask["same_nvlink"] = true; }, "NVLinks between all of them");
-  verb.add_flag_callback("--any-host", [&options] { options.ask["any_host"] = true; }, "they may be on several hosts");
+      ->check(
+          [](const std::string& text) { return parse_bytes(text) ? std::string() : "expected a size such as 16G"; });
+  verb.add_flag_callback(
+      "--same-nvlink", [&options] { options.ask["same_nvlink"] = true; }, "NVLinks between all of them");
+  verb.add_flag_callback(
+      "--any-host", [&options] { options.ask["any_host"] = true; }, "they may be on several hosts");
   add_span_option(verb, "--for", options.duration, "for how long");
   verb.add_option_function<int>("--priority", set("priority"), "more goes first; your user has a limit")
       ->default_str("0");
-  verb.add_flag_callback("--wait", [&options] { options.ask["wait"] = true; }, "in the queue, until there are GPUs");
+  verb.add_flag_callback(
+      "--wait", [&options] { options.ask["wait"] = true; }, "in the queue, until there are GPUs");
   verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
 }
 
@@ -130,7 +137,8 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
     const char* const end = ::strptime(options.at.c_str(), "%Y-%m-%dT%H:%M", &parts);
     parts.tm_isdst = -1;
     if (end == nullptr || *end != '\0')
-      return failure(Code::kInvalidArgument, "--at {}: expected a time of this host such as 2026-12-01T09:00", options.at);
+      return failure(Code::kInvalidArgument, "--at {}: expected a time of this host such as 2026-12-01T09:00",
+                     options.at);
     body["at"] = static_cast<double>(std::mktime(&parts));
   }
   XOE_ASSIGN(Reply reply, client.post(path, body));
@@ -139,7 +147,8 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
   if (reply.body.at("lease").at("state") != "ended") XOE_TRY(remember_lease(connection, id, token));
   std::string said;
   while (reply.ok() && reply.body.at("lease").at("state") == "waiting" && options.at.empty()) {
-    if (std::string now = describe(reply.body.at("lease")); now != said) fmt::print(stderr, "{}\n", said = std::move(now));
+    if (std::string now = describe(reply.body.at("lease")); now != said)
+      fmt::print(stderr, "{}\n", said = std::move(now));
     XOE_ASSIGN(reply, client.get(fmt::format("/v1/leases/{}?wait=1", id)));
     if (!HeldSignals::any()) continue;
     release(client, connection, id);

@@ -112,8 +112,8 @@ class Watch {
     if (idle != idle_ && idle == "warned") say("its GPUs are idle; they will be taken back");
     if (idle == "signalled") return end("its GPUs were idle for too long");
     idle_ = idle;
-    const double left = lease_.at("expires").get<double>() - std::chrono::duration<double>(
-        xoe::pool::system_now().time_since_epoch()).count();
+    const double left = lease_.at("expires").get<double>() -
+                        std::chrono::duration<double>(xoe::pool::system_now().time_since_epoch()).count();
     if (left <= std::chrono::duration<double>(options_.grace).count()) end("its lease is about to end");
   }
 
@@ -167,7 +167,8 @@ int run(const RunOptions& options) {
   auto client = connect(options.connection);
   if (!client) return fail(client.error());
   const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases");
-  if (!reply && options.or_cpu && !HeldSignals::any()) return run_on_cpu(options, reply.error().message(), held.before());
+  if (!reply && options.or_cpu && !HeldSignals::any())
+    return run_on_cpu(options, reply.error().message(), held.before());
   if (!reply) return fail(reply.error());
   if (!reply->ok()) return fail(*reply);
   const Json& lease = reply->body.at("lease");

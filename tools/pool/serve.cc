@@ -38,7 +38,8 @@ Status add_first_user(Pool& pool, const std::string& state) {
   XOE_ASSIGN(const std::string token, random_token());
   std::string path = default_token_file();
   if (std::filesystem::exists(path)) path = state + "/admin-token";
-  if (!make_folder_of(path)) return failure(Code::kUnavailable, "cannot make the folder of {}: {}", path, errno_text(errno));
+  if (!make_folder_of(path))
+    return failure(Code::kUnavailable, "cannot make the folder of {}: {}", path, errno_text(errno));
   XOE_TRY(pool.begin(xoe::pool::system_now()));
   const std::string name = xoe::pool::user_of_process(::getpid());
   XOE_TRY(pool.set_user({.name = name}, {.name = name,
@@ -81,17 +82,23 @@ void add_policy_options(CLI::App& verb, xoe::pool::Policy& policy) {
   add_span_option(verb, "--max-duration", policy.max_duration, "of a lease");
   add_span_option(verb, "--expiry-warning", policy.expiry_warning, "before the end of a lease");
   add_span_option(verb, "--host-timeout", policy.host_timeout, "without a report of its agent, a host is offline");
-  verb.add_option("--max-waiting", policy.max_waiting, "leases of one user in the queue")->check(CLI::Range(1, 10000))->capture_default_str();
-  add_span_option(verb, "--waiting-timeout", policy.waiting_timeout, "a client that is silent for longer leaves the queue");
-  add_choice<GiveWayPolicy>(verb, "--give-way", policy.give_way,
-                            {{"off", GiveWayPolicy::kOff}, {"ask", GiveWayPolicy::kAsk}, {"reclaim", GiveWayPolicy::kReclaim}},
-                            "what happens to holders when a more important lease waits");
+  verb.add_option("--max-waiting", policy.max_waiting, "leases of one user in the queue")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  add_span_option(verb, "--waiting-timeout", policy.waiting_timeout,
+                  "a client that is silent for longer leaves the queue");
+  add_choice<GiveWayPolicy>(
+      verb, "--give-way", policy.give_way,
+      {{"off", GiveWayPolicy::kOff}, {"ask", GiveWayPolicy::kAsk}, {"reclaim", GiveWayPolicy::kReclaim}},
+      "what happens to holders when a more important lease waits");
   add_span_option(verb, "--give-way-grace", policy.give_way_grace, "from asking a holder to the end of its lease");
   add_span_option(verb, "--min-runtime", policy.min_runtime, "that a lease has before it is asked to give way");
   auto& idle = policy.idle;
   verb.add_flag("--reclaim-idle", idle.on, "end leases that are not used, after a warning and a signal");
   add_span_option(verb, "--idle-window", idle.window, "over which use is averaged");
-  verb.add_option("--idle-utilisation", idle.utilisation, "per cent; a GPU below is idle")->check(CLI::Range(0.0, 100.0))->capture_default_str();
+  verb.add_option("--idle-utilisation", idle.utilisation, "per cent; a GPU below is idle")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
   add_span_option(verb, "--no-process-window", idle.no_process_window, "without any process, a lease is idle");
   verb.add_flag("--cpu-counts", idle.cpu_counts, "processes that keep a CPU busy keep their lease");
   add_span_option(verb, "--idle-warn-grace", idle.warn_grace, "from the warning to the signal");
@@ -104,9 +111,15 @@ void add_serve(CLI::App& app, int& code) {
   const auto options = std::make_shared<ServeOptions>();
   options->state = data_folder();
   CLI::App* const verb = app.add_subcommand("serve", "keep a pool: leases, queue, audit log");
-  verb->add_option("--state", options->state, "folder of its database")->type_name("DIR")->default_str("~/.local/share/xoe/pool");
-  verb->add_option("--listen", options->server.address, "address; other hosts need TLS")->type_name("ADDRESS")->capture_default_str();
-  verb->add_option("--port", options->server.port, "0: any that is free")->check(CLI::Range(0, 65535))->capture_default_str();
+  verb->add_option("--state", options->state, "folder of its database")
+      ->type_name("DIR")
+      ->default_str("~/.local/share/xoe/pool");
+  verb->add_option("--listen", options->server.address, "address; other hosts need TLS")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  verb->add_option("--port", options->server.port, "0: any that is free")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   verb->add_option("--tls-cert", options->server.certificate, "certificate, in PEM form")->type_name("FILE");
   verb->add_option("--tls-key", options->server.private_key, "its private key")->type_name("FILE");
   add_policy_options(*verb, options->policy);

@@ -39,10 +39,9 @@ std::string holder_text(const Json& status, const Json& gpu) {
     if (lease.at("id") != gpu.at("lease")) continue;
     const double left = lease.at("expires").get<double>() - status.at("now").get<double>();
     const std::string purpose = lease.value("purpose", "");
-    return fmt::format("{} (lease {}, {} left){}", lease.at("user").get<std::string>(),
-                       lease.at("id").get<std::int64_t>(),
-                       xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))),
-                       purpose.empty() ? "" : ": " + purpose);
+    return fmt::format(
+        "{} (lease {}, {} left){}", lease.at("user").get<std::string>(), lease.at("id").get<std::int64_t>(),
+        xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))), purpose.empty() ? "" : ": " + purpose);
   }
   return "leased";
 }
@@ -59,11 +58,11 @@ std::string status_text(const Json& status) {
       text += fmt::format("{} has no GPUs: {}\n", host.at("name").get<std::string>(), without);
   if (!status.at("queue").empty()) text += "\nwaiting:\n";
   for (const Json& lease : status.at("queue"))
-    text += fmt::format("{:>3}. lease {} of {}: {}, {}: {}\n", lease.at("position").get<int>(),
-                        lease.at("id").get<std::int64_t>(), lease.at("user").get<std::string>(),
-                        counted(lease.at("count").get<int>(), "GPU"),
-                        lease.at("starts").is_null() ? "start not known" : "starts at " + local_time(lease.at("starts")),
-                        lease.value("why", ""));
+    text += fmt::format(
+        "{:>3}. lease {} of {}: {}, {}: {}\n", lease.at("position").get<int>(), lease.at("id").get<std::int64_t>(),
+        lease.at("user").get<std::string>(), counted(lease.at("count").get<int>(), "GPU"),
+        lease.at("starts").is_null() ? "start not known" : "starts at " + local_time(lease.at("starts")),
+        lease.value("why", ""));
   if (!status.at("drift").empty()) text += "\nto look at:\n";
   for (const Json& drift : status.at("drift"))
     text += fmt::format("  {} on {}: {}\n", drift.at("gpu").get<std::string>(), drift.at("host").get<std::string>(),
@@ -137,14 +136,18 @@ void add_status_verbs(CLI::App& app, int& code) {
   const auto of_events = std::make_shared<StatusOptions>();
   CLI::App* const events = app.add_subcommand("events", "the audit log (leads, admins)");
   add_connection_options(*events, of_events->connection);
-  events->add_option("--after", of_events->after, "only lines with a higher number; at most 1000 are shown")->capture_default_str();
-  events->callback(
-      [of_events, &code] { code = show(*of_events, fmt::format("/v1/events?after={}", of_events->after), events_text); });
+  events->add_option("--after", of_events->after, "only lines with a higher number; at most 1000 are shown")
+      ->capture_default_str();
+  events->callback([of_events, &code] {
+    code = show(*of_events, fmt::format("/v1/events?after={}", of_events->after), events_text);
+  });
 
   const auto of_usage = std::make_shared<StatusOptions>();
   CLI::App* const usage = app.add_subcommand("usage", "GPU-hours held, busy and idle, by team and user");
   add_connection_options(*usage, of_usage->connection);
-  usage->add_option("--days", of_usage->days, "of the last so many days")->check(CLI::Range(1, 3660))->capture_default_str();
+  usage->add_option("--days", of_usage->days, "of the last so many days")
+      ->check(CLI::Range(1, 3660))
+      ->capture_default_str();
   usage->add_flag("--csv", of_usage->csv, "by hour, as a CSV file");
   usage->callback([of_usage, &code] {
     code = show(*of_usage, fmt::format("/v1/usage?days={}", of_usage->days), of_usage->csv ? usage_csv : usage_text);

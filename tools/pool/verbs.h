@@ -24,7 +24,7 @@ inline constexpr int kNoServer = 5;
 
 void add_serve(CLI::App& app, int& code);
 void add_agent(CLI::App& app, int& code);
-void add_lease_verbs(CLI::App& app, int& code);   // acquire, adopt, renew, release, revoke, exempt
+void add_lease_verbs(CLI::App& app, int& code);  // acquire, adopt, renew, release, revoke, exempt
 void add_run(CLI::App& app, int& code);
 void add_status_verbs(CLI::App& app, int& code);  // status, events, usage
 void add_admin_verbs(CLI::App& app, int& code);   // team, user, backup
@@ -59,8 +59,8 @@ struct LeaseOptions {
 };
 void add_lease_options(CLI::App& verb, LeaseOptions& options);
 // Acquires, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
-// ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, the lease is
-// given back.
+// ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, the lease
+// is given back.
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
 // Tells why it could not be given back.
 void release(Client& client, const Connection& connection, std::int64_t id);

@@ -1,4 +1,5 @@
-// Runs commands of many threads against one pool: those that wait together share a turn, and so one flush of the device.
+// Runs commands of many threads against one pool: those that wait together share a turn, and so one flush of the
+// device.
 #pragma once
 
 #include <condition_variable>

@@ -10,7 +10,8 @@ namespace xoe::pool {
 std::string processes_text(const std::vector<GpuProcess>& processes) {
   std::vector<std::string> parts;
   for (const GpuProcess& process : processes)
-    parts.push_back(fmt::format("{} (process {})", process.user.empty() ? "an unknown user" : process.user, process.pid));
+    parts.push_back(
+        fmt::format("{} (process {})", process.user.empty() ? "an unknown user" : process.user, process.pid));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -36,7 +37,8 @@ std::vector<Drift> find_drift(const State& state, Time now) {
     const Lease* const lease = state.holder_of(uuid);
     const auto seen = state.activity.find(uuid);
     if (!state.is_present(gpu)) {
-      if (lease != nullptr) add(lease->id, fmt::format("leased by {}, but not seen: its host or the GPU is gone", lease->user));
+      if (lease != nullptr)
+        add(lease->id, fmt::format("leased by {}, but not seen: its host or the GPU is gone", lease->user));
       continue;
     }
     const auto& processes = seen->second.processes;

@@ -26,15 +26,14 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
     return failure(Code::kResourceExhausted, "{} may ask with a priority of {} at most, not {}", user.name,
                    user.max_priority, ask.priority);
   if (user.max_gpus != 0 && ask.gpus > user.max_gpus)
-    return failure(Code::kResourceExhausted, "{} may hold {} at once, not {}", user.name,
-                   counted(user.max_gpus, "GPU"), ask.gpus);
+    return failure(Code::kResourceExhausted, "{} may hold {} at once, not {}", user.name, counted(user.max_gpus, "GPU"),
+                   ask.gpus);
   const auto team = state.teams.find(user.team);
   if (team != state.teams.end() && !team->second.may_borrow && ask.gpus > team->second.quota)
     return failure(Code::kResourceExhausted, "team {} has a quota of {} and may not borrow", user.team,
                    counted(team->second.quota, "GPU"));
-  const auto waiting = std::ranges::count_if(state.leases, [&](const auto& item) {
-    return item.second.is_waiting() && item.second.user == user.name;
-  });
+  const auto waiting = std::ranges::count_if(
+      state.leases, [&](const auto& item) { return item.second.is_waiting() && item.second.user == user.name; });
   if (waiting >= state.policy.max_waiting)
     return failure(Code::kResourceExhausted, "{} has {} leases waiting already; that is the most", user.name, waiting);
   return {};

@@ -19,6 +19,15 @@ constexpr std::string_view kSelf = "pool";
 
 std::string gpus_text(const std::vector<std::string>& gpus) { return fmt::format("{}", fmt::join(gpus, ",")); }
 
+Lease new_lease(State& state, const User& user, const Ask& ask, std::string token_hash, Time now) {
+  return {.id = state.next_lease++,
+          .user = user.name,
+          .team = user.team,
+          .ask = ask,
+          .token_hash = std::move(token_hash),
+          .asked = now};
+}
+
 }  // namespace
 
 Result<Pool> Pool::open(Store store, Policy policy) {
@@ -116,22 +125,13 @@ Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::str
   return std::optional((*found)->id);
 }
 
-Lease Pool::make_lease(const User& user, const Ask& ask, std::string token_hash) {
-  return {.id = state_.next_lease++,
-          .user = user.name,
-          .team = user.team,
-          .ask = ask,
-          .token_hash = std::move(token_hash),
-          .asked = now_};
-}
-
 Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string_view token) {
   XOE_TRY(check_token(token));
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
   XOE_TRY(check_ask(state_, user, ask, now_));
-  Lease lease = make_lease(user, ask, std::move(hash));
+  Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
   const std::int64_t id = lease.id;
   touch(id);
   XOE_TRY(log(user.name, "asked", id, {},
@@ -155,14 +155,13 @@ Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_v
     if (const Lease* holder = state_.holder_of(uuid))
       return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
     const auto& processes = state_.unleased_processes(gpu->second);
-    if (processes.empty())
-      return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
+    if (processes.empty()) return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
     for (const GpuProcess& process : processes)
       if (process.user != user.name && user.role != Role::kAdmin)
         return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
                        process.user.empty() ? "an unknown user" : process.user);
   }
-  Lease lease = make_lease(user, ask, std::move(hash));
+  Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
   lease.gpus = ask.exact;
   const std::int64_t id = lease.id;
   Lease& stored = state_.leases.emplace(id, std::move(lease)).first->second;
@@ -371,6 +370,12 @@ Status Pool::settle() {
     for (auto& [id, lease] : state_.leases)
       if (lease.is_open()) open.push_back(&lease);
     for (Lease* const lease : open) XOE_TRY(watch_idle(*lease));
+  }
+  for (const std::int64_t id : calls_that_are_over(state_)) {
+    Lease& lease = state_.leases.at(id);
+    lease.give_way.reset();
+    XOE_TRY(log(kSelf, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
+    XOE_TRY(save(lease));
   }
   for (bool again = true; again;) {
     XOE_TRY(apply_plan());

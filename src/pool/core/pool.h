@@ -71,7 +71,6 @@ class Pool {
              std::string_view why);
   Status save(Lease& lease) { return kept(store_.save(lease)); }
   Result<std::optional<std::int64_t>> known(const User& user, const std::string& token_hash);
-  Lease make_lease(const User& user, const Ask& ask, std::string token_hash);
   Result<Lease*> own_lease(const User& user, std::int64_t id, std::string_view token);
   Status end(Lease& lease, Time at, std::string_view actor, std::string_view why);
   Status open_lease(Lease& lease, Time begins);
@@ -92,7 +91,7 @@ class Pool {
   Time now_ = {};
   std::optional<Error> failure_;  // of the database, in this turn
   IdleWatch idle_;
-  std::map<std::int64_t, Time> touched_;  // of leases that wait
+  std::map<std::int64_t, Time> touched_;                      // of leases that wait
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
   UsageMeter usage_;
 };

@@ -9,9 +9,8 @@ namespace xoe::pool {
 Status Pool::report(const HostReport& report) {
   if (report.host.empty() || report.gpus.size() != report.activity.size())
     return failure(Code::kInvalidArgument, "a report without a host, or with activity that belongs to no GPU");
-  const auto known_elsewhere = std::ranges::count_if(state_.gpus, [&](const auto& item) {
-    return item.second.host != report.host;
-  });
+  const auto known_elsewhere =
+      std::ranges::count_if(state_.gpus, [&](const auto& item) { return item.second.host != report.host; });
   if (report.gpus.size() + static_cast<std::size_t>(known_elsewhere) > kMaxGpus)
     return failure(Code::kResourceExhausted, "the pool has room for {} GPUs", kMaxGpus);
   XOE_TRY(save_facts(report));

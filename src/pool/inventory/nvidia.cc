@@ -83,8 +83,8 @@ Links links_of(const NvmlApi& nvml, NvmlDevice device) {
     if (nvml.nvlink_state(device, link, &active) != NvmlResult::kSuccess) break;
     if (active == 0) continue;
     unsigned type = 0;
-    if (nvml.nvlink_remote_type != nullptr &&
-        nvml.nvlink_remote_type(device, link, &type) == NvmlResult::kSuccess && type == kSwitch)
+    if (nvml.nvlink_remote_type != nullptr && nvml.nvlink_remote_type(device, link, &type) == NvmlResult::kSuccess &&
+        type == kSwitch)
       links.to_switch = true;
     NvmlPciInfo peer = {};
     if (nvml.nvlink_remote != nullptr && nvml.nvlink_remote(device, link, &peer) == NvmlResult::kSuccess)

@@ -140,9 +140,9 @@ struct Lease {
 struct Event {
   std::int64_t number = 0;
   Time at = {};
-  std::string actor = {};  // a user, or "pool"
-  std::string kind = {};   // "granted"
-  std::int64_t lease = 0;  // 0: of none
+  std::string actor = {};    // a user, or "pool"
+  std::string kind = {};     // "granted"
+  std::int64_t lease = 0;    // 0: of none
   std::string subject = {};  // GPUs, or the user, team or host that it is about
   std::string why = {};
 };
@@ -151,18 +151,18 @@ enum class GiveWayPolicy : std::uint8_t { kOff, kAsk, kReclaim };
 
 struct IdlePolicy {
   bool on = false;
-  Span window = std::chrono::minutes(30);           // over which utilisation is averaged; at least kMinIdleWindow
-  double utilisation = 5;                           // per cent: below, a GPU is idle
+  Span window = std::chrono::minutes(30);             // over which utilisation is averaged; at least kMinIdleWindow
+  double utilisation = 5;                             // per cent: below, a GPU is idle
   Span no_process_window = std::chrono::minutes(15);  // a lease without any process is idle after this
-  bool cpu_counts = false;                          // processes that use a CPU keep the lease
-  Span warn_grace = std::chrono::minutes(10);       // from the warning to the signal
-  Span signal_grace = std::chrono::minutes(5);      // from the signal to the end
+  bool cpu_counts = false;                            // processes that use a CPU keep the lease
+  Span warn_grace = std::chrono::minutes(10);         // from the warning to the signal
+  Span signal_grace = std::chrono::minutes(5);        // from the signal to the end
 };
 inline constexpr Span kMinIdleWindow = std::chrono::minutes(1);
 
 struct Policy {
   Span max_duration = std::chrono::hours(7 * 24);
-  Span min_runtime = std::chrono::minutes(30);     // before a holder is asked to give way
+  Span min_runtime = std::chrono::minutes(30);  // before a holder is asked to give way
   GiveWayPolicy give_way = GiveWayPolicy::kAsk;
   Span give_way_grace = std::chrono::minutes(5);
   Span expiry_warning = std::chrono::minutes(15);

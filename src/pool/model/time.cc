@@ -7,7 +7,8 @@
 namespace xoe::pool {
 
 std::string time_text(Time time) {
-  const auto seconds = static_cast<std::time_t>(std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count());
+  const auto seconds =
+      static_cast<std::time_t>(std::chrono::floor<std::chrono::seconds>(time.time_since_epoch()).count());
   std::tm parts = {};
   ::gmtime_r(&seconds, &parts);
   char text[40];

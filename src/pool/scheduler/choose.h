@@ -41,8 +41,8 @@ class GpuTable {
 GpuSet suitable_gpus(const GpuTable& table, const Ask& ask);
 
 // Picks ask.gpus of `free` that fulfil the conditions on their position: one host unless ask.any_host, NVLinks between
-// all of them if ask.same_nvlink. Without such a wish it still prefers GPUs with links among them, and leaves linked ones
-// and emptier hosts to others; `avoid` comes last. nullopt: they cannot be found.
+// all of them if ask.same_nvlink. Without such a wish it still prefers GPUs with links among them, and leaves linked
+// ones and emptier hosts to others; `avoid` comes last. nullopt: they cannot be found.
 std::optional<GpuSet> choose_gpus(const GpuTable& table, const Ask& ask, const GpuSet& free, const GpuSet& avoid = {});
 
 }  // namespace xoe::pool

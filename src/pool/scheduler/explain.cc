@@ -23,7 +23,8 @@ std::string explain_no_start(const PlanView& view, const Lease& lease) {
   if (suitable.count() < static_cast<std::size_t>(ask.gpus))
     return fmt::format("the pool has {} {}, and {} are asked for", suitable.count(), gpus_like(ask), ask.gpus);
   if (!choose_gpus(view.table, ask, suitable))
-    return fmt::format("no host has {} such GPUs{}", ask.gpus, ask.same_nvlink ? " with NVLinks between all of them" : "");
+    return fmt::format("no host has {} such GPUs{}", ask.gpus,
+                       ask.same_nvlink ? " with NVLinks between all of them" : "");
   for (std::size_t gpu = 0; gpu < view.table.size(); ++gpu) {
     if (!suitable[gpu] || view.available[gpu]) continue;
     const Gpu& missing = view.table[gpu];
@@ -32,8 +33,7 @@ std::string explain_no_start(const PlanView& view, const Lease& lease) {
       return fmt::format("{} on {} is in use without a lease by {} (process {})", missing.uuid, missing.host,
                          processes.front().user.empty() ? "an unknown user" : processes.front().user,
                          processes.front().pid);
-    if (!view.state.is_present(missing))
-      return fmt::format("{} on {} is offline", missing.uuid, missing.host);
+    if (!view.state.is_present(missing)) return fmt::format("{} on {} is offline", missing.uuid, missing.host);
   }
   if (ask.at) return fmt::format("no {} is free for the whole time from {}", gpus_like(ask), time_text(*ask.at));
   return "the limit of its user or team leaves no room";

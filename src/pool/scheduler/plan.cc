@@ -69,8 +69,8 @@ class Planner {
   using Entries = std::span<Entry>;
 
   void claim(const Entry& entry) {
-    times_.add(claim_of(*entry.lease, entry.slot->gpus, entry.slot->from,
-                        entry.slot->from + entry.lease->ask.duration, false));
+    times_.add(claim_of(*entry.lease, entry.slot->gpus, entry.slot->from, entry.slot->from + entry.lease->ask.duration,
+                        false));
   }
 
   // By priority and arrival; then those that borrow behind those that do not.
@@ -206,6 +206,17 @@ class Planner {
 }  // namespace
 
 Plan plan_leases(const State& state, Time now) { return Planner(state, now).plan(); }
+
+std::vector<std::int64_t> calls_that_are_over(const State& state) {
+  std::vector<std::int64_t> over;
+  for (const auto& [id, lease] : state.leases) {
+    if (!lease.is_open() || !lease.give_way) continue;
+    const auto asker = state.leases.find(lease.give_way->for_lease);
+    if (asker != state.leases.end() && asker->second.is_waiting()) continue;
+    if (!lease.give_way->by || !promise_before(state, lease, lease.expires)) over.push_back(id);
+  }
+  return over;
+}
 
 std::optional<Promise> promise_before(const State& state, const Lease& lease, Time until) {
   const GpuTable table(state);

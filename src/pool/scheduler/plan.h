@@ -18,8 +18,8 @@ namespace xoe::pool {
 
 struct PlannedLease {
   std::int64_t lease = 0;
-  int position = 0;               // in the queue, from 1
-  bool borrowed = false;          // its team would be beyond its quota
+  int position = 0;                 // in the queue, from 1
+  bool borrowed = false;            // its team would be beyond its quota
   std::optional<Time> starts = {};  // nullopt: not before something changes; `why` says what
   std::vector<std::string> gpus = {};
   std::string why = {};  // one sentence: why it does not start now
@@ -38,6 +38,10 @@ struct Plan {
 
 // Open leases must not have ended yet (Lease::ends() > now).
 Plan plan_leases(const State& state, Time now);
+
+// Open leases whose holders were asked to give way to one that no longer waits, and that may go on without breaking
+// another's planned start.
+std::vector<std::int64_t> calls_that_are_over(const State& state);
 
 // The first waiting lease whose planned start would no longer hold if the open lease ended at `until`; nullopt: none.
 struct Promise {

@@ -20,7 +20,7 @@ GpuSet Timetable::free_during(Time from, Span duration) const {
 }
 
 // The most GPUs that the lease's user or team has at once between two moments. It can only rise where a claim begins.
-int Timetable::peak(std::string Lease::* whose, const Lease& lease, Time from, Time to) const {
+int Timetable::peak(std::string Lease::*whose, const Lease& lease, Time from, Time to) const {
   const auto same = [&](const Claim& claim) {
     return *(whose == &Lease::user ? claim.user : claim.team) == lease.*whose;
   };
@@ -38,7 +38,7 @@ int Timetable::peak(std::string Lease::* whose, const Lease& lease, Time from, T
 
 bool Timetable::within_limits(const Lease& lease, const Limits& limits, Time from) const {
   const Time to = from + lease.ask.duration;
-  const auto within = [&](int limit, std::string Lease::* whose) {
+  const auto within = [&](int limit, std::string Lease::*whose) {
     return limit == 0 || peak(whose, lease, from, to) + lease.ask.gpus <= limit;
   };
   return within(limits.user, &Lease::user) && within(limits.team, &Lease::team);

@@ -52,7 +52,7 @@ class Timetable {
   bool within_limits(const Lease& lease, const Limits& limits, Time from) const;
 
  private:
-  int peak(std::string Lease::* whose, const Lease& lease, Time from, Time to) const;
+  int peak(std::string Lease::*whose, const Lease& lease, Time from, Time to) const;
 
   const GpuTable& table_;
   GpuSet available_;

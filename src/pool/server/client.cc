@@ -36,7 +36,8 @@ Client::Client(ClientOptions options)
 
 Result<Client> Client::create(ClientOptions options) {
   const bool known = options.url.starts_with("http://") || options.url.starts_with("https://");
-  if (!known) return failure(Code::kInvalidArgument, "{}: not the URL of a pool, such as http://127.0.0.1:7711", options.url);
+  if (!known)
+    return failure(Code::kInvalidArgument, "{}: not the URL of a pool, such as http://127.0.0.1:7711", options.url);
   Client client(std::move(options));
   if (!client.connection_->http.is_valid())
     return failure(Code::kInvalidArgument, "{}: not the URL of a pool", client.options_.url);

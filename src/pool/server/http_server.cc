@@ -35,7 +35,9 @@ void answer(Response& response, int status, const Json& json) {
   response.set_content(to_text(json) + "\n", "application/json");
 }
 
-void refuse(Response& response, int status, const Error& error) { answer(response, status, {{"error", json_of(error)}}); }
+void refuse(Response& response, int status, const Error& error) {
+  answer(response, status, {{"error", json_of(error)}});
+}
 void refuse(Response& response, const Error& error) { refuse(response, http_status(error.code()), error); }
 
 std::string bearer_token(const Request& request) {
@@ -88,20 +90,24 @@ class Handlers {
   static std::optional<User> allow(const Pool& pool, const Request& request, Response& response, Needs needs) {
     const User* const user = user_with_token(pool.state(), bearer_token(request));
     if (user == nullptr) {
-      refuse(response, 401, Error(Code::kInvalidArgument, "no user has this token; it goes into the header Authorization"));
+      refuse(response, 401,
+             Error(Code::kInvalidArgument, "no user has this token; it goes into the header Authorization"));
       return std::nullopt;
     }
     if (!may(user->role, needs)) {
-      refuse(response, 403, Error(Code::kInvalidArgument, fmt::format("{} has the role {}, which may not do this",
-                                                                      user->name, name_of(user->role))));
+      refuse(response, 403,
+             Error(Code::kInvalidArgument,
+                   fmt::format("{} has the role {}, which may not do this", user->name, name_of(user->role))));
       return std::nullopt;
     }
     return *user;
   }
 
   static void give(Response& response, const Result<Json>& json) {
-    if (json) answer(response, 200, *json);
-    else refuse(response, json.error());
+    if (json)
+      answer(response, 200, *json);
+    else
+      refuse(response, json.error());
   }
 
   void read(const Request& request, Response& response, Needs needs, const Reply& reply) {
@@ -120,8 +126,10 @@ class Handlers {
         },
         [&](Pool& pool) {
           if (!user) return;
-          if (done) give(response, reply(pool, *user));
-          else refuse(response, done.error());
+          if (done)
+            give(response, reply(pool, *user));
+          else
+            refuse(response, done.error());
         });
     if (!turn) refuse(response, turn.error());
   }
@@ -225,7 +233,9 @@ class Handlers {
     if (!told) return refuse(response, told.error());
     change(
         request, response, Needs::kAgent, [&](Pool& pool, const User&) { return pool.report(*told); },
-        [&](Pool& pool, const User&) -> Result<Json> { return Json{{"end", processes_to_end(pool.state(), told->host)}}; });
+        [&](Pool& pool, const User&) -> Result<Json> {
+          return Json{{"end", processes_to_end(pool.state(), told->host)}};
+        });
   }
 
   void set_team(const Request& request, Response& response) {
@@ -256,7 +266,9 @@ class Handlers {
           wanted->token_hash = made ? hash_of_token(*token) : known->second.token_hash;
           return pool.set_user(user, *wanted);
         },
-        [&](Pool&, const User&) -> Result<Json> { return made ? Json{{"token", *token}} : Json::object(); });
+        [&](Pool&, const User&) -> Result<Json> {
+          return made ? Json{{"token", *token}} : Json::object();
+        });
   }
 
   void remove_user(const Request& request, Response& response) {
@@ -304,7 +316,8 @@ class RunningServer : public HttpServer {
     server_->set_error_handler([](const Request& request, Response& response) {
       if (!response.body.empty()) return;
       const char* const what = response.status == 413 ? "the request is too large" : "there is no such request";
-      refuse(response, response.status, Error(Code::kUnsupported, fmt::format("{} {}: {}", request.method, request.path, what)));
+      refuse(response, response.status,
+             Error(Code::kUnsupported, fmt::format("{} {}: {}", request.method, request.path, what)));
     });
     server_->set_exception_handler([](const Request&, Response& response, const std::exception_ptr& caught) {
       try {
@@ -317,8 +330,10 @@ class RunningServer : public HttpServer {
     const bool bound = options.port == 0 ? (port_ = server_->bind_to_any_port(options.address)) > 0
                                          : server_->bind_to_port(options.address, options.port);
     if (!bound)
-      return failure(Code::kUnavailable, "cannot listen on {} port {}: another program does, or this is no address of "
-                     "this host", options.address, options.port);
+      return failure(Code::kUnavailable,
+                     "cannot listen on {} port {}: another program does, or this is no address of "
+                     "this host",
+                     options.address, options.port);
     thread_ = std::jthread([this] { server_->listen_after_bind(); });
     while (!server_->is_running()) std::this_thread::yield();  // until then, stop() does nothing
     return {};

@@ -36,7 +36,8 @@ class Fields {
     const bool whole = std::is_integral_v<Number>;
     if (!field->is_number() || (whole && !field->is_number_integer()) || !(field->get<double>() >= low) ||
         !(field->get<double>() <= high)) {
-      mistake(fmt::format("{}: {} is not a{} number from {} to {}", name, field->dump(), whole ? " whole" : "", low, high));
+      mistake(
+          fmt::format("{}: {} is not a{} number from {} to {}", name, field->dump(), whole ? " whole" : "", low, high));
       return;
     }
     value = field->get<Number>();
@@ -72,8 +73,10 @@ class Fields {
       return found;
     }
     for (const Json& each : *field) {
-      if (!each.is_object()) mistake(fmt::format("{}: not a list of objects", name));
-      else found.push_back(&each);
+      if (!each.is_object())
+        mistake(fmt::format("{}: not a list of objects", name));
+      else
+        found.push_back(&each);
     }
     return found;
   }
@@ -116,8 +119,8 @@ Json processes_json(const GpuActivity& activity) {
 }
 
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
-  Json json{{"uuid", gpu.uuid},     {"host", gpu.host},     {"name", gpu.name},
-            {"pci", gpu.pci},       {"memory", gpu.memory}, {"nvlinks", gpu.nvlinks}};
+  Json json{{"uuid", gpu.uuid}, {"host", gpu.host},     {"name", gpu.name},
+            {"pci", gpu.pci},   {"memory", gpu.memory}, {"nvlinks", gpu.nvlinks}};
   if (activity == nullptr) return json;
   json["utilisation"] = activity->utilisation;
   json["temperature"] = activity->temperature;
@@ -175,8 +178,8 @@ Json json_of(const Lease& lease, const State& state) {
 }
 
 Json json_of(const Event& event) {
-  Json json{{"number", event.number}, {"at", json_of(event.at)}, {"actor", event.actor}, {"kind", event.kind},
-            {"subject", event.subject}, {"why", event.why}};
+  Json json{{"number", event.number}, {"at", json_of(event.at)},  {"actor", event.actor},
+            {"kind", event.kind},     {"subject", event.subject}, {"why", event.why}};
   if (event.lease != 0) json["lease"] = event.lease;
   return json;
 }
@@ -189,7 +192,7 @@ Json json_of(const UsageRow& row) {
 
 Json status_json(const Pool& pool, Time now) {
   const State& state = pool.state();
-  Json json{{"now", json_of(now)}, {"hosts", Json::array()}, {"gpus", Json::array()}, {"leases", Json::array()},
+  Json json{{"now", json_of(now)},    {"hosts", Json::array()}, {"gpus", Json::array()}, {"leases", Json::array()},
             {"queue", Json::array()}, {"drift", Json::array()}, {"teams", Json::array()}};
   for (const auto& [name, host] : state.hosts)
     json["hosts"].push_back(
@@ -262,7 +265,8 @@ Result<HostReport> report_of(const Json& json) {
     Fields of_gpu(*each);
     of_gpu.require("uuid");
     of_gpu.text("uuid", gpu.uuid);
-    if (gpu.uuid.find_first_of(", \n") != std::string::npos || gpu.uuid.empty()) of_gpu.mistake("uuid: not that of a GPU");
+    if (gpu.uuid.find_first_of(", \n") != std::string::npos || gpu.uuid.empty())
+      of_gpu.mistake("uuid: not that of a GPU");
     of_gpu.text("name", gpu.name);
     of_gpu.text("pci", gpu.pci);
     of_gpu.number("memory", gpu.memory, 0, 1e15);
@@ -310,8 +314,10 @@ Result<User> user_of(const Json& json) {
   fields.number("max_gpus", user.max_gpus, 0, kMaxGpus);
   fields.number("max_priority", user.max_priority, -1000, 1000);
   fields.flag("idle_exempt", user.idle_exempt);
-  if (const auto known = role_named(role)) user.role = *known;
-  else fields.mistake(fmt::format("role: {} is none of agent, user, lead, admin", role));
+  if (const auto known = role_named(role))
+    user.role = *known;
+  else
+    fields.mistake(fmt::format("role: {} is none of agent, user, lead, admin", role));
   XOE_TRY(fields.done());
   return user;
 }
@@ -325,8 +331,7 @@ Result<Span> span_field(const Json& json, const char* field) {
 
 Result<std::string> text_field(const Json& json, const char* field) {
   const auto found = json.find(field);
-  if (found == json.end() || !is_line(*found))
-    return failure(Code::kInvalidArgument, "{}: a text is needed", field);
+  if (found == json.end() || !is_line(*found)) return failure(Code::kInvalidArgument, "{}: a text is needed", field);
   return found->get<std::string>();
 }
 

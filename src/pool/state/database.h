@@ -53,8 +53,9 @@ class Statement {
 // One connection, of one thread at a time.
 class Database {
  public:
-  // Creates the file, which only this user can access, where it is missing. Write-ahead log; what is committed is on the
-  // device. `unavailable`: it cannot be opened, or another process has it open for writing; `data_loss`: it is corrupt.
+  // Creates the file, which only this user can access, where it is missing. Write-ahead log; what is committed is on
+  // the device. `unavailable`: it cannot be opened, or another process has it open for writing; `data_loss`: it is
+  // corrupt.
   static Result<Database> open(const std::string& path);
 
   Result<Statement> prepare(std::string_view sql);

@@ -51,7 +51,8 @@ Status migrate(Database& database) {
     return failure(Code::kUnsupported, "the pool's database is of version {}; this Xoe knows up to {}: use a newer Xoe",
                    found, kSteps.size());
   for (std::size_t step = found; step < kSteps.size(); ++step)
-    XOE_TRY(database.execute(fmt::format("BEGIN IMMEDIATE; {} PRAGMA user_version = {}; COMMIT", kSteps[step], step + 1)));
+    XOE_TRY(
+        database.execute(fmt::format("BEGIN IMMEDIATE; {} PRAGMA user_version = {}; COMMIT", kSteps[step], step + 1)));
   return {};
 }
 

@@ -25,16 +25,11 @@ std::optional<Time> optional_time(const Json& json) {
 }
 
 std::string ask_text(const Ask& ask) {
-  return Json{{"gpus", ask.gpus},
-              {"type", ask.type},
-              {"memory", ask.memory},
-              {"same_nvlink", ask.same_nvlink},
-              {"any_host", ask.any_host},
-              {"duration", ask.duration.count()},
-              {"priority", ask.priority},
-              {"at", optional_time(ask.at)},
-              {"wait", ask.wait},
-              {"purpose", ask.purpose},
+  return Json{{"gpus", ask.gpus},         {"type", ask.type},
+              {"memory", ask.memory},     {"same_nvlink", ask.same_nvlink},
+              {"any_host", ask.any_host}, {"duration", ask.duration.count()},
+              {"priority", ask.priority}, {"at", optional_time(ask.at)},
+              {"wait", ask.wait},         {"purpose", ask.purpose},
               {"exact", ask.exact}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -146,15 +141,15 @@ Status Store::prepare() {
   XOE_ASSIGN(add_usage_, database_.prepare("INSERT INTO usage VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET "
                                            "busy = busy + excluded.busy, idle = idle + excluded.idle"));
   XOE_ASSIGN(find_by_id_, database_.prepare(fmt::format("SELECT {} FROM lease WHERE id = ?", kLeaseColumns)));
-  XOE_ASSIGN(find_by_token_, database_.prepare(fmt::format("SELECT {} FROM lease WHERE user = ? AND token_hash = ?",
-                                                           kLeaseColumns)));
+  XOE_ASSIGN(find_by_token_,
+             database_.prepare(fmt::format("SELECT {} FROM lease WHERE user = ? AND token_hash = ?", kLeaseColumns)));
   XOE_ASSIGN(held_by_, database_.prepare("SELECT gpu FROM holding WHERE lease = ? ORDER BY rowid"));
   return {};
 }
 
 void Store::rollback() {
-  for (Statement* statement : {&save_lease_, &hold_, &end_holdings_, &append_, &add_usage_, &find_by_id_,
-                               &find_by_token_, &held_by_})
+  for (Statement* statement :
+       {&save_lease_, &hold_, &end_holdings_, &append_, &add_usage_, &find_by_id_, &find_by_token_, &held_by_})
     statement->reset();
   // Without an open transaction there is nothing to undo.
   static_cast<void>(database_.execute("ROLLBACK"));
@@ -192,8 +187,8 @@ Status Store::load_people(State& state) {
     state.teams[row.text(0)] = {row.text(0), static_cast<int>(row.integer(1)), row.integer(2) != 0};
     return {};
   }));
-  XOE_ASSIGN(Statement users, database_.prepare(
-                                  "SELECT name, team, role, token_hash, max_gpus, max_priority, idle_exempt FROM user"));
+  XOE_ASSIGN(Statement users,
+             database_.prepare("SELECT name, team, role, token_hash, max_gpus, max_priority, idle_exempt FROM user"));
   return for_each_row(users, [&](const Statement& row) -> Status {
     const auto role = role_named(row.text(2));
     if (!role) return failure(Code::kDataLoss, "the pool's database: user {} has no role", row.text(0));
@@ -209,8 +204,8 @@ Status Store::load_people(State& state) {
 }
 
 Status Store::load_leases(State& state) {
-  XOE_ASSIGN(Statement leases, database_.prepare(fmt::format(
-                                   "SELECT {} FROM lease WHERE state != 'ended' ORDER BY id", kLeaseColumns)));
+  XOE_ASSIGN(Statement leases,
+             database_.prepare(fmt::format("SELECT {} FROM lease WHERE state != 'ended' ORDER BY id", kLeaseColumns)));
   XOE_TRY(for_each_row(leases, [&](const Statement& row) -> Status {
     XOE_ASSIGN(Lease lease, lease_of(row));
     state.leases.emplace(lease.id, std::move(lease));
@@ -232,7 +227,8 @@ Status Store::load_leases(State& state) {
 }
 
 Status Store::save(const Host& host) {
-  return run_once(database_, "INSERT INTO host VALUES (?,?,?) ON CONFLICT DO UPDATE SET heard = excluded.heard, "
+  return run_once(database_,
+                  "INSERT INTO host VALUES (?,?,?) ON CONFLICT DO UPDATE SET heard = excluded.heard, "
                   "without = excluded.without",
                   std::string_view(host.name), to_number(host.heard), std::string_view(host.without));
 }
@@ -240,7 +236,8 @@ Status Store::save(const Host& host) {
 Status Store::save(const Gpu& gpu) {
   return run_once(database_, "INSERT OR REPLACE INTO gpu VALUES (?,?,?,?,?,?)", std::string_view(gpu.uuid),
                   std::string_view(gpu.host), std::string_view(gpu.name), std::string_view(gpu.pci),
-                  static_cast<std::int64_t>(gpu.memory), std::string_view(fmt::format("{}", fmt::join(gpu.nvlinks, " "))));
+                  static_cast<std::int64_t>(gpu.memory),
+                  std::string_view(fmt::format("{}", fmt::join(gpu.nvlinks, " "))));
 }
 
 Status Store::save(const Team& team) {
@@ -249,12 +246,13 @@ Status Store::save(const Team& team) {
 }
 
 Status Store::save(const User& user) {
-  return run_once(database_, "INSERT INTO user VALUES (?,?,?,?,?,?,?) ON CONFLICT(name) DO UPDATE SET team = excluded.team, "
+  return run_once(database_,
+                  "INSERT INTO user VALUES (?,?,?,?,?,?,?) ON CONFLICT(name) DO UPDATE SET team = excluded.team, "
                   "role = excluded.role, token_hash = excluded.token_hash, max_gpus = excluded.max_gpus, "
                   "max_priority = excluded.max_priority, idle_exempt = excluded.idle_exempt",
-                  std::string_view(user.name),
-                  std::string_view(user.team), name_of(user.role), std::string_view(user.token_hash),
-                  std::int64_t{user.max_gpus}, std::int64_t{user.max_priority}, std::int64_t{user.idle_exempt});
+                  std::string_view(user.name), std::string_view(user.team), name_of(user.role),
+                  std::string_view(user.token_hash), std::int64_t{user.max_gpus}, std::int64_t{user.max_priority},
+                  std::int64_t{user.idle_exempt});
 }
 
 Status Store::remove_user(const std::string& name) {
@@ -322,8 +320,8 @@ Result<std::vector<Event>> Store::events(std::int64_t after, int limit) {
   select.bind_all(after, std::int64_t{limit});
   std::vector<Event> events;
   XOE_TRY(for_each_row(select, [&](const Statement& row) -> Status {
-    events.push_back({row.integer(0), to_time(row.integer(1)), row.text(2), row.text(3), row.integer(4), row.text(5),
-                      row.text(6)});
+    events.push_back(
+        {row.integer(0), to_time(row.integer(1)), row.text(2), row.text(3), row.integer(4), row.text(5), row.text(6)});
     return {};
   }));
   return events;
@@ -344,10 +342,10 @@ Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
     return {};
   }));
   // Held time follows from the leases, so it is exact.
-  XOE_ASSIGN(Statement held, database_.prepare(
-                                 "SELECT user, team, begins, iif(state = 'open', ?1, lease.ended), count(*) FROM lease "
-                                 "JOIN holding ON lease = id WHERE begins < ?3 AND (state = 'open' OR lease.ended > ?2) "
-                                 "GROUP BY id"));
+  XOE_ASSIGN(Statement held,
+             database_.prepare("SELECT user, team, begins, iif(state = 'open', ?1, lease.ended), count(*) FROM lease "
+                               "JOIN holding ON lease = id WHERE begins < ?3 AND (state = 'open' OR lease.ended > ?2) "
+                               "GROUP BY id"));
   held.bind_all(to_number(now), to_number(from), to_number(to));
   XOE_TRY(for_each_row(held, [&](const Statement& row) -> Status {
     const Time end = std::min(to_time(row.integer(3)), to);

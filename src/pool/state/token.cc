@@ -13,8 +13,8 @@ namespace xoe::pool {
 
 std::string hash_of_token(std::string_view token) {
   std::array<unsigned char, 32> hash;
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(token.data()), token.size(), nullptr,
-                     0);
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(token.data()), token.size(),
+                     nullptr, 0);
   return fmt::format("{:02x}", fmt::join(hash, ""));
 }
 
