@@ -1,6 +1,5 @@
 // What clients and agents send to a pool: any bytes; a report that is understood is written again as it was.
-#include <algorithm>
-
+#include "memory_file.h"
 #include "pool/server/json.h"
 #include "target.h"
 

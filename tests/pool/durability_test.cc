@@ -1,4 +1,5 @@
 // Acknowledged leases survive: kills of the process that has the pool, and power cuts.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -338,6 +339,31 @@ TEST(PowerCut, EveryStateIsThatAfterTheLastCommit) {
     if (pick(8) == 0) cut();
     if (HasFailure()) return;
   }
+}
+
+TEST(FullDisk, UndoesTheTurnAndThePoolGoesOnWhenThereIsRoom) {
+  Scratch scratch;
+  std::signal(SIGXFSZ, SIG_IGN);
+  Pool pool = open_pool(scratch.file("pool.db"));
+  set_up(pool);
+  CommandQueue queue(std::move(pool), system_now);
+  Result<std::int64_t> id = failure(Code::kInternal, "");
+  const auto acquire = [&](int number) {
+    return queue.change([&](Pool& of) { id = of.acquire(client_user(0), {}, token_number(number)); }, {});
+  };
+  ASSERT_TRUE(acquire(1));
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none = {1, before.rlim_max};  // no file grows
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const Status refused = acquire(2);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("the pool's database: "));
+  queue.read([](Pool& of) { EXPECT_EQ(of.state().leases.size(), 1U); });
+  ASSERT_TRUE(acquire(2));
+  EXPECT_EQ(id.value(), 2);
+  queue.read([](Pool& of) { expect_state_is_that_of_the_log(of); });
 }
 
 TEST(Invariant, TheDatabaseItselfRefusesASecondHolder) {

@@ -181,7 +181,9 @@ int run(const RunOptions& options) {
   say(fmt::format("lease {} until {}: {}", id, local_time(lease.at("expires")), visible_devices(lease)));
   ::setenv("CUDA_VISIBLE_DEVICES", visible_devices(lease).c_str(), 1);
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
-  const int code = run_program(*client, options, lease, held.before());
+  // Its looks must not keep it from passing signals on while the server does not answer.
+  auto watcher = connect(options.connection, Span(0));
+  const int code = watcher ? run_program(*watcher, options, lease, held.before()) : fail(watcher.error());
   release(*client, options.connection, id);
   return code;
 }

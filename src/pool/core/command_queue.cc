@@ -10,6 +10,8 @@ namespace {
 
 // A clock that is set forward shows after this time at the latest.
 constexpr Span kLongestSleep = std::chrono::seconds(5);
+// Before a turn that failed without a command is tried again: the disk may be full for long.
+constexpr Span kPauseAfterFailure = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -57,12 +59,14 @@ void CommandQueue::wake() {
 
 void CommandQueue::work(const std::stop_token& stop) {
   bool due = true;  // what passed while no server ran
+  bool failed = false;
   for (;;) {
     std::vector<Entry*> entries;
     {
       std::unique_lock lock(mutex_);
       Span sleep = kLongestSleep;
-      if (const auto next = pool_.next_event()) sleep = std::clamp(*next - clock_(), Span(0), kLongestSleep);
+      if (const auto next = pool_.next_event())
+        sleep = std::clamp(*next - clock_(), failed ? kPauseAfterFailure : Span(0), kLongestSleep);
       if (!due) arrived_.wait_for(lock, stop, sleep, [&] { return !waiting_.empty() || woken_; });
       if (stop.stop_requested() && waiting_.empty()) return;
       entries = std::exchange(waiting_, {});
@@ -70,9 +74,10 @@ void CommandQueue::work(const std::stop_token& stop) {
     }
     const auto next = pool_.next_event();
     const bool changes = std::ranges::any_of(entries, [](const Entry* entry) { return bool(entry->command); });
-    const bool turns = changes || due || (next && *next <= clock_());
+    const bool paused = failed && !entries.empty();  // only reads came
+    const bool turns = changes || due || (!paused && next && *next <= clock_());
     due = false;
-    if (turns) run_turn(entries);
+    if (turns) failed = !run_turn(entries);
     for (Entry* const entry : entries)
       if (entry->status && entry->after) entry->after(pool_);
     const std::lock_guard lock(mutex_);
@@ -82,12 +87,13 @@ void CommandQueue::work(const std::stop_token& stop) {
   }
 }
 
-void CommandQueue::run_turn(const std::vector<Entry*>& entries) {
+bool CommandQueue::run_turn(const std::vector<Entry*>& entries) {
   const Status done = try_turn(entries);
-  if (done) return;
+  if (done) return true;
   const Status undone = pool_.abandon();
   for (Entry* const entry : entries)
     if (entry->command) entry->status = failure(undone ? done.error() : undone.error());
+  return false;
 }
 
 Status CommandQueue::try_turn(const std::vector<Entry*>& entries) {

@@ -45,7 +45,7 @@ class CommandQueue {
   };
   void run(Entry& entry);
   void work(const std::stop_token& stop);
-  void run_turn(const std::vector<Entry*>& entries);
+  bool run_turn(const std::vector<Entry*>& entries);
   Status try_turn(const std::vector<Entry*>& entries);
 
   Pool pool_;

@@ -30,7 +30,9 @@ std::vector<std::int64_t> processes_to_end(const State& state, std::string_view 
 
 std::vector<Drift> find_drift(const State& state, Time now) {
   std::vector<Drift> found;
-  for (const auto& [uuid, gpu] : state.gpus) {
+  for (const auto& item : state.gpus) {
+    const std::string& uuid = item.first;
+    const Gpu& gpu = item.second;
     const auto add = [&](std::int64_t lease, std::string what) {
       found.push_back({uuid, gpu.host, lease, std::move(what)});
     };

@@ -19,6 +19,15 @@ constexpr std::string_view kSelf = "pool";
 
 std::string gpus_text(const std::vector<std::string>& gpus) { return fmt::format("{}", fmt::join(gpus, ",")); }
 
+// A short lease is warned about in its last quarter.
+Time warning_time(const Policy& policy, const Lease& lease) {
+  return lease.expires - std::min(policy.expiry_warning, (lease.expires - lease.begins) / 4);
+}
+
+bool governs(const User& actor, const Lease& lease) {
+  return actor.role == Role::kAdmin || (actor.role == Role::kLead && actor.team == lease.team);
+}
+
 Lease new_lease(State& state, const User& user, const Ask& ask, std::string token_hash, Time now) {
   return {.id = state.next_lease++,
           .user = user.name,
@@ -91,6 +100,7 @@ Status Pool::abandon() {
       host.online = before->second.online;
     }
   state_ = std::move(loaded);
+  unleased_.clear();  // to be told again
   failure_.reset();
   return {};
 }
@@ -106,7 +116,7 @@ std::optional<Time> Pool::next_event() const {
       consider(touched->second + state_.policy.waiting_timeout + Span(1));
     if (!lease.is_open()) continue;
     consider(lease.ends());
-    if (!lease.expiry_warned) consider(lease.expires - state_.policy.expiry_warning);
+    if (!lease.expiry_warned) consider(warning_time(state_.policy, lease));
     const IdlePolicy& idle = state_.policy.idle;
     if (lease.idle_phase == IdlePhase::kWarned) consider(lease.idle_phase_since + idle.warn_grace);
     if (lease.idle_phase == IdlePhase::kSignalled) consider(lease.idle_phase_since + idle.signal_grace);
@@ -212,8 +222,7 @@ Status Pool::release(const User& user, std::int64_t id, std::string_view token, 
 Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
   const auto found = state_.leases.find(id);
   if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  const bool leads = actor.role == Role::kLead && actor.team == found->second.team;
-  if (actor.role != Role::kAdmin && !leads)
+  if (!governs(actor, found->second))
     return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may end lease {}", found->second.team,
                    id);
   return end(found->second, now_, actor.name, why);
@@ -222,7 +231,9 @@ Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
 Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
   const auto found = state_.leases.find(id);
   if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  if (actor.role < Role::kLead) return failure(Code::kInvalidArgument, "only a lead or an admin may exempt a lease");
+  if (!governs(actor, found->second))
+    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may exempt lease {}",
+                   found->second.team, id);
   found->second.idle_exempt = true;
   XOE_TRY(log(actor.name, "exempted", id, gpus_text(found->second.gpus), why));
   return save(found->second);
@@ -329,7 +340,7 @@ Status Pool::watch_hosts() {
 }
 
 Status Pool::watch_lease(Lease& lease) {
-  if (lease.expiry_warned || now_ < lease.expires - state_.policy.expiry_warning) return {};
+  if (lease.expiry_warned || now_ < warning_time(state_.policy, lease)) return {};
   lease.expiry_warned = true;
   XOE_TRY(log(kSelf, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
   return save(lease);

@@ -131,7 +131,7 @@ class Handlers {
           else
             refuse(response, done.error());
         });
-    if (!turn) refuse(response, turn.error());
+    if (!turn) refuse(response, 503, turn.error());
   }
 
   // The object in the body; an answer was given where there is none.
