@@ -57,10 +57,9 @@ std::string explain_wait(const PlanView& view, const Lease& lease, const Limits&
   if (lease.ask.at) return fmt::format("it is reserved for {}", time_text(slot->from));
   const Claim* const claim = claim_in_the_way(view, lease, *slot);
   // A moment before, would there have been GPUs? Then it is a limit that holds it back.
-  Timetable others = view.times;
-  others.remove(lease.id);
-  if (const Time before = slot->from - Span(1); before >= view.now && !others.within_limits(lease, limits, before)) {
-    const bool of_user = limits.user != 0 && others.within_limits(lease, {0, limits.team}, before);
+  if (const Time before = slot->from - Span(1);
+      before >= view.now && !view.times.within_limits(lease, limits, before)) {
+    const bool of_user = limits.user != 0 && view.times.within_limits(lease, {0, limits.team}, before);
     return fmt::format("{} has its limit of {} until {}", of_user ? lease.user : "team " + lease.team,
                        counted(of_user ? limits.user : limits.team, "GPU"), time_text(slot->from));
   }

@@ -69,7 +69,7 @@ class Planner {
   using Entries = std::span<Entry>;
 
   void claim(const Entry& entry) {
-    times_.add(claim_of(*entry.lease, entry.slot->gpus, entry.slot->from, entry.slot->from + entry.lease->ask.duration,
+    times_.put(claim_of(*entry.lease, entry.slot->gpus, entry.slot->from, entry.slot->from + entry.lease->ask.duration,
                         false));
   }
 
@@ -112,13 +112,13 @@ class Planner {
   bool move_forward(Entry& entry) {
     const Lease& lease = *entry.lease;
     if (entry.slot && entry.slot->from == earliest(lease)) return false;
-    times_.remove(lease.id);
     std::optional<Time> before;
     if (entry.slot) before = entry.slot->from;
     const auto found = times_.find(lease, entry.limits, earliest(lease), before);
-    if (found) entry.slot = found;
-    if (entry.slot) claim(entry);
-    return found.has_value();
+    if (!found) return false;
+    entry.slot = found;
+    claim(entry);
+    return true;
   }
 
   // When the holder of an open lease could be made to end it for `entry`; nullopt: not at all.
@@ -149,8 +149,8 @@ class Planner {
     if (entry.slot) before = entry.slot->from;
     const auto better = shortened.find(lease, entry.limits, now_, before);
     if (!better) return;
-    const GpuSet free = shortened.free_during(better->from, lease.ask.duration) & suitable_gpus(table_, lease.ask);
-    const GpuSet untouched = times_.free_during(better->from, lease.ask.duration);
+    const GpuSet free = shortened.free_for(lease, better->from) & suitable_gpus(table_, lease.ask);
+    const GpuSet untouched = times_.free_for(lease, better->from);
     const auto gpus = choose_gpus(table_, lease.ask, free, avoid & ~untouched);
     if (!gpus) return;
     give_way(entry, {better->from, *gpus}, plan);
@@ -174,12 +174,10 @@ class Planner {
       if (!end) return;  // the limits of its user or team leave no room
       plan.calls.push_back({claim.lease, {now_, reclaim ? end : std::nullopt, lease.id}});
       if (!reclaim) continue;
-      times_.remove(claim.lease);
       claim.to = *end;
-      times_.add(std::move(claim));
+      times_.put(std::move(claim));
     }
     if (!reclaim || called.empty()) return;
-    times_.remove(lease.id);
     entry.slot = slot;
     claim(entry);
   }
@@ -232,9 +230,7 @@ std::optional<Promise> promise_before(const State& state, const Lease& lease, Ti
   }
   std::optional<Promise> first;
   for (const Lease* other : promised) {
-    const auto claim = times.remove(other->id);
-    const bool kept = times.fits(*other, limits_of(state, *other), {*other->starts, claim->gpus});
-    times.add(*claim);
+    const bool kept = times.fits(*other, limits_of(state, *other), {*other->starts, table.set_of(other->gpus)});
     if (!kept && (!first || *other->starts < first->starts)) first = Promise{other->id, other->user, *other->starts};
   }
   return first;

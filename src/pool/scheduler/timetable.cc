@@ -4,25 +4,25 @@
 
 namespace xoe::pool {
 
-std::optional<Claim> Timetable::remove(std::int64_t lease) {
-  const auto found = std::ranges::find(claims_, lease, &Claim::lease);
-  if (found == claims_.end()) return std::nullopt;
-  Claim claim = std::move(*found);
-  claims_.erase(found);
-  return claim;
+void Timetable::put(Claim claim) {
+  const auto found = std::ranges::find(claims_, claim.lease, &Claim::lease);
+  if (found == claims_.end())
+    claims_.push_back(std::move(claim));
+  else
+    *found = std::move(claim);
 }
 
-GpuSet Timetable::free_during(Time from, Span duration) const {
+GpuSet Timetable::free_for(const Lease& lease, Time from) const {
   GpuSet free = available_;
   for (const Claim& claim : claims_)
-    if (claim.overlaps(from, from + duration)) free &= ~claim.gpus;
+    if (claim.overlaps(from, from + lease.ask.duration) && claim.lease != lease.id) free &= ~claim.gpus;
   return free;
 }
 
 // The most GPUs that the lease's user or team has at once between two moments. It can only rise where a claim begins.
 int Timetable::peak(std::string Lease::*whose, const Lease& lease, Time from, Time to) const {
   const auto same = [&](const Claim& claim) {
-    return *(whose == &Lease::user ? claim.user : claim.team) == lease.*whose;
+    return claim.lease != lease.id && *(whose == &Lease::user ? claim.user : claim.team) == lease.*whose;
   };
   const auto at = [&](Time moment) {
     std::size_t count = 0;
@@ -45,7 +45,7 @@ bool Timetable::within_limits(const Lease& lease, const Limits& limits, Time fro
 }
 
 bool Timetable::fits(const Lease& lease, const Limits& limits, const Slot& slot) const {
-  return (slot.gpus & ~free_during(slot.from, lease.ask.duration)).none() && within_limits(lease, limits, slot.from);
+  return (slot.gpus & ~free_for(lease, slot.from)).none() && within_limits(lease, limits, slot.from);
 }
 
 std::optional<Slot> Timetable::find(const Lease& lease, const Limits& limits, Time from,
@@ -55,12 +55,12 @@ std::optional<Slot> Timetable::find(const Lease& lease, const Limits& limits, Ti
   std::vector<Time> starts = {from};
   if (!lease.ask.at)
     for (const Claim& claim : claims_)
-      if (claim.to > from && (!before || claim.to < *before)) starts.push_back(claim.to);
+      if (claim.to > from && (!before || claim.to < *before) && claim.lease != lease.id) starts.push_back(claim.to);
   std::ranges::sort(starts);
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   for (const Time start : starts) {
     if (before && start >= *before) break;
-    const GpuSet free = suitable & free_during(start, lease.ask.duration);
+    const GpuSet free = suitable & free_for(lease, start);
     if (free.count() < static_cast<std::size_t>(lease.ask.gpus) || !within_limits(lease, limits, start)) continue;
     if (const auto gpus = choose_gpus(table_, lease.ask, free)) return Slot{start, *gpus};
   }

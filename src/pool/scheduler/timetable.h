@@ -34,21 +34,22 @@ struct Limits {
   int team = 0;  // of its team
 };
 
+// The own claim of a lease is never in its way.
 class Timetable {
  public:
   Timetable(const GpuTable& table, GpuSet available) : table_(table), available_(available) {}
 
   void add(Claim claim) { claims_.push_back(std::move(claim)); }
-  // Takes the claim of this lease out; nullopt: it has none.
-  std::optional<Claim> remove(std::int64_t lease);
+  // Adds it in place of the claim that the same lease has.
+  void put(Claim claim);
   const std::vector<Claim>& claims() const noexcept { return claims_; }
 
   // The earliest slot for the lease that starts at `from` or later, and before `before`.
   std::optional<Slot> find(const Lease& lease, const Limits& limits, Time from, std::optional<Time> before = {}) const;
   // Whether the lease can start then with these GPUs.
   bool fits(const Lease& lease, const Limits& limits, const Slot& slot) const;
-  // GPUs that are free from `from` for `duration`.
-  GpuSet free_during(Time from, Span duration) const;
+  // GPUs that are free for the lease if it starts then.
+  GpuSet free_for(const Lease& lease, Time from) const;
   bool within_limits(const Lease& lease, const Limits& limits, Time from) const;
 
  private:
