@@ -56,7 +56,7 @@ int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
   return lease.at("state") == "ended" ? kNoGpu : shown;
 }
 
-int change(const LeaseVerb& verb, const char* what, Json body) {
+int change(const LeaseVerb& verb, const char* what, const Json& body) {
   auto client = connect(verb.connection);
   if (!client) return fail(client.error());
   const auto reply = client->post(fmt::format("/v1/leases/{}/{}", verb.id, what), body);
@@ -71,7 +71,7 @@ int change_own(const LeaseVerb& verb, const char* what, Json body) {
   const auto token = verb.token.empty() ? lease_token(verb.connection, verb.id) : verb.token;
   if (!token) return fail(token.error());
   body["token"] = *token;
-  return change(verb, what, std::move(body));
+  return change(verb, what, body);
 }
 
 CLI::App* add_verb(CLI::App& app, const char* name, const char* what, const std::shared_ptr<LeaseVerb>& verb) {

@@ -24,7 +24,6 @@ using xoe::pool::GiveWayPolicy;
 using xoe::pool::HttpServer;
 using xoe::pool::Pool;
 using xoe::pool::Store;
-using xoe::pool::User;
 
 struct ServeOptions {
   std::string state = {};

@@ -9,6 +9,7 @@ namespace xoe::pool {
 
 std::string processes_text(const std::vector<GpuProcess>& processes) {
   std::vector<std::string> parts;
+  parts.reserve(processes.size());
   for (const GpuProcess& process : processes)
     parts.push_back(
         fmt::format("{} (process {})", process.user.empty() ? "an unknown user" : process.user, process.pid));

@@ -142,7 +142,7 @@ class Planner {
           claim.to = *end;
           avoid |= claim.gpus;
         }
-      shortened.add(std::move(claim));
+      shortened.add(claim);
     }
     if (avoid.none()) return;
     std::optional<Time> before;
@@ -175,7 +175,7 @@ class Planner {
       plan.calls.push_back({claim.lease, {now_, reclaim ? end : std::nullopt, lease.id}});
       if (!reclaim) continue;
       claim.to = *end;
-      times_.put(std::move(claim));
+      times_.put(claim);
     }
     if (!reclaim || called.empty()) return;
     entry.slot = slot;

@@ -4,12 +4,12 @@
 
 namespace xoe::pool {
 
-void Timetable::put(Claim claim) {
+void Timetable::put(const Claim& claim) {
   const auto found = std::ranges::find(claims_, claim.lease, &Claim::lease);
   if (found == claims_.end())
-    claims_.push_back(std::move(claim));
+    claims_.push_back(claim);
   else
-    *found = std::move(claim);
+    *found = claim;
 }
 
 GpuSet Timetable::free_for(const Lease& lease, Time from) const {

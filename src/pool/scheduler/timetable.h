@@ -39,9 +39,9 @@ class Timetable {
  public:
   Timetable(const GpuTable& table, GpuSet available) : table_(table), available_(available) {}
 
-  void add(Claim claim) { claims_.push_back(std::move(claim)); }
+  void add(const Claim& claim) { claims_.push_back(claim); }
   // Adds it in place of the claim that the same lease has.
-  void put(Claim claim);
+  void put(const Claim& claim);
   const std::vector<Claim>& claims() const noexcept { return claims_; }
 
   // The earliest slot for the lease that starts at `from` or later, and before `before`.

@@ -358,6 +358,7 @@ Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
     return {};
   }));
   std::vector<UsageRow> all;
+  all.reserve(rows.size());
   for (auto& [key, row] : rows) all.push_back(std::move(row));
   return all;
 }
