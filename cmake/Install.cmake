@@ -27,6 +27,9 @@ foreach(plugin gloo mpi-openmpi mpi-mpich nccl)
   endif()
 endforeach()
 install(TARGETS xoe xoe-bench xoe-data xoe-doctor xoe-report xoe-timeline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(XOE_WITH_POOL)
+  install(TARGETS xoe-pool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 install(EXPORT xoe NAMESPACE xoe:: FILE xoe-targets.cmake DESTINATION ${xoe_config})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/xoe-config.cmake.in ${PROJECT_BINARY_DIR}/xoe-config.cmake

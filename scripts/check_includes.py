@@ -75,7 +75,9 @@ VENDORS = [
     (r"hwloc(\.h$|/)", ("src/launch/", "src/doctor/")),
     (r"spdlog/", ("src/base/", "tools/")),
     (r"png\.h$", ("src/data/",)),
-    (r"sodium\.h$", ("src/bootstrap/",)),
+    (r"sodium\.h$", ("src/bootstrap/", "src/pool/state/")),
+    (r"sqlite3\.h$", ("src/pool/state/",)),
+    (r"httplib\.h$", ("src/pool/server/",)),
 ]
 
 SOURCE_FOLDERS = ("include", "src", "bindings", "models", "train", "tools", "tests", "bench", "examples", "scripts",

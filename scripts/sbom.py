@@ -58,8 +58,8 @@ COMPONENTS = (
     Component("nanobind", "BSD-3-Clause", (MODULE,), "", python="nanobind"),
     Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
 )
-# Libraries of packages.txt that no wheel holds: of tests and benchmarks, and those that the cluster has.
-NOT_HELD = {"libbenchmark-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev"}
+# Libraries of packages.txt that no wheel holds: of tests and benchmarks, of the pool, and those that the cluster has.
+NOT_HELD = {"libbenchmark-dev", "libcpp-httplib-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev", "libsqlite3-dev"}
 
 
 def xoe_version():

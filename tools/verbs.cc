@@ -23,6 +23,7 @@ constexpr std::array kVerbs = {Verb{"run", "start a program as several ranks, on
                                Verb{"timeline", "merge, sum up and view traces of a run"},
                                Verb{"report", "a page about a training run, for a browser"},
                                Verb{"doctor", "is this machine, this cluster, ready? what to fix"},
+                               Verb{"pool", "share the GPUs of a team without conflicts"},
                                Verb{"completion", "print what bash, zsh or fish needs to complete command lines", true},
                                Verb{"help", "`xoe help VERB` tells about a verb", true}};
 

@@ -76,7 +76,7 @@ def build(machine):
     torch_option = f"-DXOE_TORCH_ROOT={torch.submodule_search_locations[0]}" if torch else "-DXOE_WITH_TORCH=OFF"
     pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--upgrade", "--target", WHEEL]
     # Another compiler than ours may warn.
-    configure = ["cmake", "--preset", "release", "-B", BUILD, "-DXOE_UNITY=ON", "-DXOE_BUILD_BENCH=OFF", "-DXOE_WERROR=OFF",
+    configure = ["cmake", "--preset", "release", "-B", BUILD, "-DXOE_UNITY=ON", "-DXOE_BUILD_BENCH=OFF", "-DXOE_WITH_POOL=OFF", "-DXOE_WERROR=OFF",
                  torch_option, f"-DPython_EXECUTABLE={sys.executable}"]  # fmt: skip
     return [
         *(Step("install the wheel", [*pip, wheel]) for wheel in (FOLDER / "wheels").glob("*.whl")),

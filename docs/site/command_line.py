@@ -5,7 +5,7 @@ import re
 import subprocess
 
 # Of a program that does not list them.
-VERBS = ("run", "train", "doctor", "timeline", "report", "data")
+VERBS = ("run", "train", "doctor", "timeline", "report", "data", "pool")
 SUBCOMMANDS = re.compile(r"^(?:Subcommands|Verbs|Commands):\n((?:  .*\n)+)", re.MULTILINE)
 
 
@@ -33,8 +33,8 @@ def page(programs):
     front = help_of(programs)
     parts = [
         "# The command line",
-        "What each program prints for `--help`. The pages [xoe run](run.md), [xoe train](train.md), [xoe report](report.md), [xoe data](data.md) and "
-        "[xoe doctor](doctor.md) explain more.",
+        "What each program prints for `--help`. The pages [xoe run](run.md), [xoe train](train.md), [xoe report](report.md), [xoe data](data.md), "
+        "[xoe doctor](doctor.md) and [a pool of GPUs](../guide/pool.md) explain more.",
         "## xoe",
         block(front),
     ]

@@ -1,13 +1,18 @@
 // A mock of libnvidia-ml.so.1. In the process of a test MockNvml sets its GPUs; as a library of its own (mock_nvml.so)
 // it takes them from environment variables:
-//   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | none
+//   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | four (T4, linked in pairs) | none
 //   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p
 //   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
+//   XOE_MOCK_HOST=2: a number in the UUIDs, so that several hosts' GPUs differ
+//   XOE_MOCK_STATE=FILE: a line "index utilisation memory_used_mib pid,pid" for each GPU that is in use
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "drivers/mock_nvml.h"
@@ -38,10 +43,33 @@ std::string setting(const char* name, const char* otherwise) {
 
 bool trouble(const char* kind) { return setting("XOE_MOCK_TROUBLE", "") == kind; }
 bool switched() { return setting("XOE_MOCK_GPUS", "pair") == "switch"; }
+bool four() { return setting("XOE_MOCK_GPUS", "pair") == "four"; }
+
+// The line about a GPU in the file of XOE_MOCK_STATE.
+struct Activity {
+  unsigned utilisation = 0;
+  unsigned long long memory_used = 1024;  // MiB
+  std::vector<int> pids = {};
+};
+Activity activity_of(unsigned index) {
+  std::ifstream file(setting("XOE_MOCK_STATE", ""));
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Activity found;
+    unsigned number = 0;
+    std::string pids;
+    if (!(words >> number >> found.utilisation >> found.memory_used) || number != index) continue;
+    words >> pids;
+    std::istringstream list(pids);
+    for (std::string pid; std::getline(list, pid, ',');) found.pids.push_back(std::atoi(pid.c_str()));
+    return found;
+  }
+  return {};
+}
 unsigned count() {
   if (!mock_nvml().processes.empty()) return static_cast<unsigned>(mock_nvml().processes.size());
   const std::string gpus = setting("XOE_MOCK_GPUS", "pair");
-  return gpus == "none" ? 0 : gpus == "switch" ? 4 : 2;
+  return gpus == "none" ? 0 : gpus == "switch" || gpus == "four" ? 4 : 2;
 }
 
 NvmlResult put(char* out, unsigned size, const std::string& text) {
@@ -104,7 +132,9 @@ NvmlResult nvmlDeviceGetHandleByUUID(const char* uuid, NvmlDevice* found) {
   }
   return kNotFound;
 }
-NvmlResult nvmlDeviceGetName(NvmlDevice, char* out, unsigned size) { return put(out, size, "NVIDIA A100-SXM4-40GB"); }
+NvmlResult nvmlDeviceGetName(NvmlDevice, char* out, unsigned size) {
+  return put(out, size, four() ? "Tesla T4" : "NVIDIA A100-SXM4-40GB");
+}
 NvmlResult nvmlDeviceGetUUID(NvmlDevice device, char* out, unsigned size) {
   return put(out, size, xoe::testing::mock_gpu_uuid(device->index));
 }
@@ -112,8 +142,28 @@ NvmlResult nvmlDeviceGetPciInfo_v3(NvmlDevice device, NvmlPciInfo* pci) {
   put_pci(pci, device->index);
   return kSuccess;
 }
-NvmlResult nvmlDeviceGetMemoryInfo(NvmlDevice, NvmlMemory* memory) {
-  *memory = {.total = 40ULL << 30, .free = 39ULL << 30, .used = 1ULL << 30};
+NvmlResult nvmlDeviceGetMemoryInfo(NvmlDevice device, NvmlMemory* memory) {
+  const unsigned long long total = four() ? 15ULL << 30 : 40ULL << 30;
+  const unsigned long long used = activity_of(device->index).memory_used << 20;
+  *memory = {.total = total, .free = total - used, .used = used};
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetUtilizationRates(NvmlDevice device, xoe::NvmlUtilization* use) {
+  *use = {.gpu = activity_of(device->index).utilisation, .memory = 0};
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetTemperature(NvmlDevice, unsigned, unsigned* degrees) {
+  *degrees = 41;
+  return kSuccess;
+}
+// Two instances of a GPU in MIG mode.
+NvmlResult nvmlDeviceGetMaxMigDeviceCount(NvmlDevice, unsigned* out) {
+  *out = 7;
+  return kSuccess;
+}
+NvmlResult nvmlDeviceGetMigDeviceHandleByIndex(NvmlDevice, unsigned index, NvmlDevice* found) {
+  if (index >= 2) return kNotFound;
+  *found = &devices[14 + index];
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetMigMode(NvmlDevice device, unsigned* now, unsigned* later) {
@@ -121,7 +171,7 @@ NvmlResult nvmlDeviceGetMigMode(NvmlDevice device, unsigned* now, unsigned* late
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device, unsigned* number, NvmlProcess* list) {
-  std::vector<int> pids;
+  std::vector<int> pids = activity_of(device->index).pids;
   if (!mock_nvml().processes.empty()) pids = mock_nvml().processes[device->index];
   // More than fit at first.
   if (trouble("held") && device->index == 0)
@@ -144,7 +194,7 @@ NvmlResult nvmlDeviceGetNvLinkRemoteDeviceType(NvmlDevice, unsigned, unsigned* t
 }
 NvmlResult nvmlDeviceGetNvLinkRemotePciInfo_v2(NvmlDevice device, unsigned, NvmlPciInfo* pci) {
   if (switched()) return NvmlResult::kNotSupported;
-  put_pci(pci, 1 - device->index);
+  put_pci(pci, device->index ^ 1);
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetTopologyCommonAncestor(NvmlDevice, NvmlDevice, unsigned* level) {
@@ -166,7 +216,9 @@ MockNvml& mock_nvml() {
 
 std::string mock_gpu_uuid(unsigned index) {
   static constexpr const char* kDigits = "0123456789abcdef";
-  return std::string("GPU-00000000-1111-2222-3333-44444444444") + kDigits[index % 16];
+  const std::string host = setting("XOE_MOCK_HOST", "0");
+  return "GPU-" + std::string(8 - std::min<std::size_t>(host.size(), 8), '0') + host.substr(0, 8) +
+         "-1111-2222-3333-44444444444" + kDigits[index % 16];
 }
 
 NvmlApi mock_nvml_api() {

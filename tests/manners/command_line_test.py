@@ -15,8 +15,10 @@ import termios
 import unittest
 
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
-PROGRAMS = ("train", "data", "timeline", "report", "doctor")
+PROGRAMS = ("train", "data", "timeline", "report", "doctor", "pool")
 DATA_VERBS = ("make", "convert", "inspect", "verify", "stats", "index", "bench", "compare")
+POOL_VERBS = ("serve", "agent", "acquire", "adopt", "renew", "release", "revoke", "exempt", "run", "status", "events", "usage", "team",
+              "user", "backup")
 
 
 def xoe(*words, **options):
@@ -44,9 +46,11 @@ def verbs():
         ("timeline", "view"),
         ("report",),
         ("data",),
+        ("pool",),
         ("completion",),
     ]
-    return [words for words in found + [("data", verb) for verb in DATA_VERBS] if is_built(words)]
+    found += [("data", verb) for verb in DATA_VERBS] + [("pool", verb) for verb in POOL_VERBS]
+    return [words for words in found if is_built(words)]
 
 
 # The words behind `xoe`, and what the one line on stderr must contain.
@@ -104,6 +108,17 @@ MISTAKES = [
     ("doctor -H a --hostfile b", "exclude each other"),
     ("doctor --stirct", "did you mean --strict?"),
     ("doctor --hostfile none", "none"),
+    # pool
+    ("pool", "say what to do"),
+    ("pool aquire", "did you mean acquire?"),
+    ("pool acquire --gpu 2", "did you mean --gpus?"),
+    ("pool acquire --gpus 0", "--gpus 0: expected a whole number from 1 to 1024"),
+    ("pool acquire --for soon", "--for soon: expected a time such as 90s, 30m, 4h or 2d"),
+    ("pool acquire --memory much", "expected a size such as 16G"),
+    ("pool run", "PROGRAM is missing"),
+    ("pool serve --give-way recliam", "did you mean reclaim?"),
+    ("pool renew", "LEASE is missing"),
+    ("pool renew x", "LEASE x"),
     # timeline
     ("timeline", "say what to do: merge, summary or view"),
     ("timeline sumary x", "did you mean summary?"),

@@ -28,6 +28,11 @@ struct NvmlMemory {
   unsigned long long used;
 };
 
+struct NvmlUtilization {
+  unsigned gpu;  // per cent of the last sample period with a kernel running
+  unsigned memory;
+};
+
 struct NvmlProcess {
   unsigned pid;
   unsigned long long memory;
@@ -59,6 +64,10 @@ struct NvmlApi {
   NvmlResult (*memory_info)(NvmlDevice, NvmlMemory*) = nullptr;
 
   // Null where the library lacks them: they came later than the others.
+  NvmlResult (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
+  NvmlResult (*temperature)(NvmlDevice, unsigned sensor, unsigned* degrees) = nullptr;
+  NvmlResult (*max_mig_devices)(NvmlDevice, unsigned*) = nullptr;
+  NvmlResult (*mig_device)(NvmlDevice, unsigned index, NvmlDevice*) = nullptr;
   NvmlResult (*mig_mode)(NvmlDevice, unsigned* now, unsigned* later) = nullptr;
   NvmlResult (*compute_processes)(NvmlDevice, unsigned* count, NvmlProcess*) = nullptr;
   NvmlResult (*nvlink_state)(NvmlDevice, unsigned link, unsigned* active) = nullptr;
@@ -83,6 +92,10 @@ void for_each_nvml_function(Api& api, Visit&& visit) {
   visit(api.uuid, "nvmlDeviceGetUUID", true);
   visit(api.pci_info, "nvmlDeviceGetPciInfo_v3", true);
   visit(api.memory_info, "nvmlDeviceGetMemoryInfo", true);
+  visit(api.utilization, "nvmlDeviceGetUtilizationRates", false);
+  visit(api.temperature, "nvmlDeviceGetTemperature", false);
+  visit(api.max_mig_devices, "nvmlDeviceGetMaxMigDeviceCount", false);
+  visit(api.mig_device, "nvmlDeviceGetMigDeviceHandleByIndex", false);
   visit(api.mig_mode, "nvmlDeviceGetMigMode", false);
   visit(api.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3", false);
   visit(api.nvlink_state, "nvmlDeviceGetNvLinkState", false);

@@ -1,0 +1,62 @@
+#include "pool/core/drift.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace xoe::pool {
+
+std::string processes_text(const std::vector<GpuProcess>& processes) {
+  std::vector<std::string> parts;
+  parts.reserve(processes.size());
+  for (const GpuProcess& process : processes)
+    parts.push_back(
+        fmt::format("{} (process {})", process.user.empty() ? "an unknown user" : process.user, process.pid));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::int64_t> processes_to_end(const State& state, std::string_view host) {
+  std::vector<std::int64_t> pids;
+  for (const auto& [id, lease] : state.leases) {
+    if (!lease.is_open() || lease.idle_phase != IdlePhase::kSignalled) continue;
+    for (const std::string& uuid : lease.gpus) {
+      const auto gpu = state.gpus.find(uuid);
+      if (gpu == state.gpus.end() || gpu->second.host != host || !state.is_present(gpu->second)) continue;
+      for (const GpuProcess& process : state.activity.at(uuid).processes) pids.push_back(process.pid);
+    }
+  }
+  return pids;
+}
+
+std::vector<Drift> find_drift(const State& state, Time now) {
+  std::vector<Drift> found;
+  for (const auto& item : state.gpus) {
+    const std::string& uuid = item.first;
+    const Gpu& gpu = item.second;
+    const auto add = [&](std::int64_t lease, std::string what) {
+      found.push_back({uuid, gpu.host, lease, std::move(what)});
+    };
+    const Lease* const lease = state.holder_of(uuid);
+    const auto seen = state.activity.find(uuid);
+    if (!state.is_present(gpu)) {
+      if (lease != nullptr)
+        add(lease->id, fmt::format("leased by {}, but not seen: its host or the GPU is gone", lease->user));
+      continue;
+    }
+    const auto& processes = seen->second.processes;
+    if (lease == nullptr) {
+      if (!processes.empty()) add(0, "in use without a lease by " + processes_text(processes));
+      continue;
+    }
+    std::vector<GpuProcess> others;
+    std::ranges::copy_if(processes, std::back_inserter(others),
+                         [&](const GpuProcess& process) { return process.user != lease->user; });
+    if (!others.empty()) add(lease->id, fmt::format("leased by {}, used by {}", lease->user, processes_text(others)));
+    if (processes.empty() && now - lease->begins > std::chrono::minutes(5))
+      add(lease->id, fmt::format("leased by {}, without a process", lease->user));
+  }
+  return found;
+}
+
+}  // namespace xoe::pool

@@ -1,0 +1,81 @@
+#include "pool/core/idle.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace xoe::pool {
+namespace {
+
+struct Summary {
+  Span observed{0};
+  double utilisation = 0;  // mean
+  double cpus = 0;         // mean
+  bool processes = false;
+
+  bool covers(Span window, Span age) const { return age >= window && observed >= window * 9 / 10; }
+};
+
+Summary sum_up(const std::deque<IdleSample>& samples, Time from) {
+  Summary sum;
+  double utilisation = 0;
+  double cpus = 0;
+  for (const IdleSample& sample : samples) {
+    if (sample.at <= from) continue;
+    const Span span = std::min(sample.stands_for, sample.at - from);
+    const auto weight = static_cast<double>(span.count());
+    sum.observed += span;
+    utilisation += weight * sample.utilisation;
+    cpus += weight * sample.cpus;
+    sum.processes |= sample.processes;
+  }
+  const double whole = std::max(1.0, static_cast<double>(sum.observed.count()));
+  sum.utilisation = utilisation / whole;
+  sum.cpus = cpus / whole;
+  return sum;
+}
+
+}  // namespace
+
+void IdleWindow::add(const IdleSample& sample, const IdlePolicy& policy) {
+  samples_.push_back(sample);
+  const Time oldest = sample.at - std::max(policy.window, policy.no_process_window);
+  while (samples_.front().at < oldest) samples_.pop_front();
+}
+
+IdleVerdict IdleWindow::judge(const IdlePolicy& policy, Time begins, Time now) const {
+  if (!policy.on) return {};
+  const Summary recent = sum_up(samples_, now - policy.no_process_window);
+  if (recent.covers(policy.no_process_window, now - begins) && !recent.processes)
+    return {true, fmt::format("no process used its GPUs for {}", span_text(policy.no_process_window))};
+  const Summary whole = sum_up(samples_, now - policy.window);
+  if (!whole.covers(policy.window, now - begins) || whole.utilisation >= policy.utilisation) return {};
+  if (policy.cpu_counts && whole.cpus >= 0.5) return {};
+  return {true, fmt::format("its GPUs were used {:.1f} % over {}; its processes use {:.1f} CPUs", whole.utilisation,
+                            span_text(policy.window), whole.cpus)};
+}
+
+void IdleWatch::observe(const State& state, const HostReport& report, Span since, Time now) {
+  std::map<std::int64_t, IdleSample> samples;
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
+    const Lease* const lease = state.holder_of(report.gpus[i].uuid);
+    if (lease == nullptr) continue;
+    const GpuActivity& seen = report.activity[i];
+    IdleSample& sample = samples[lease->id];
+    sample.at = now;
+    sample.stands_for = std::min({since, now - lease->begins, kMaxSampleSpan});
+    sample.utilisation = std::max(sample.utilisation, static_cast<double>(seen.utilisation));
+    sample.processes |= !seen.processes.empty();
+    for (const GpuProcess& process : seen.processes) sample.cpus += process.cpu;
+  }
+  for (const auto& [id, sample] : samples) windows_[id].add(sample, state.policy.idle);
+}
+
+IdleVerdict IdleWatch::judge(const State& state, const Lease& lease, Time now) const {
+  const auto user = state.users.find(lease.user);
+  if (lease.idle_exempt || (user != state.users.end() && user->second.idle_exempt)) return {};
+  const auto window = windows_.find(lease.id);
+  return window == windows_.end() ? IdleVerdict{} : window->second.judge(state.policy.idle, lease.begins, now);
+}
+
+}  // namespace xoe::pool

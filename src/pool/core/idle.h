@@ -1,0 +1,56 @@
+// Whether a lease is used: a pure function of what was seen of its GPUs.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "pool/model/state.h"
+
+namespace xoe::pool {
+
+// Of all GPUs of a lease at one moment.
+struct IdleSample {
+  Time at = {};
+  Span stands_for{0};      // the time before `at`; a minute at most
+  double utilisation = 0;  // of the busiest of them, per cent
+  bool processes = false;  // there is any
+  double cpus = 0;         // that the processes use
+};
+
+struct IdleVerdict {
+  bool idle = false;
+  std::string why = {};  // "no process used its GPUs for 15 min"
+};
+
+inline constexpr Span kMaxSampleSpan = std::chrono::minutes(1);
+
+// The samples of the last while. The time in which no agent reported is in none of them, so it makes no lease idle.
+class IdleWindow {
+ public:
+  void add(const IdleSample& sample, const IdlePolicy& policy);
+  // `begins`: of the lease, which is not idle before it is as old as a window.
+  IdleVerdict judge(const IdlePolicy& policy, Time begins, Time now) const;
+
+ private:
+  std::deque<IdleSample> samples_;  // the oldest first
+};
+
+// The windows of all open leases.
+class IdleWatch {
+ public:
+  // `since`: the time before `now` that the report stands for.
+  void observe(const State& state, const HostReport& report, Span since, Time now);
+  // Never idle: leases that are exempt, or of a user who is.
+  IdleVerdict judge(const State& state, const Lease& lease, Time now) const;
+  void forget(std::int64_t lease) { windows_.erase(lease); }
+  // Whether it is time to judge again.
+  bool is_due(Time now) const { return now - judged_ >= std::chrono::seconds(1); }
+  void judged(Time now) { judged_ = now; }
+
+ private:
+  std::map<std::int64_t, IdleWindow> windows_;
+  Time judged_ = {};
+};
+
+}  // namespace xoe::pool

@@ -1,0 +1,13 @@
+// What may be asked for.
+#pragma once
+
+#include "pool/model/state.h"
+#include "xoe/status.h"
+
+namespace xoe::pool {
+
+// `invalid_argument`: no pool would give it. `resource_exhausted`: a limit of the user or its team.
+Status check_ask(const State& state, const User& user, const Ask& ask, Time now);
+Status check_duration(const Policy& policy, Span duration);
+
+}  // namespace xoe::pool

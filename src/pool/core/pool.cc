@@ -1,0 +1,452 @@
+#include "pool/core/pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/constant_time.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "pool/core/limits.h"
+#include "pool/scheduler/plan.h"
+#include "pool/state/token.h"
+
+namespace xoe::pool {
+namespace {
+
+// A planned start that is carried out by then counts as punctual: the lease begins when it was said.
+constexpr Span kPunctual = std::chrono::seconds(2);
+constexpr std::string_view kSelf = "pool";
+
+std::string gpus_text(const std::vector<std::string>& gpus) { return fmt::format("{}", fmt::join(gpus, ",")); }
+
+// A short lease is warned about in its last quarter.
+Time warning_time(const Policy& policy, const Lease& lease) {
+  return lease.expires - std::min(policy.expiry_warning, (lease.expires - lease.begins) / 4);
+}
+
+bool governs(const User& actor, const Lease& lease) {
+  return actor.role == Role::kAdmin || (actor.role == Role::kLead && actor.team == lease.team);
+}
+
+Lease new_lease(State& state, const User& user, const Ask& ask, std::string token_hash, Time now) {
+  return {.id = state.next_lease++,
+          .user = user.name,
+          .team = user.team,
+          .ask = ask,
+          .token_hash = std::move(token_hash),
+          .asked = now};
+}
+
+}  // namespace
+
+Result<Pool> Pool::open(Store store, Policy policy) {
+  if (policy.idle.on && (policy.idle.window < kMinIdleWindow || policy.idle.no_process_window < kMinIdleWindow))
+    return failure(Code::kInvalidArgument, "the idle window is {}; it must be {} at least",
+                   span_text(std::min(policy.idle.window, policy.idle.no_process_window)), span_text(kMinIdleWindow));
+  if (policy.give_way_grace < std::chrono::seconds(1))
+    return failure(Code::kInvalidArgument, "holders need a second at least to give way, not {}",
+                   span_text(policy.give_way_grace));
+  Pool pool(std::move(store), policy);
+  XOE_TRY(pool.abandon());
+  return pool;
+}
+
+Error Pool::database_failed(Error error) {
+  failure_ = error;
+  return error;
+}
+
+Status Pool::kept(Status status) {
+  if (!status) failure_ = status.error();
+  return status;
+}
+
+Status Pool::log(std::string_view actor, std::string_view kind, std::int64_t lease, std::string_view subject,
+                 std::string_view why) {
+  return kept(store_.append({.at = now_,
+                             .actor = std::string(actor),
+                             .kind = std::string(kind),
+                             .lease = lease,
+                             .subject = std::string(subject),
+                             .why = std::string(why)}));
+}
+
+Status Pool::begin(Time now) {
+  now_ = std::max(now, now_);  // a clock that was set back does not undo what was decided
+  failure_.reset();
+  XOE_TRY(kept(store_.begin()));
+  XOE_TRY(end_what_is_over());
+  XOE_TRY(drop_abandoned());
+  return watch_hosts();
+}
+
+Status Pool::finish() {
+  XOE_TRY(settle());
+  for (auto& [id, lease] : state_.leases)
+    if (lease.is_open()) XOE_TRY(watch_lease(lease));
+  if (usage_.is_due(now_)) XOE_TRY(kept(usage_.store_in(store_, now_)));
+  return kept(store_.commit());
+}
+
+Status Pool::abandon() {
+  store_.rollback();
+  XOE_ASSIGN(State loaded, store_.load());
+  // What agents told is not stored and stays true.
+  loaded.policy = state_.policy;
+  loaded.activity = std::move(state_.activity);
+  for (auto& [name, host] : loaded.hosts)
+    if (const auto before = state_.hosts.find(name); before != state_.hosts.end()) {
+      host.heard = before->second.heard;
+      host.online = before->second.online;
+    }
+  state_ = std::move(loaded);
+  unleased_.clear();  // to be told again
+  failure_.reset();
+  return {};
+}
+
+std::optional<Time> Pool::next_event() const {
+  std::optional<Time> next;
+  const auto consider = [&](Time time) {
+    if (!next || time < *next) next = time;
+  };
+  for (const auto& [id, lease] : state_.leases) {
+    if (lease.is_waiting() && lease.starts) consider(*lease.starts);
+    if (const auto touched = touched_.find(id); touched != touched_.end() && lease.is_waiting())
+      consider(touched->second + state_.policy.waiting_timeout + Span(1));
+    if (!lease.is_open()) continue;
+    consider(lease.ends());
+    if (!lease.expiry_warned) consider(warning_time(state_.policy, lease));
+    const IdlePolicy& idle = state_.policy.idle;
+    if (lease.idle_phase == IdlePhase::kWarned) consider(lease.idle_phase_since + idle.warn_grace);
+    if (lease.idle_phase == IdlePhase::kSignalled) consider(lease.idle_phase_since + idle.signal_grace);
+  }
+  for (const auto& [name, host] : state_.hosts)
+    if (host.online) consider(host.heard + state_.policy.host_timeout + Span(1));
+  return next;
+}
+
+// --- commands ---
+
+Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::string& token_hash) {
+  auto found = store_.find_lease(user.name, token_hash);
+  if (!found) return failure(database_failed(found.error()));
+  if (!*found) return std::optional<std::int64_t>();
+  return std::optional((*found)->id);
+}
+
+Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string_view token) {
+  XOE_TRY(check_token(token));
+  std::string hash = hash_of_token(token);
+  XOE_ASSIGN(const auto before, known(user, hash));
+  if (before) return *before;
+  XOE_TRY(check_ask(state_, user, ask, now_));
+  Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
+  const std::int64_t id = lease.id;
+  touch(id);
+  XOE_TRY(log(user.name, "asked", id, {},
+              fmt::format("{} for {}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
+                          ask.purpose.empty() ? "" : ": ", ask.purpose)));
+  XOE_TRY(save(state_.leases.emplace(id, std::move(lease)).first->second));
+  return id;
+}
+
+Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_view token) {
+  XOE_TRY(check_token(token));
+  std::string hash = hash_of_token(token);
+  XOE_ASSIGN(const auto before, known(user, hash));
+  if (before) return *before;
+  XOE_TRY(check_ask(state_, user, ask, now_));
+  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
+    return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
+  for (const std::string& uuid : ask.exact) {
+    const auto gpu = state_.gpus.find(uuid);
+    if (gpu == state_.gpus.end()) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
+    if (const Lease* holder = state_.holder_of(uuid))
+      return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
+    const auto& processes = state_.unleased_processes(gpu->second);
+    if (processes.empty()) return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
+    for (const GpuProcess& process : processes)
+      if (process.user != user.name && user.role != Role::kAdmin)
+        return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
+                       process.user.empty() ? "an unknown user" : process.user);
+  }
+  Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
+  lease.gpus = ask.exact;
+  const std::int64_t id = lease.id;
+  Lease& stored = state_.leases.emplace(id, std::move(lease)).first->second;
+  XOE_TRY(log(user.name, "adopted", id, gpus_text(stored.gpus), ask.purpose));
+  XOE_TRY(open_lease(stored, now_));
+  return id;
+}
+
+Result<Lease*> Pool::own_lease(const User& user, std::int64_t id, std::string_view token) {
+  const std::string hash = hash_of_token(token);
+  const auto refused = [&] {
+    return failure(Code::kInvalidArgument, "lease {}: there is none of {} with this token", id, user.name);
+  };
+  if (const auto found = state_.leases.find(id); found != state_.leases.end()) {
+    if (found->second.user != user.name || !equal_in_constant_time(found->second.token_hash, hash)) return refused();
+    return &found->second;
+  }
+  auto ended = store_.find_lease(id);
+  if (!ended) return failure(database_failed(ended.error()));
+  if (!*ended || (*ended)->user != user.name || !equal_in_constant_time((*ended)->token_hash, hash)) return refused();
+  return nullptr;
+}
+
+Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Span duration) {
+  XOE_ASSIGN(Lease* const lease, own_lease(user, id, token));
+  if (lease == nullptr) return failure(Code::kInvalidArgument, "lease {} has ended; acquire another", id);
+  if (!lease->is_open()) return failure(Code::kInvalidArgument, "lease {} waits: it has no end to move", id);
+  XOE_TRY(check_duration(state_.policy, duration));
+  const Time until = now_ + duration;
+  if (until <= lease->expires) return {};
+  if (lease->give_way && lease->give_way->by)
+    return failure(Code::kResourceExhausted, "lease {} has to give way by {}", id, time_text(*lease->give_way->by));
+  if (const auto promise = promise_before(state_, *lease, until))
+    return failure(Code::kResourceExhausted, "lease {} cannot go on until {}: lease {} of {} starts at {}", id,
+                   time_text(until), promise->lease, promise->user, time_text(promise->starts));
+  lease->expires = until;
+  lease->expiry_warned = false;
+  XOE_TRY(log(user.name, "renewed", id, gpus_text(lease->gpus), "until " + time_text(until)));
+  return save(*lease);
+}
+
+Status Pool::release(const User& user, std::int64_t id, std::string_view token, std::string_view why) {
+  XOE_ASSIGN(Lease* const lease, own_lease(user, id, token));
+  if (lease == nullptr) return {};
+  return end(*lease, now_, user.name, why);
+}
+
+Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
+  const auto found = state_.leases.find(id);
+  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
+  if (!governs(actor, found->second))
+    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may end lease {}", found->second.team,
+                   id);
+  return end(found->second, now_, actor.name, why);
+}
+
+Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
+  const auto found = state_.leases.find(id);
+  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
+  if (!governs(actor, found->second))
+    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may exempt lease {}",
+                   found->second.team, id);
+  found->second.idle_exempt = true;
+  XOE_TRY(log(actor.name, "exempted", id, gpus_text(found->second.gpus), why));
+  return save(found->second);
+}
+
+Status Pool::set_team(const User& actor, const Team& team) {
+  if (team.name.empty() || team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
+    return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
+  state_.teams[team.name] = team;
+  XOE_TRY(log(actor.name, "team", 0, team.name,
+              fmt::format("quota {}{}", team.quota, team.may_borrow ? "" : ", may not borrow")));
+  return kept(store_.save(team));
+}
+
+Status Pool::set_user(const User& actor, const User& user) {
+  if (user.name.empty() || user.name == kSelf)
+    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user", user.name);
+  if (!user.team.empty() && !state_.teams.contains(user.team))
+    return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
+                   user.team);
+  state_.users[user.name] = user;
+  XOE_TRY(log(actor.name, "user", 0, user.name, fmt::format("{} of team \"{}\"", name_of(user.role), user.team)));
+  return kept(store_.save(user));
+}
+
+Status Pool::remove_user(const User& actor, const std::string& name) {
+  if (state_.users.erase(name) == 0) return failure(Code::kInvalidArgument, "there is no user {}", name);
+  XOE_TRY(log(actor.name, "user-removed", 0, name, {}));
+  return kept(store_.remove_user(name));
+}
+
+Result<Lease> Pool::lease(std::int64_t id) {
+  if (const auto found = state_.leases.find(id); found != state_.leases.end()) return found->second;
+  XOE_ASSIGN(auto ended, store_.find_lease(id));
+  if (!ended) return failure(Code::kInvalidArgument, "there is no lease {}", id);
+  return std::move(*ended);
+}
+
+// --- the life of a lease ---
+
+Status Pool::open_lease(Lease& lease, Time begins) {
+  lease.state = LeaseState::kOpen;
+  lease.begins = begins;
+  lease.expires = begins + lease.ask.duration;
+  lease.starts.reset();
+  lease.position = 0;
+  touched_.erase(lease.id);
+  lease.why.clear();
+  XOE_TRY(log(kSelf, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
+  return save(lease);
+}
+
+Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view why) {
+  const bool held = lease.is_open();
+  lease.state = LeaseState::kEnded;
+  lease.ended = at;
+  lease.why = why;
+  XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
+  XOE_TRY(save(lease));
+  // Its processes may still be seen until the next report tells what is left.
+  if (held)
+    for (const std::string& gpu : lease.gpus)
+      if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
+  idle_.forget(lease.id);
+  touched_.erase(lease.id);
+  state_.leases.erase(lease.id);
+  return {};
+}
+
+Status Pool::end_what_is_over() {
+  std::vector<Lease*> over;
+  for (auto& [id, lease] : state_.leases)
+    if (lease.is_open() && lease.ends() <= now_) over.push_back(&lease);
+  for (Lease* const lease : over) {
+    const bool gave_way = lease->ends() < lease->expires;
+    XOE_TRY(end(*lease, lease->ends(), kSelf,
+                gave_way ? fmt::format("gave way to lease {}", lease->give_way->for_lease) : "its time was over"));
+  }
+  return {};
+}
+
+// Those whose clients are gone must not get GPUs that no process would use. A reservation needs no client.
+Status Pool::drop_abandoned() {
+  std::vector<Lease*> abandoned;
+  for (auto& [id, lease] : state_.leases) {
+    if (!lease.is_waiting() || lease.ask.at) continue;
+    const auto [touched, is_new] = touched_.try_emplace(id, now_);  // new: the server has just started
+    if (now_ - touched->second > state_.policy.waiting_timeout) abandoned.push_back(&lease);
+  }
+  for (Lease* const lease : abandoned)
+    XOE_TRY(end(*lease, now_, kSelf,
+                fmt::format("its client was silent for {}", span_text(state_.policy.waiting_timeout))));
+  return {};
+}
+
+Status Pool::watch_hosts() {
+  for (auto& [name, host] : state_.hosts) {
+    if (!host.online || now_ - host.heard <= state_.policy.host_timeout) continue;
+    host.online = false;
+    XOE_TRY(log(kSelf, "host-offline", 0, name, fmt::format("silent for {}", span_text(now_ - host.heard))));
+    XOE_TRY(kept(store_.save(host)));
+  }
+  return {};
+}
+
+Status Pool::watch_lease(Lease& lease) {
+  if (lease.expiry_warned || now_ < warning_time(state_.policy, lease)) return {};
+  lease.expiry_warned = true;
+  XOE_TRY(log(kSelf, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
+  return save(lease);
+}
+
+Status Pool::watch_idle(Lease& lease) {
+  const IdlePolicy& policy = state_.policy.idle;
+  const IdleVerdict verdict = idle_.judge(state_, lease, now_);
+  if (!verdict.idle) {
+    if (lease.idle_phase == IdlePhase::kBusy) return {};
+    return enter_phase(lease, IdlePhase::kBusy, "idle-over", "it is used again");
+  }
+  switch (lease.idle_phase) {
+    case IdlePhase::kBusy: return enter_phase(lease, IdlePhase::kWarned, "idle-warned", verdict.why);
+    case IdlePhase::kWarned:
+      if (now_ - lease.idle_phase_since < policy.warn_grace) return {};
+      return enter_phase(lease, IdlePhase::kSignalled, "idle-signalled", verdict.why);
+    case IdlePhase::kSignalled:
+      if (now_ - lease.idle_phase_since < policy.signal_grace) return {};
+      return end(lease, now_, kSelf, "idle: " + verdict.why);
+  }
+  return {};
+}
+
+Status Pool::enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why) {
+  lease.idle_phase = phase;
+  lease.idle_phase_since = now_;
+  XOE_TRY(log(kSelf, kind, lease.id, lease.user, why));
+  return save(lease);
+}
+
+// --- planning ---
+
+Status Pool::settle() {
+  if (state_.policy.idle.on && idle_.is_due(now_)) {
+    idle_.judged(now_);
+    std::vector<Lease*> open;
+    for (auto& [id, lease] : state_.leases)
+      if (lease.is_open()) open.push_back(&lease);
+    for (Lease* const lease : open) XOE_TRY(watch_idle(*lease));
+  }
+  for (const std::int64_t id : calls_that_are_over(state_)) {
+    Lease& lease = state_.leases.at(id);
+    lease.give_way.reset();
+    XOE_TRY(log(kSelf, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
+    XOE_TRY(save(lease));
+  }
+  for (bool again = true; again;) {
+    XOE_TRY(apply_plan());
+    XOE_ASSIGN(again, refuse_those_that_do_not_wait());
+  }
+  return {};
+}
+
+Status Pool::apply_plan() {
+  const bool any = std::ranges::any_of(state_.leases, [](const auto& item) { return item.second.is_waiting(); });
+  if (!any) return {};
+  Plan plan = plan_leases(state_, now_);
+  for (const GiveWayCall& call : plan.calls) {
+    Lease& lease = state_.leases.at(call.lease);
+    lease.give_way = call.give_way;
+    XOE_TRY(log(kSelf, "give-way", lease.id, lease.user,
+                fmt::format("for lease {}{}", call.give_way.for_lease,
+                            call.give_way.by ? ", by " + time_text(*call.give_way.by) : std::string())));
+    XOE_TRY(save(lease));
+  }
+  for (PlannedLease& planned : plan.waiting) {
+    Lease& lease = state_.leases.at(planned.lease);
+    const bool moved = lease.starts != planned.starts || lease.gpus != planned.gpus;
+    const bool later = lease.starts && (!planned.starts || *planned.starts > *lease.starts);
+    lease.position = planned.position;
+    lease.borrowed = planned.borrowed;
+    lease.why = std::move(planned.why);
+    const auto promised = std::exchange(lease.starts, planned.starts);
+    lease.gpus = std::move(planned.gpus);
+    if (lease.starts && *lease.starts <= now_) {
+      // As promised, although the turn comes some milliseconds later.
+      const bool punctual = promised && *promised <= now_ && now_ - *promised <= kPunctual;
+      XOE_TRY(open_lease(lease, punctual ? *promised : now_));
+      continue;
+    }
+    if (later) XOE_TRY(log(kSelf, "postponed", lease.id, lease.user, lease.why));
+    if (moved) XOE_TRY(save(lease));
+  }
+  return {};
+}
+
+// Whether any was refused, after which others may have more room.
+Result<bool> Pool::refuse_those_that_do_not_wait() {
+  std::vector<Lease*> refused;
+  for (auto& [id, lease] : state_.leases) {
+    if (!lease.is_waiting() || lease.ask.wait) continue;
+    if (!lease.ask.at || lease.starts != lease.ask.at) {
+      refused.push_back(&lease);
+      continue;
+    }
+    lease.ask.wait = true;  // a reservation that has its time waits for it
+    XOE_TRY(log(kSelf, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
+    XOE_TRY(save(lease));
+  }
+  for (Lease* const lease : refused) {
+    const std::string later =
+        lease->starts ? fmt::format("; with --wait it would start at {}", time_text(*lease->starts)) : std::string();
+    XOE_TRY(end(*lease, now_, kSelf, "refused: " + lease->why + later));
+  }
+  return !refused.empty();
+}
+
+}  // namespace xoe::pool

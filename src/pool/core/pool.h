@@ -1,0 +1,99 @@
+// The pool as a state machine: commands and the passage of time change its state and its database together.
+//
+// A turn is begin(now), any number of commands, then finish(now), which plans, grants, and commits. What a command did
+// is final, and may be told to its client, when finish() has returned. Nothing here reads a clock or waits, so a
+// sequence of turns always gives the same states.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/core/idle.h"
+#include "pool/core/usage_meter.h"
+#include "pool/model/state.h"
+#include "pool/state/store.h"
+
+namespace xoe::pool {
+
+// One thread at a time.
+class Pool {
+ public:
+  static Result<Pool> open(Store store, Policy policy);
+
+  const State& state() const noexcept { return state_; }
+  Store& store() noexcept { return store_; }
+
+  // Ends what is over by `now`.
+  Status begin(Time now);
+  // Plans, grants, commits. After an error all of the turn is undone.
+  Status finish();
+  // Undoes the turn: the state is that of the database again.
+  Status abandon();
+  // When a turn is due although no command comes; nullopt: not before one does.
+  std::optional<Time> next_event() const;
+
+  // Commands; each belongs to the turn that has begun. An error is one of the caller's, nothing has changed, and the
+  // turn goes on, unless it came from the database.
+  const std::optional<Error>& database_failure() const noexcept { return failure_; }
+
+  // Returns the lease's id. The same user and token: the lease of the first time, whatever has become of it.
+  // `invalid_argument`, `resource_exhausted`: refused by a limit.
+  Result<std::int64_t> acquire(const User& user, const Ask& ask, std::string_view token);
+  // For GPUs that the user's processes use without a lease.
+  Result<std::int64_t> adopt(const User& user, const Ask& ask, std::string_view token);
+  // Makes the lease end `duration` from now if that is later. `resource_exhausted`: its GPUs are promised to another.
+  Status renew(const User& user, std::int64_t id, std::string_view token, Span duration);
+  // Ends an open lease, or takes one out of the queue. Again: no change.
+  Status release(const User& user, std::int64_t id, std::string_view token, std::string_view why);
+  // The same without the token: an admin's, or of the lead of its team.
+  Status revoke(const User& actor, std::int64_t id, std::string_view why);
+  Status exempt(const User& actor, std::int64_t id, std::string_view why);
+  Status report(const HostReport& report);
+  // The client of a lease that waits is still there.
+  void touch(std::int64_t id) { touched_[id] = now_; }
+
+  Status set_team(const User& actor, const Team& team);
+  Status set_user(const User& actor, const User& user);
+  Status remove_user(const User& actor, const std::string& name);
+
+  // In any state, also one that ended long ago. `invalid_argument`: there is none.
+  Result<Lease> lease(std::int64_t id);
+
+ private:
+  Pool(Store store, Policy policy) : store_(std::move(store)) { state_.policy = policy; }
+
+  Status kept(Status status);  // remembers the database's failure
+  Error database_failed(Error error);
+  Status log(std::string_view actor, std::string_view kind, std::int64_t lease, std::string_view subject,
+             std::string_view why);
+  Status save(Lease& lease) { return kept(store_.save(lease)); }
+  Result<std::optional<std::int64_t>> known(const User& user, const std::string& token_hash);
+  Result<Lease*> own_lease(const User& user, std::int64_t id, std::string_view token);
+  Status end(Lease& lease, Time at, std::string_view actor, std::string_view why);
+  Status open_lease(Lease& lease, Time begins);
+  Status end_what_is_over();
+  Status drop_abandoned();
+  Status watch_hosts();
+  Status watch_lease(Lease& lease);
+  Status watch_idle(Lease& lease);
+  Status enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why);
+  Status settle();
+  Result<bool> refuse_those_that_do_not_wait();
+  Status apply_plan();
+  Status save_facts(const HostReport& report);
+  Status note_unleased(const Gpu& gpu);
+
+  Store store_;
+  State state_;
+  Time now_ = {};
+  std::optional<Error> failure_;  // of the database, in this turn
+  IdleWatch idle_;
+  std::map<std::int64_t, Time> touched_;                      // of leases that wait
+  std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
+  UsageMeter usage_;
+};
+
+}  // namespace xoe::pool

@@ -1,0 +1,61 @@
+// The pool's part that takes what agents report.
+#include <algorithm>
+
+#include "base/error.h"
+#include "pool/core/drift.h"
+#include "pool/core/pool.h"
+
+namespace xoe::pool {
+Status Pool::report(const HostReport& report) {
+  if (report.host.empty() || report.gpus.size() != report.activity.size())
+    return failure(Code::kInvalidArgument, "a report without a host, or with activity that belongs to no GPU");
+  const auto known_elsewhere =
+      std::ranges::count_if(state_.gpus, [&](const auto& item) { return item.second.host != report.host; });
+  if (report.gpus.size() + static_cast<std::size_t>(known_elsewhere) > kMaxGpus)
+    return failure(Code::kResourceExhausted, "the pool has room for {} GPUs", kMaxGpus);
+  XOE_TRY(save_facts(report));
+  Host& host = state_.hosts.at(report.host);
+  const Span since = std::min(now_ - host.heard, state_.policy.host_timeout);
+  if (!host.online) {
+    XOE_TRY(log("pool", "host-online", 0, host.name, fmt::format("{} GPUs", report.gpus.size())));
+    host.heard = now_;
+    XOE_TRY(kept(store_.save(host)));
+  }
+  host.heard = now_;
+  host.online = true;
+  for (const auto& [uuid, gpu] : state_.gpus)
+    if (gpu.host == host.name) state_.activity.erase(uuid);
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) state_.activity[report.gpus[i].uuid] = report.activity[i];
+  for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(gpu));
+  idle_.observe(state_, report, since, now_);
+  usage_.observe(state_, report, since, now_);
+  return {};
+}
+
+Status Pool::save_facts(const HostReport& report) {
+  const auto [host, is_new] = state_.hosts.try_emplace(report.host, Host{.name = report.host, .heard = now_});
+  if (is_new || host->second.without != report.without) {
+    host->second.without = report.without;
+    XOE_TRY(kept(store_.save(host->second)));
+  }
+  for (const Gpu& gpu : report.gpus) {
+    const auto known = state_.gpus.find(gpu.uuid);
+    if (known != state_.gpus.end() && known->second == gpu) continue;
+    XOE_TRY(log("pool", known == state_.gpus.end() ? "gpu" : "gpu-changed", 0, gpu.uuid,
+                fmt::format("{} on {}", gpu.name, gpu.host)));
+    state_.gpus[gpu.uuid] = gpu;
+    XOE_TRY(kept(store_.save(gpu)));
+  }
+  return {};
+}
+
+Status Pool::note_unleased(const Gpu& gpu) {
+  const std::string users = processes_text(state_.unleased_processes(gpu));
+  std::string& before = unleased_[gpu.uuid];
+  if (before == users) return {};
+  before = users;
+  return users.empty() ? log("pool", "unleased-use-over", 0, gpu.uuid, {})
+                       : log("pool", "unleased-use", 0, gpu.uuid, "in use without a lease by " + users);
+}
+
+}  // namespace xoe::pool

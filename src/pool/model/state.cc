@@ -1,0 +1,47 @@
+#include "pool/model/state.h"
+
+#include <algorithm>
+#include <array>
+
+namespace xoe::pool {
+namespace {
+
+constexpr std::array<std::string_view, 4> kRoles = {"agent", "user", "lead", "admin"};
+constexpr std::array<std::string_view, 3> kStates = {"waiting", "open", "ended"};
+constexpr std::array<std::string_view, 3> kPhases = {"busy", "warned", "signalled"};
+constexpr std::array<std::string_view, 3> kGiveWay = {"off", "ask", "reclaim"};
+
+template <class Enum, std::size_t size>
+std::optional<Enum> named(const std::array<std::string_view, size>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Enum>(found - names.begin());
+}
+
+}  // namespace
+
+const Lease* State::holder_of(std::string_view uuid) const {
+  for (const auto& [id, lease] : leases)
+    if (lease.is_open() && std::ranges::find(lease.gpus, uuid) != lease.gpus.end()) return &lease;
+  return nullptr;
+}
+
+bool State::is_present(const Gpu& gpu) const {
+  const auto host = hosts.find(gpu.host);
+  return host != hosts.end() && host->second.online && activity.contains(gpu.uuid);
+}
+
+const std::vector<GpuProcess>& State::unleased_processes(const Gpu& gpu) const {
+  static const std::vector<GpuProcess> kNone;
+  const auto seen = activity.find(gpu.uuid);
+  return seen == activity.end() || holder_of(gpu.uuid) != nullptr ? kNone : seen->second.processes;
+}
+
+std::string_view name_of(Role role) { return kRoles[static_cast<std::size_t>(role)]; }
+std::optional<Role> role_named(std::string_view name) { return named<Role>(kRoles, name); }
+std::string_view name_of(LeaseState state) { return kStates[static_cast<std::size_t>(state)]; }
+std::string_view name_of(IdlePhase phase) { return kPhases[static_cast<std::size_t>(phase)]; }
+std::string_view name_of(GiveWayPolicy policy) { return kGiveWay[static_cast<std::size_t>(policy)]; }
+std::optional<GiveWayPolicy> give_way_named(std::string_view name) { return named<GiveWayPolicy>(kGiveWay, name); }
+
+}  // namespace xoe::pool

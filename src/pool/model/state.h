@@ -1,0 +1,199 @@
+// Everything that the pool knows and decides by: plain values, as they stand in the database.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/model/time.h"
+
+namespace xoe::pool {
+
+inline constexpr std::size_t kMaxGpus = 1024;  // of one pool
+
+struct GpuProcess {
+  std::int64_t pid = 0;
+  std::string user = {};     // empty: not known
+  std::uint64_t memory = 0;  // bytes of the GPU; 0: not known
+  double cpu = 0;            // CPUs that it and its descendants used since the last report
+  bool operator==(const GpuProcess&) const = default;
+};
+
+// A whole GPU, or a MIG instance.
+struct Gpu {
+  // What stays.
+  std::string uuid = {};  // "GPU-..." or "MIG-..."
+  std::string host = {};
+  std::string name = {};  // "Tesla T4"
+  std::string pci = {};
+  std::uint64_t memory = 0;               // bytes
+  std::vector<std::string> nvlinks = {};  // UUIDs of the GPUs that it has a direct NVLink to
+  bool operator==(const Gpu&) const = default;
+};
+
+// What an agent saw of a GPU last. Not stored: the next report tells it again.
+struct GpuActivity {
+  int utilisation = 0;  // per cent
+  int temperature = 0;  // degrees Celsius; 0: not known
+  std::uint64_t memory_used = 0;
+  std::vector<GpuProcess> processes = {};
+};
+
+// What the agent of a host tells.
+struct HostReport {
+  std::string host = {};
+  std::string without = {};  // why it has no GPUs
+  std::vector<Gpu> gpus = {};
+  std::vector<GpuActivity> activity = {};  // of each of them
+};
+
+struct Host {
+  std::string name = {};
+  Time heard = {};           // the last report
+  bool online = false;       // heard of within the policy's time
+  std::string without = {};  // why it has no GPUs: "no driver"; empty: it has
+};
+
+enum class Role : std::uint8_t { kAgent, kUser, kLead, kAdmin };
+
+struct User {
+  std::string name = {};
+  std::string team = {};
+  Role role = Role::kUser;
+  std::string token_hash = {};
+  int max_gpus = 0;      // at once; 0: no limit of its own
+  int max_priority = 0;  // that it may ask with
+  bool idle_exempt = false;
+};
+
+struct Team {
+  std::string name = {};
+  int quota = 0;           // GPUs that it can count on
+  bool may_borrow = true;  // what other teams leave unused of theirs
+};
+
+// The wishes of a user.
+struct Ask {
+  int gpus = 1;
+  std::string type = {};     // part of the GPU's name, in any case: "t4"
+  std::uint64_t memory = 0;  // at least, bytes of each
+  bool same_nvlink = false;  // each linked to each
+  bool any_host = false;     // several hosts may give them
+  Span duration = std::chrono::hours(4);
+  int priority = 0;
+  std::optional<Time> at = {};          // a reservation: from then on, neither earlier nor later
+  bool wait = false;                    // in the queue; otherwise now or not at all
+  std::string purpose = {};             // one line for the others
+  std::vector<std::string> exact = {};  // these GPUs and no others (adopt)
+};
+
+enum class LeaseState : std::uint8_t { kWaiting, kOpen, kEnded };
+
+// How far the reclaim of an idle lease has got.
+enum class IdlePhase : std::uint8_t { kBusy, kWarned, kSignalled };
+
+// A holder was asked to give way.
+struct GiveWay {
+  Time asked = {};
+  std::optional<Time> by = {};  // the lease ends then; nullopt: only asked
+  std::int64_t for_lease = 0;
+  bool operator==(const GiveWay&) const = default;
+};
+
+// From the moment of asking to the end: it waits, is open, has ended. Its id never changes.
+struct Lease {
+  std::int64_t id = 0;
+  std::string user = {};
+  std::string team = {};
+  Ask ask = {};
+  std::string token_hash = {};
+  LeaseState state = LeaseState::kWaiting;
+  Time asked = {};
+
+  // Waiting: when it will start, and with what; nullopt: not known. Open: what it holds.
+  std::optional<Time> starts = {};
+  std::vector<std::string> gpus = {};
+  int position = 0;      // in the queue, from 1
+  std::string why = {};  // it waits; of an ended one, why it ended
+
+  Time begins = {};
+  Time expires = {};
+  Time ended = {};
+  std::optional<GiveWay> give_way = {};
+  bool expiry_warned = false;
+  IdlePhase idle_phase = IdlePhase::kBusy;
+  Time idle_phase_since = {};
+  bool idle_exempt = false;
+  bool borrowed = false;  // beyond the quota of its team
+
+  bool is_open() const noexcept { return state == LeaseState::kOpen; }
+  bool is_waiting() const noexcept { return state == LeaseState::kWaiting; }
+  // When an open lease ends at the latest.
+  Time ends() const noexcept { return give_way && give_way->by ? std::min(expires, *give_way->by) : expires; }
+};
+
+// One line of the audit log.
+struct Event {
+  std::int64_t number = 0;
+  Time at = {};
+  std::string actor = {};    // a user, or "pool"
+  std::string kind = {};     // "granted"
+  std::int64_t lease = 0;    // 0: of none
+  std::string subject = {};  // GPUs, or the user, team or host that it is about
+  std::string why = {};
+};
+
+enum class GiveWayPolicy : std::uint8_t { kOff, kAsk, kReclaim };
+
+struct IdlePolicy {
+  bool on = false;
+  Span window = std::chrono::minutes(30);             // over which utilisation is averaged; at least kMinIdleWindow
+  double utilisation = 5;                             // per cent: below, a GPU is idle
+  Span no_process_window = std::chrono::minutes(15);  // a lease without any process is idle after this
+  bool cpu_counts = false;                            // processes that use a CPU keep the lease
+  Span warn_grace = std::chrono::minutes(10);         // from the warning to the signal
+  Span signal_grace = std::chrono::minutes(5);        // from the signal to the end
+};
+inline constexpr Span kMinIdleWindow = std::chrono::minutes(1);
+
+struct Policy {
+  Span max_duration = std::chrono::hours(7 * 24);
+  Span min_runtime = std::chrono::minutes(30);  // before a holder is asked to give way
+  GiveWayPolicy give_way = GiveWayPolicy::kAsk;
+  Span give_way_grace = std::chrono::minutes(5);
+  Span expiry_warning = std::chrono::minutes(15);
+  Span host_timeout = std::chrono::seconds(30);    // an agent that is silent for longer is offline
+  int max_waiting = 32;                            // leases of one user in the queue
+  Span waiting_timeout = std::chrono::minutes(2);  // a client that is silent for longer leaves the queue
+  IdlePolicy idle = {};
+};
+
+struct State {
+  Policy policy = {};
+  std::map<std::string, Host, std::less<>> hosts = {};
+  std::map<std::string, Gpu, std::less<>> gpus = {};
+  std::map<std::string, GpuActivity, std::less<>> activity = {};  // of GPUs that their host's last report had
+  std::map<std::string, User, std::less<>> users = {};
+  std::map<std::string, Team, std::less<>> teams = {};
+  std::map<std::int64_t, Lease> leases = {};  // those that wait or are open
+  std::int64_t next_lease = 1;
+
+  const Lease* holder_of(std::string_view uuid) const;
+  // Its host is online and its last report had it.
+  bool is_present(const Gpu& gpu) const;
+  // The processes on a GPU that no lease covers.
+  const std::vector<GpuProcess>& unleased_processes(const Gpu& gpu) const;
+};
+
+std::string_view name_of(Role role);
+std::optional<Role> role_named(std::string_view name);
+std::string_view name_of(LeaseState state);
+std::string_view name_of(IdlePhase phase);
+std::string_view name_of(GiveWayPolicy policy);
+std::optional<GiveWayPolicy> give_way_named(std::string_view name);
+
+}  // namespace xoe::pool

@@ -1,0 +1,175 @@
+#include "pool/scheduler/choose.h"
+
+#include <algorithm>
+#include <cctype>
+#include <tuple>
+
+namespace xoe::pool {
+namespace {
+
+bool contains_ignoring_case(const std::string& text, const std::string& part) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+}
+
+// Extends `chosen` to `wanted` GPUs of `candidates`, each linked to each, from number `next` on.
+bool extend_clique(const GpuTable& table, GpuSet& chosen, GpuSet candidates, std::size_t next, std::size_t wanted) {
+  if (chosen.count() == wanted) return true;
+  for (std::size_t gpu = next; gpu < table.size() && chosen.count() + candidates.count() >= wanted; ++gpu) {
+    if (!candidates[gpu]) continue;
+    candidates.reset(gpu);
+    chosen.set(gpu);
+    if (extend_clique(table, chosen, candidates & table.linked_to(gpu), gpu + 1, wanted)) return true;
+    chosen.reset(gpu);
+  }
+  return false;
+}
+
+// Adds the GPU with the most links to those chosen, and the fewest to others that stay free.
+GpuSet grow(const GpuTable& table, const GpuSet& free, std::size_t seed, std::size_t wanted) {
+  GpuSet chosen;
+  chosen.set(seed);
+  while (chosen.count() < wanted) {
+    std::size_t best = kMaxGpus;
+    std::tuple<std::size_t, std::size_t> best_score;
+    for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
+      if (!free[gpu] || chosen[gpu]) continue;
+      const auto inside = (table.linked_to(gpu) & chosen).count();
+      const std::tuple score(kMaxGpus - inside, (table.linked_to(gpu) & free & ~chosen).count());
+      if (best == kMaxGpus || score < best_score) std::tie(best, best_score) = std::pair(gpu, score);
+    }
+    chosen.set(best);
+  }
+  return chosen;
+}
+
+std::size_t links_within(const GpuTable& table, const GpuSet& set) {
+  std::size_t links = 0;
+  for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
+    if (set[gpu]) links += (table.linked_to(gpu) & set).count();
+  return links;
+}
+
+std::size_t links_to(const GpuTable& table, const GpuSet& set, const GpuSet& others) {
+  std::size_t links = 0;
+  for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
+    if (set[gpu]) links += (table.linked_to(gpu) & others).count();
+  return links;
+}
+
+struct Choice {
+  GpuSet gpus;
+  // Smaller is better: GPUs to avoid, links that are missing, links that are cut, GPUs that stay free on the host.
+  std::tuple<std::size_t, std::size_t, std::size_t, std::size_t> cost;
+};
+
+std::optional<Choice> choose_on_host(const GpuTable& table, const Ask& ask, const GpuSet& free, const GpuSet& avoid) {
+  const auto wanted = static_cast<std::size_t>(ask.gpus);
+  if (free.count() < wanted) return std::nullopt;
+  const auto rated = [&](const GpuSet& gpus) {
+    return Choice{gpus,
+                  {(gpus & avoid).count(), wanted * wanted - links_within(table, gpus),
+                   links_to(table, gpus, free & ~gpus), free.count() - wanted}};
+  };
+  std::optional<Choice> best;
+  const auto consider = [&](const GpuSet& gpus) {
+    Choice choice = rated(gpus);
+    if (!best || choice.cost < best->cost) best = choice;
+  };
+  const GpuSet preferred = free & ~avoid;
+  for (const GpuSet& among : {preferred, free}) {
+    if (best || among.count() < wanted) continue;
+    for (std::size_t seed = 0; seed < table.size(); ++seed) {
+      if (!among[seed]) continue;
+      if (!ask.same_nvlink) {
+        consider(grow(table, among, seed, wanted));
+        continue;
+      }
+      GpuSet chosen;
+      chosen.set(seed);
+      if (extend_clique(table, chosen, among & table.linked_to(seed), seed + 1, wanted)) consider(chosen);
+    }
+  }
+  return best;
+}
+
+// As few hosts as possible: those with the most free GPUs first.
+std::optional<GpuSet> choose_on_any_host(const GpuTable& table, const Ask& ask, const GpuSet& free) {
+  auto missing = static_cast<std::size_t>(ask.gpus);
+  if (free.count() < missing) return std::nullopt;
+  std::vector<GpuSet> by_host;
+  for (const auto& [first, end] : table.hosts()) {
+    GpuSet here;
+    for (std::size_t gpu = first; gpu < end; ++gpu) here[gpu] = free[gpu];
+    by_host.push_back(here);
+  }
+  std::ranges::stable_sort(by_host, std::greater(), [](const GpuSet& set) { return set.count(); });
+  GpuSet chosen;
+  for (const GpuSet& here : by_host)
+    for (std::size_t gpu = 0; gpu < table.size() && missing > 0; ++gpu)
+      if (here[gpu]) {
+        chosen.set(gpu);
+        --missing;
+      }
+  return chosen;
+}
+
+}  // namespace
+
+GpuTable::GpuTable(const State& state) {
+  for (const auto& [uuid, gpu] : state.gpus) gpus_.push_back(&gpu);
+  std::ranges::sort(gpus_, {}, [](const Gpu* gpu) { return std::tie(gpu->host, gpu->uuid); });
+  links_.resize(gpus_.size());
+  for (std::size_t i = 0; i < gpus_.size(); ++i) index_[gpus_[i]->uuid] = i;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    for (const std::string& peer : gpus_[i]->nvlinks)
+      if (const std::size_t other = index_of(peer); other < kMaxGpus && other != i) links_[i].set(other);
+    if (i == 0 || gpus_[i]->host != gpus_[i - 1]->host) hosts_.push_back({i, i});
+    hosts_.back().end = i + 1;
+  }
+}
+
+std::size_t GpuTable::index_of(const std::string& uuid) const {
+  const auto found = index_.find(uuid);
+  return found == index_.end() ? kMaxGpus : found->second;
+}
+
+GpuSet GpuTable::set_of(const std::vector<std::string>& uuids) const {
+  GpuSet set;
+  for (const std::string& uuid : uuids)
+    if (const std::size_t gpu = index_of(uuid); gpu < kMaxGpus) set.set(gpu);
+  return set;
+}
+
+std::vector<std::string> GpuTable::uuids_of(const GpuSet& set) const {
+  std::vector<std::string> uuids;
+  for (std::size_t gpu = 0; gpu < size(); ++gpu)
+    if (set[gpu]) uuids.push_back(gpus_[gpu]->uuid);
+  return uuids;
+}
+
+GpuSet suitable_gpus(const GpuTable& table, const Ask& ask) {
+  GpuSet set;
+  for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
+    set[gpu] = table[gpu].memory >= ask.memory && contains_ignoring_case(table[gpu].name, ask.type) &&
+               (ask.exact.empty() || std::ranges::find(ask.exact, table[gpu].uuid) != ask.exact.end());
+  return set;
+}
+
+std::optional<GpuSet> choose_gpus(const GpuTable& table, const Ask& ask, const GpuSet& free, const GpuSet& avoid) {
+  if (ask.any_host && !ask.same_nvlink) {
+    const auto preferred = choose_on_any_host(table, ask, free & ~avoid);
+    return preferred ? preferred : choose_on_any_host(table, ask, free);
+  }
+  std::optional<Choice> best;
+  for (const auto& [first, end] : table.hosts()) {
+    GpuSet here;
+    for (std::size_t gpu = first; gpu < end; ++gpu) here[gpu] = free[gpu];
+    auto choice = choose_on_host(table, ask, here, avoid);
+    if (choice && (!best || choice->cost < best->cost)) best = choice;
+  }
+  if (!best) return std::nullopt;
+  return best->gpus;
+}
+
+}  // namespace xoe::pool

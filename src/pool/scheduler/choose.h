@@ -1,0 +1,48 @@
+// Which of the free GPUs a lease gets: a pure function.
+#pragma once
+
+#include <bitset>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pool/model/state.h"
+
+namespace xoe::pool {
+
+using GpuSet = std::bitset<kMaxGpus>;
+
+// The GPUs of a pool by number: ordered by host, then UUID.
+class GpuTable {
+ public:
+  explicit GpuTable(const State& state);
+
+  std::size_t size() const noexcept { return gpus_.size(); }
+  const Gpu& operator[](std::size_t index) const { return *gpus_[index]; }
+  // kMaxGpus: there is no such GPU.
+  std::size_t index_of(const std::string& uuid) const;
+  GpuSet set_of(const std::vector<std::string>& uuids) const;
+  std::vector<std::string> uuids_of(const GpuSet& set) const;
+  const GpuSet& linked_to(std::size_t index) const { return links_[index]; }
+  struct HostRange {
+    std::size_t first = 0;
+    std::size_t end = 0;
+  };
+  const std::vector<HostRange>& hosts() const noexcept { return hosts_; }
+
+ private:
+  std::vector<const Gpu*> gpus_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+  std::vector<GpuSet> links_;
+  std::vector<HostRange> hosts_;
+};
+
+// Those that fulfil the conditions on each single GPU.
+GpuSet suitable_gpus(const GpuTable& table, const Ask& ask);
+
+// Picks ask.gpus of `free` that fulfil the conditions on their position: one host unless ask.any_host, NVLinks between
+// all of them if ask.same_nvlink. Without such a wish it still prefers GPUs with links among them, and leaves linked
+// ones and emptier hosts to others; `avoid` comes last. nullopt: they cannot be found.
+std::optional<GpuSet> choose_gpus(const GpuTable& table, const Ask& ask, const GpuSet& free, const GpuSet& avoid = {});
+
+}  // namespace xoe::pool

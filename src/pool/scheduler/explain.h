@@ -1,0 +1,23 @@
+// Why a lease waits, in one plain sentence: the one reason that decides.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "pool/scheduler/timetable.h"
+
+namespace xoe::pool {
+
+struct PlanView {
+  const State& state;
+  const GpuTable& table;
+  const Timetable& times;
+  const GpuSet& available;
+  Time now;
+};
+
+// `slot`: the lease's planned one; nullopt: it has none.
+std::string explain_wait(const PlanView& view, const Lease& lease, const Limits& limits,
+                         const std::optional<Slot>& slot);
+
+}  // namespace xoe::pool

@@ -1,0 +1,74 @@
+#include "pool/server/client.h"
+
+#include <httplib.h>
+
+#include <thread>
+
+#include "base/error.h"
+
+namespace xoe::pool {
+
+struct Client::Connection {
+  explicit Connection(const std::string& url) : http(url) {}
+  httplib::Client http;
+};
+
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+std::string Reply::message() const {
+  if (const auto error = body.find("error"); error != body.end() && error->contains("message"))
+    return error->at("message").get<std::string>();
+  return fmt::format("the server answered {}", status);
+}
+
+Client::Client(ClientOptions options)
+    : options_(std::move(options)), connection_(std::make_unique<Connection>(options_.url)) {
+  httplib::Client& http = connection_->http;
+  http.set_connection_timeout(std::chrono::seconds(3));
+  http.set_read_timeout(std::chrono::seconds(40));
+  http.set_keep_alive(true);
+  http.set_tcp_nodelay(true);
+  http.set_bearer_token_auth(options_.token.c_str());
+  if (!options_.ca_file.empty()) http.set_ca_cert_path(options_.ca_file.c_str());
+}
+
+Result<Client> Client::create(ClientOptions options) {
+  const bool known = options.url.starts_with("http://") || options.url.starts_with("https://");
+  if (!known)
+    return failure(Code::kInvalidArgument, "{}: not the URL of a pool, such as http://127.0.0.1:7711", options.url);
+  Client client(std::move(options));
+  if (!client.connection_->http.is_valid())
+    return failure(Code::kInvalidArgument, "{}: not the URL of a pool", client.options_.url);
+  return client;
+}
+
+template <class Send>
+Result<Reply> Client::ask(Send&& send) {
+  const auto end = std::chrono::steady_clock::now() + options_.patience;
+  for (;;) {
+    const httplib::Result result = send(connection_->http);
+    // 503: its database does not take changes now.
+    if (result && (result->status != 503 || std::chrono::steady_clock::now() >= end)) {
+      Json body = Json::parse(result->body, nullptr, false);
+      if (!body.is_object())
+        return failure(Code::kUnavailable, "{} answers, but is not a pool (HTTP {})", options_.url, result->status);
+      return Reply{result->status, std::move(body)};
+    }
+    if (std::chrono::steady_clock::now() >= end)
+      return failure(Code::kUnavailable, "the pool at {} does not answer: {}", options_.url,
+                     httplib::to_string(result.error()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+Result<Reply> Client::get(const std::string& path) {
+  return ask([&](httplib::Client& http) { return http.Get(path); });
+}
+
+Result<Reply> Client::post(const std::string& path, const Json& body) {
+  return ask([&](httplib::Client& http) { return http.Post(path, to_text(body), "application/json"); });
+}
+
+}  // namespace xoe::pool

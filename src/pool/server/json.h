@@ -1,0 +1,35 @@
+// The pool's values as JSON, as the HTTP interface has them. Times are seconds since 1970, spans seconds, both with a
+// fraction.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "pool/core/pool.h"
+
+namespace xoe::pool {
+
+using Json = nlohmann::json;
+
+// For a reader; bytes that are no UTF-8 become U+FFFD.
+std::string to_text(const Json& json);
+// `invalid_argument`: no JSON object.
+Result<Json> parse_object(std::string_view text);
+
+Json json_of(Time time);
+Json json_of(const Error& error);
+Json json_of(const Lease& lease, const State& state);
+Json json_of(const Event& event);
+Json json_of(const UsageRow& row);
+Json status_json(const Pool& pool, Time now);
+Json json_of(const HostReport& report);
+
+// `invalid_argument` names the field that is missing, unknown, or not what it should be.
+Result<Ask> ask_of(const Json& json);
+Result<HostReport> report_of(const Json& json);
+Result<Team> team_of(const Json& json);
+// Without its token.
+Result<User> user_of(const Json& json);
+Result<Span> span_field(const Json& json, const char* field);
+Result<std::string> text_field(const Json& json, const char* field);
+
+}  // namespace xoe::pool

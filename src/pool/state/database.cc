@@ -1,0 +1,111 @@
+#include "pool/state/database.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+namespace xoe::pool {
+namespace {
+
+tl::unexpected<Error> sqlite_failure(sqlite3* database, std::string_view doing) {
+  const int error = sqlite3_errcode(database) & 0xff;
+  Code code = Code::kUnavailable;
+  if (error == SQLITE_CORRUPT || error == SQLITE_NOTADB) code = Code::kDataLoss;
+  if (error == SQLITE_FULL) code = Code::kResourceExhausted;
+  if (error == SQLITE_CONSTRAINT || error == SQLITE_ERROR || error == SQLITE_MISUSE) code = Code::kInternal;
+  return failure(code, "the pool's database: {}: {}", doing, sqlite3_errmsg(database));
+}
+
+}  // namespace
+
+void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+void Database::Close::operator()(sqlite3* database) const { sqlite3_close_v2(database); }
+
+Statement& Statement::bind(int index, std::int64_t value) {
+  sqlite3_bind_int64(statement_.get(), index, value);
+  return *this;
+}
+
+Statement& Statement::bind(int index, std::string_view text) {
+  // A null pointer would bind NULL.
+  sqlite3_bind_text64(statement_.get(), index, text.empty() ? "" : text.data(), text.size(), SQLITE_TRANSIENT,
+                      SQLITE_UTF8);
+  return *this;
+}
+
+Statement& Statement::bind_null(int index) {
+  sqlite3_bind_null(statement_.get(), index);
+  return *this;
+}
+
+Result<bool> Statement::next() {
+  const int result = sqlite3_step(statement_.get());
+  if (result == SQLITE_ROW) return true;
+  if (result == SQLITE_DONE) return false;
+  auto failed = sqlite_failure(database_, sqlite3_sql(statement_.get()));
+  reset();
+  return failed;
+}
+
+Status Statement::run() {
+  XOE_ASSIGN([[maybe_unused]] const bool row, next());
+  reset();
+  return {};
+}
+
+void Statement::reset() {
+  sqlite3_reset(statement_.get());
+  sqlite3_clear_bindings(statement_.get());
+}
+
+std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+
+std::string Statement::text(int column) const {
+  const auto* const bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+  return bytes == nullptr ? std::string() : std::string(bytes, sqlite3_column_bytes(statement_.get(), column));
+}
+
+bool Statement::is_null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
+
+Result<Database> Database::open(const std::string& path) {
+  // SQLite gives its other files the permissions of this one.
+  if (!Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)).valid())
+    return failure(Code::kUnavailable, "cannot open {}: {}", path, errno_text(errno));
+  sqlite3* raw = nullptr;
+  const int opened =
+      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+  Database database(raw);
+  if (opened != SQLITE_OK) return sqlite_failure(raw, path);
+  // An exclusive lock for as long as it is open: two servers on one file would not see each other's state.
+  for (const char* sql : {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
+                          "PRAGMA foreign_keys = ON", "BEGIN IMMEDIATE", "COMMIT"})
+    if (const auto done = database.execute(sql); !done) {
+      if ((sqlite3_errcode(raw) & 0xff) == SQLITE_BUSY)
+        return failure(Code::kUnavailable, "another server has the pool's database {} open", path);
+      return failure(done.error().code(), "{}: {}", path, done.error().message());
+    }
+  return database;
+}
+
+Result<Statement> Database::prepare(std::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v3(database_.get(), sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
+                         &statement, nullptr) != SQLITE_OK)
+    return sqlite_failure(database_.get(), sql);
+  return Statement(database_.get(), statement);
+}
+
+Status Database::execute(const std::string& sql) {
+  if (sqlite3_exec(database_.get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK)
+    return sqlite_failure(database_.get(), sql);
+  return {};
+}
+
+Status Database::backup_to(const std::string& path) {
+  XOE_ASSIGN(Statement copy, prepare("VACUUM INTO ?"));
+  return copy.bind(1, std::string_view(path)).run();
+}
+
+}  // namespace xoe::pool

@@ -1,0 +1,67 @@
+// The pool's state in its database. Changes are grouped into transactions by the caller.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pool/model/state.h"
+#include "pool/state/database.h"
+
+namespace xoe::pool {
+
+struct UsageRow {
+  Time hour = {};  // its begin
+  std::string user = {};
+  std::string team = {};
+  Span held = {};  // GPU-time that leases held
+  Span busy = {};  // of it, with work on the GPU
+  Span idle = {};  // of it, without; the rest was not observed
+};
+
+// Of one thread at a time. An error of one statement leaves the transaction to be rolled back.
+class Store {
+ public:
+  // Creates or migrates the database.
+  static Result<Store> open(const std::string& path);
+
+  // All but the policy and what agents report.
+  Result<State> load();
+
+  Status begin() { return database_.execute("BEGIN IMMEDIATE"); }
+  // After it returns, the changes survive a crash of the machine.
+  Status commit() { return database_.execute("COMMIT"); }
+  void rollback();
+
+  Status save(const Host& host);
+  Status save(const Gpu& gpu);
+  Status save(const Team& team);
+  Status save(const User& user);
+  Status remove_user(const std::string& name);
+  // With the GPUs that it holds.
+  Status save(const Lease& lease);
+  Status append(const Event& event);
+  // Adds its `busy` and `idle`; what was held follows from the leases.
+  Status add_usage(const UsageRow& usage);
+
+  Result<std::optional<Lease>> find_lease(std::int64_t id);
+  // By the key of asking.
+  Result<std::optional<Lease>> find_lease(const std::string& user, const std::string& token_hash);
+  // At most `limit` with a number above `after`.
+  Result<std::vector<Event>> events(std::int64_t after, int limit);
+  // By hour, of whole hours from `from` to `to`.
+  Result<std::vector<UsageRow>> usage(Time from, Time to, Time now);
+  Status backup_to(const std::string& path) { return database_.backup_to(path); }
+
+ private:
+  explicit Store(Database database) : database_(std::move(database)) {}
+  Status prepare();
+  Status load_hosts(State& state);
+  Status load_people(State& state);
+  Status load_leases(State& state);
+
+  Database database_;
+  Statement save_lease_, hold_, end_holdings_, append_, add_usage_, find_by_id_, find_by_token_, held_by_;
+};
+
+}  // namespace xoe::pool

@@ -1,0 +1,20 @@
+// What clients and agents send to a pool: any bytes; a report that is understood is written again as it was.
+#include "memory_file.h"
+#include "pool/server/json.h"
+#include "target.h"
+
+XOE_FUZZ_TARGET(pool_fuzz) {
+  using namespace xoe::pool;
+  const auto json = parse_object({reinterpret_cast<const char*>(bytes), size});
+  if (!json) return 0;
+  if (const auto ask = ask_of(*json)) xoe::require(ask->gpus >= 1 && ask->duration >= Span(0));
+  static_cast<void>(team_of(*json));
+  static_cast<void>(user_of(*json));
+  const auto report = report_of(*json);
+  if (!report) return 0;
+  const auto again = report_of(parse_object(to_text(json_of(*report))).value());
+  xoe::require(again && again->gpus == report->gpus && again->host == report->host);
+  for (std::size_t i = 0; i < report->activity.size(); ++i)
+    xoe::require(again->activity[i].processes == report->activity[i].processes);
+  return 0;
+}

@@ -1,0 +1,94 @@
+// What an agent tells of a host, on the mock of NVML.
+#include "pool/inventory/inventory.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "scratch.h"
+
+namespace xoe::pool {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class InventoryTest : public ::testing::Test {
+ protected:
+  ~InventoryTest() override {
+    for (const char* name : {"XOE_MOCK_GPUS", "XOE_MOCK_TROUBLE", "XOE_MOCK_STATE"}) ::unsetenv(name);
+  }
+  static Inventory inventory(const std::string& library = XOE_MOCK_NVML) {
+    std::vector<std::unique_ptr<GpuVendor>> vendors;
+    vendors.push_back(nvidia_gpus(library));
+    return {"a", std::move(vendors)};
+  }
+  Scratch scratch_;
+};
+
+TEST_F(InventoryTest, TellsFactsAndLinks) {
+  ::setenv("XOE_MOCK_GPUS", "four", 1);
+  const HostReport report = inventory().report();
+  ASSERT_EQ(report.gpus.size(), 4U);
+  EXPECT_THAT(report.without, IsEmpty());
+  const Gpu& first = report.gpus[0];
+  EXPECT_EQ(first.name, "Tesla T4");
+  EXPECT_EQ(first.host, "a");
+  EXPECT_EQ(first.memory, 15ULL << 30);
+  EXPECT_EQ(first.pci, "00000000:03:00.0");
+  EXPECT_THAT(first.nvlinks, ElementsAre(report.gpus[1].uuid));
+  EXPECT_THAT(report.gpus[3].nvlinks, ElementsAre(report.gpus[2].uuid));
+  EXPECT_EQ(report.activity[0].temperature, 41);
+}
+
+TEST_F(InventoryTest, BehindASwitchEachIsLinkedToEach) {
+  ::setenv("XOE_MOCK_GPUS", "switch", 1);
+  const HostReport report = inventory().report();
+  ASSERT_EQ(report.gpus.size(), 4U);
+  for (const Gpu& gpu : report.gpus) EXPECT_EQ(gpu.nvlinks.size(), 3U);
+}
+
+TEST_F(InventoryTest, TellsWhoUsesWhat) {
+  const std::string state = scratch_.file("state");
+  put_file(state, "1 88 2048 " + std::to_string(::getpid()) + ",999999999\n");
+  ::setenv("XOE_MOCK_STATE", state.c_str(), 1);
+  Inventory gpus = inventory();
+  gpus.report();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+  const HostReport report = gpus.report();
+  EXPECT_THAT(report.activity[0].processes, IsEmpty());
+  const GpuActivity& seen = report.activity[1];
+  EXPECT_EQ(seen.utilisation, 88);
+  EXPECT_EQ(seen.memory_used, 2048ULL << 20);
+  ASSERT_EQ(seen.processes.size(), 2U);
+  EXPECT_EQ(seen.processes[0].pid, ::getpid());
+  EXPECT_EQ(seen.processes[0].user, user_of_process(::getpid()));
+  EXPECT_GT(seen.processes[0].cpu, 0.01);
+  EXPECT_EQ(seen.processes[1].user, "");
+}
+
+TEST_F(InventoryTest, GivesAwayInstancesOfAGpuInMigMode) {
+  ::setenv("XOE_MOCK_TROUBLE", "mig", 1);
+  const HostReport report = inventory().report();
+  ASSERT_EQ(report.gpus.size(), 3U);
+  EXPECT_EQ(report.gpus[1].pci, report.gpus[2].pci);
+  EXPECT_NE(report.gpus[1].uuid, report.gpus[2].uuid);
+  EXPECT_THAT(report.gpus[1].nvlinks, IsEmpty());
+}
+
+TEST_F(InventoryTest, AHostWithoutADriverSaysSoUntilItHasOne) {
+  const std::string library = scratch_.file("libnvidia-ml.so.1");
+  Inventory gpus = inventory(library);
+  EXPECT_THAT(gpus.report().without, HasSubstr("cannot open shared object file"));
+  std::filesystem::copy_file(XOE_MOCK_NVML, library);
+  EXPECT_EQ(gpus.report().gpus.size(), 2U);
+  ::setenv("XOE_MOCK_TROUBLE", "mismatch", 1);
+  EXPECT_THAT(gpus.report().without, HasSubstr("Driver/library version mismatch"));
+}
+
+}  // namespace
+}  // namespace xoe::pool

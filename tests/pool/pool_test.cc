@@ -1,0 +1,278 @@
+// The pool's rules, one by one, against a clock of the test.
+#include "pool/core/drift.h"
+#include "pool_fixture.h"
+
+namespace xoe::pool::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Leases = PoolTest;
+
+TEST_F(Leases, AskingAgainWithTheSameTokenIsTheSameLease) {
+  std::int64_t first = 0;
+  turn([&] { first = pool_.acquire(ann_, {.gpus = 2}, token_number(1)).value(); });
+  turn([&] { EXPECT_EQ(pool_.acquire(ann_, {.gpus = 2}, token_number(1)).value(), first); });
+  EXPECT_THAT(events(first), ElementsAre("asked", "granted"));
+  turn([&] { EXPECT_TRUE(pool_.release(ann_, first, token_number(1), "done")); });
+  turn([&] { EXPECT_TRUE(pool_.release(ann_, first, token_number(1), "again")); });
+  turn([&] { EXPECT_EQ(pool_.acquire(ann_, {.gpus = 2}, token_number(1)).value(), first); });
+  EXPECT_EQ(lease(first).state, LeaseState::kEnded);
+  EXPECT_THAT(events(first), ElementsAre("asked", "granted", "ended"));
+}
+
+TEST_F(Leases, TheTokenOfAnotherIsRefused) {
+  const auto id = acquire(ann_, {}).value();  // token 1
+  acquire(bob_, {}).value();                  // token 2
+  turn([&] {
+    for (const auto& [user, token] : {std::pair(&ann_, 2), {&bob_, 1}, {&bob_, 2}, {&lead_, 3}}) {
+      EXPECT_THAT(pool_.release(*user, id, token_number(token), "").error().message(), HasSubstr("there is none of"));
+      EXPECT_FALSE(pool_.renew(*user, id, token_number(token), minutes(1)));
+    }
+    EXPECT_FALSE(pool_.acquire(ann_, {}, "short"));
+  });
+  EXPECT_TRUE(lease(id).is_open());
+}
+
+TEST_F(Leases, AllOrNothingAndNowOrNever) {
+  const auto three = acquire(ann_, {.gpus = 3}).value();
+  const auto two = acquire(bob_, {.gpus = 2}).value();
+  EXPECT_EQ(lease(two).state, LeaseState::kEnded);
+  EXPECT_THAT(lease(two).why, HasSubstr("refused: ann holds 3 GPUs (lease 1) until"));
+  EXPECT_THAT(lease(two).why, HasSubstr("with --wait it would start at"));
+  const auto waits = acquire(bob_, {.gpus = 2, .wait = true}).value();
+  EXPECT_TRUE(lease(waits).is_waiting());
+  turn([&] { EXPECT_TRUE(pool_.release(ann_, three, token_number(1), "done")); });
+  EXPECT_TRUE(lease(waits).is_open());
+}
+
+TEST_F(Leases, EndWithAWarningBefore) {
+  const Time begin = now_;
+  const auto id = acquire(ann_, {.duration = minutes(60)}).value();
+  pass(minutes(44));
+  EXPECT_FALSE(lease(id).expiry_warned);
+  pass(minutes(1));
+  EXPECT_TRUE(lease(id).expiry_warned);
+  turn([&] { EXPECT_TRUE(pool_.renew(ann_, id, token_number(1), minutes(30))); });
+  EXPECT_EQ(lease(id).expires, begin + minutes(75));
+  EXPECT_FALSE(lease(id).expiry_warned);
+  pass(minutes(30));
+  EXPECT_EQ(lease(id).state, LeaseState::kEnded);
+  EXPECT_EQ(lease(id).ended, begin + minutes(75));
+  EXPECT_THAT(events(id), ElementsAre("asked", "granted", "expiry-warned", "renewed", "expiry-warned", "ended"));
+}
+
+TEST_F(Leases, StartWhenItWasSaidAlsoWhenTheTurnIsLate) {
+  acquire(ann_, {.gpus = 4, .duration = minutes(10)}).value();
+  const auto next = acquire(bob_, {.gpus = 4, .duration = minutes(10), .wait = true}).value();
+  const Time said = lease(next).starts.value();
+  EXPECT_EQ(pool_.next_event(), now_ + policy_.host_timeout + Span(1));
+  now_ = said - minutes(1);
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
+  now_ = said + Span(40);
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
+  EXPECT_EQ(lease(next).begins, said);
+}
+
+TEST_F(Leases, LimitsAreSaid) {
+  User small = ann_;
+  small.max_gpus = 1;
+  const auto refused = [&](const User& user, const Ask& ask) {
+    const auto id = acquire(user, ask);
+    return id ? std::string("granted") : id.error().message();
+  };
+  EXPECT_EQ(refused(small, {.gpus = 2}), "ann may hold 1 GPU at once, not 2");
+  EXPECT_EQ(refused(ann_, {.priority = 1}), "ann may ask with a priority of 0 at most, not 1");
+  EXPECT_THAT(refused(ann_, {.gpus = 0}), HasSubstr("gpus: 0 is not between 1 and"));
+  EXPECT_THAT(refused(ann_, {.duration = std::chrono::hours(1000)}), HasSubstr("lasts from 1 s to 7 d"));
+  EXPECT_EQ(refused(lead_, {.priority = 5}), "granted");
+}
+
+TEST_F(Leases, AReservationIsGrantedOrRefusedAtOnce) {
+  const Time later = now_ + minutes(30);
+  acquire(ann_, {.gpus = 3, .duration = minutes(60)}).value();
+  const auto refused = acquire(bob_, {.gpus = 2, .at = later}).value();
+  EXPECT_THAT(lease(refused).why, HasSubstr("refused: no GPU is free for the whole time from"));
+  const auto reserved = acquire(bob_, {.gpus = 1, .at = later}).value();
+  EXPECT_EQ(lease(reserved).starts, later);
+  EXPECT_THAT(events(reserved), ElementsAre("asked", "reserved"));
+  pass(minutes(30));
+  EXPECT_TRUE(lease(reserved).is_open());
+}
+
+TEST_F(Leases, ALeadEndsThoseOfTheTeam) {
+  const auto id = acquire(ann_, {}).value();
+  turn([&] {
+    EXPECT_FALSE(pool_.revoke(bob_, id, "mine"));
+    EXPECT_TRUE(pool_.revoke(lead_, id, "needed for the demo"));
+  });
+  EXPECT_EQ(lease(id).why, "needed for the demo");
+}
+
+TEST_F(Leases, WhoseClientIsGoneLeaveTheQueue) {
+  acquire(ann_, {.gpus = 4, .duration = std::chrono::hours(100)}).value();
+  const auto there = acquire(bob_, {.wait = true}).value();
+  const auto gone = acquire(bob_, {.wait = true}).value();
+  for (int i = 0; i < 25; ++i) {
+    pass(std::chrono::hours(1));
+    pool_.touch(there);
+  }
+  EXPECT_TRUE(lease(there).is_waiting());
+  EXPECT_EQ(lease(gone).why, "its client was silent for 24 h");
+}
+
+class GivesWay : public PoolTest {
+ protected:
+  GivesWay()
+      : PoolTest({.min_runtime = minutes(0), .give_way = GiveWayPolicy::kReclaim, .give_way_grace = minutes(5)}) {}
+};
+
+TEST_F(GivesWay, ToAMoreImportantLeaseWhichStartsAsItWasSaid) {
+  const auto holder = acquire(ann_, {.gpus = 4}).value();
+  now_ += seconds(1);
+  const auto urgent = acquire(lead_, {.priority = 5, .wait = true}).value();
+  const Time said = lease(urgent).starts.value();
+  EXPECT_EQ(said, now_ + minutes(5));
+  turn([&] { EXPECT_FALSE(pool_.renew(ann_, holder, token_number(1), std::chrono::hours(9))); });
+  for (int i = 0; i < 5; ++i) {
+    pool_.touch(urgent);
+    pass(minutes(1));
+  }
+  EXPECT_EQ(lease(urgent).begins, said);
+  EXPECT_EQ(lease(holder).why, fmt::format("gave way to lease {}", urgent));
+}
+
+TEST_F(GivesWay, NotIfThatOneNoLongerWaits) {
+  const auto holder = acquire(ann_, {.gpus = 4}).value();
+  now_ += seconds(1);
+  const auto urgent = acquire(lead_, {.priority = 5, .wait = true}).value();
+  EXPECT_TRUE(lease(holder).give_way);
+  turn([&] { EXPECT_TRUE(pool_.release(lead_, urgent, token_number(2), "found another way")); });
+  EXPECT_FALSE(lease(holder).give_way);
+  pass(minutes(10));
+  EXPECT_TRUE(lease(holder).is_open());
+  EXPECT_THAT(events(holder), ElementsAre("asked", "granted", "give-way", "give-way-over"));
+}
+
+using Hosts = PoolTest;
+
+TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {
+  const auto id = acquire(ann_, {}).value();
+  now_ += minutes(1);
+  turn();
+  EXPECT_FALSE(pool_.state().hosts.at("a").online);
+  EXPECT_TRUE(lease(id).is_open());
+  EXPECT_THAT(find_drift(pool_.state(), now_).at(0).what, HasSubstr("leased by ann, but not seen"));
+  const auto waits = acquire(bob_, {.wait = true}).value();
+  EXPECT_THAT(lease(waits).why, HasSubstr("is offline"));
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
+  EXPECT_TRUE(lease(waits).is_open());
+}
+
+TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
+  pass(seconds(30), [](HostReport& report) { report.activity[0].processes = {{.pid = 7, .user = "bob"}}; });
+  EXPECT_EQ(find_drift(pool_.state(), now_).at(0).what, "in use without a lease by bob (process 7)");
+  const auto id = acquire(ann_, {.gpus = 4}).value();
+  EXPECT_EQ(lease(id).state, LeaseState::kEnded);
+  Ask adopted{.gpus = 1, .exact = {"GPU-a0"}};
+  turn([&] { EXPECT_THAT(pool_.adopt(ann_, adopted, token_number(50)).error().message(), HasSubstr("not yours")); });
+  std::int64_t taken = 0;
+  turn([&] { taken = pool_.adopt(bob_, adopted, token_number(51)).value(); });
+  EXPECT_THAT(lease(taken).gpus, ElementsAre("GPU-a0"));
+  EXPECT_THAT(find_drift(pool_.state(), now_), IsEmpty());
+}
+
+TEST_F(Hosts, UsageIsCountedByWhoHeldWhat) {
+  const Time begin = now_;
+  acquire(ann_, {.gpus = 2}).value();
+  pass(minutes(60),
+       [&](HostReport& report) { report.activity[0] = {.utilisation = 90, .processes = {{.pid = 7, .user = "ann"}}}; });
+  Span held{0}, busy{0}, idle{0};
+  const auto rows = pool_.store().usage(hour_of(begin), now_, now_);
+  for (const UsageRow& row : *rows) {
+    EXPECT_EQ(row.user, "ann");
+    EXPECT_EQ(row.team, "x");
+    held += row.held;
+    busy += row.busy;
+    idle += row.idle;
+  }
+  EXPECT_EQ(held, minutes(120));
+  EXPECT_NEAR(static_cast<double>(busy / seconds(1)), 3600, 61);
+  EXPECT_NEAR(static_cast<double>(idle / seconds(1)), 3600, 61);
+}
+
+class Idle : public PoolTest {
+ protected:
+  Idle() : PoolTest({.min_runtime = minutes(0), .idle = {.on = true}}) {}
+
+  void use_for(Span time, int utilisation, double cpu = 0) {
+    pass(time, [&](HostReport& report) {
+      report.activity[0] = {
+          .utilisation = utilisation, .memory_used = 1 << 30, .processes = {{.pid = 7, .user = "ann", .cpu = cpu}}};
+    });
+  }
+};
+
+TEST_F(Idle, ALeaseWithoutAProcessIsIdleFromTheStart) {
+  const auto id = acquire(ann_, {}).value();
+  pass(minutes(13));
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+  pass(minutes(2));
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+  pass(minutes(10));
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kSignalled);
+  pass(minutes(5));
+  EXPECT_EQ(lease(id).state, LeaseState::kEnded);
+  EXPECT_EQ(lease(id).why, "idle: no process used its GPUs for 15 min");
+  EXPECT_THAT(events(id), ElementsAre("asked", "granted", "idle-warned", "idle-signalled", "ended"));
+}
+
+TEST_F(Idle, MemoryHeldWithoutWorkIsIdle) {
+  const auto id = acquire(ann_, {}).value();
+  use_for(minutes(29), 1, 0.3);
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+  use_for(minutes(1), 1, 0.3);
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+}
+
+TEST_F(Idle, TheWindowSlides) {
+  const auto id = acquire(ann_, {.duration = std::chrono::hours(100)}).value();
+  use_for(std::chrono::hours(5), 95);
+  use_for(minutes(20), 0);
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+  use_for(minutes(10), 0);  // the mean over all the time is still above 80 %
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+  use_for(minutes(5), 95);
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+  EXPECT_THAT(events(id), ElementsAre("asked", "granted", "idle-warned", "idle-over"));
+}
+
+TEST_F(Idle, TimeThatWasNotObservedDoesNotCount) {
+  const auto id = acquire(ann_, {}).value();
+  now_ += minutes(50);
+  turn();
+  pass(minutes(5));
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+}
+
+TEST_F(Idle, AnExemptLeaseStays) {
+  const auto id = acquire(ann_, {}).value();
+  turn([&] {
+    EXPECT_FALSE(pool_.exempt(bob_, id, ""));
+    EXPECT_TRUE(pool_.exempt(lead_, id, "a long compilation"));
+  });
+  pass(minutes(60));
+  EXPECT_TRUE(lease(id).is_open());
+}
+
+TEST(IdlePolicyCheck, AWindowThatIsTooShortIsRefused) {
+  Scratch scratch;
+  const auto pool =
+      Pool::open(Store::open(scratch.file("pool.db")).value(), {.idle = {.on = true, .window = seconds(20)}});
+  EXPECT_EQ(pool.error().message(), "the idle window is 20 s; it must be 1 min at least");
+}
+
+}  // namespace
+}  // namespace xoe::pool::testing

@@ -1,0 +1,251 @@
+"""`xoe pool` as its users see it: a server, agents on a mock of NVML, and commands.
+
+  program_test.py XOE MOCK_NVML
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+XOE, MOCK = (pathlib.Path(arg).absolute() for arg in sys.argv[1:3])
+
+
+class Pool(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.home = pathlib.Path(self.folder.name)
+        self.env = {**os.environ, "HOME": str(self.home), "XOE_MOCK_GPUS": "four"}
+        for name in [name for name in self.env if name.startswith("XOE_POOL")]:
+            del self.env[name]
+        self.server = self.start("serve", "--port", "0", "--min-runtime", "1s")
+        self.env["XOE_POOL"] = self.server.stdout.readline().split()[-1]
+
+    def tearDown(self):
+        self.stop(self.server)
+        self.folder.cleanup()
+
+    def start(self, *words, **variables):
+        return subprocess.Popen(
+            [XOE, "pool", *words], env={**self.env, **variables}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def stop(self, process):
+        process.terminate()
+        process.communicate(timeout=20)
+
+    def pool(self, *words, expect=0, **variables):
+        done = subprocess.run(
+            [XOE, "pool", *words], env={**self.env, **variables}, text=True, capture_output=True, timeout=60, check=False
+        )
+        self.assertEqual(done.returncode, expect, f"{words}: {done.stdout}{done.stderr}")
+        return done
+
+    def json(self, *words, **variables):
+        return json.loads(self.pool(*words, "--json", **variables).stdout)
+
+    def report(self, host="a", number="0", state=""):
+        self.pool("agent", "--once", "--host", host, "--nvml", str(MOCK), XOE_MOCK_HOST=number, XOE_MOCK_STATE=state)
+
+    def user(self, name, *options):
+        path = self.home / f"{name}-token"
+        path.write_text(self.pool("user", name, *options).stdout)
+        path.chmod(0o600)
+        return {"XOE_POOL_TOKEN_FILE": str(path)}
+
+    def test_acquire_renew_release(self):
+        self.report()
+        lease = self.json("acquire", "--gpus", "2", "--same-nvlink", "--for", "1h", "--purpose", "a trial")
+        self.assertEqual(lease["state"], "open")
+        self.assertEqual(len(lease["gpus"]), 2)
+        self.assertTrue(all(re.match("GPU-", uuid) for uuid in lease["gpus"]))
+        number = str(lease["id"])
+        renewed = self.json("renew", number, "--for", "2h")
+        self.assertGreater(renewed["expires"], lease["expires"] + 3500)
+        self.assertIn("a trial", self.pool("status").stdout)
+        self.pool("release", number)
+        self.assertEqual(self.json("status")["leases"], [])
+        kinds = [event["kind"] for event in self.json("events")["events"] if event.get("lease") == lease["id"]]
+        self.assertEqual(kinds, ["asked", "granted", "renewed", "ended"])
+
+    def test_what_a_shell_reads(self):
+        self.report()
+        out = subprocess.run(
+            ["bash", "-c", f'eval "$({XOE} pool acquire)"; echo $CUDA_VISIBLE_DEVICES; {XOE} pool release $XOE_POOL_LEASE'],
+            env=self.env, text=True, capture_output=True, check=True,
+        )
+        self.assertRegex(out.stdout, "^GPU-")
+
+    def test_no_gpu_now(self):
+        self.report()
+        self.pool("acquire", "--gpus", "4")
+        refused = self.pool("acquire", expect=3)
+        self.assertRegex(refused.stderr, r"has ended: refused: \S+ holds 4 GPUs .*; with --wait it would start at")
+
+    def test_waiting_in_the_queue(self):
+        self.report()
+        first = self.json("acquire", "--gpus", "4")
+        waits = self.start("acquire", "--gpus", "1", "--wait", "--json")
+        self.assertRegex(waits.stderr.readline(), r"lease 2: 1 GPU, place 1 in the queue, starts at .* holds 4 GPUs")
+        self.pool("release", str(first["id"]))
+        out, _ = waits.communicate(timeout=20)
+        self.assertEqual(json.loads(out)["state"], "open")
+
+    def test_who_is_interrupted_leaves_the_queue(self):
+        self.report()
+        self.pool("acquire", "--gpus", "4")
+        for verb in (["acquire"], ["run", "--", "true"]):
+            waits = self.start(verb[0], "--wait", *verb[1:])
+            self.assertIn("place 1 in the queue", waits.stderr.readline())
+            waits.send_signal(signal.SIGINT)
+            _, err = waits.communicate(timeout=20)
+            self.assertIn("was given back", err)
+            self.assertEqual(self.json("status")["queue"], [])
+
+    def test_run_releases_whatever_happens(self):
+        self.report()
+        done = self.pool("run", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 9", expect=9)
+        self.assertRegex(done.stdout, "^GPU-.*,GPU-")
+        self.pool("run", "--", "sh", "-c", "kill -SEGV $$", expect=128 + signal.SIGSEGV)
+        self.pool("run", "--", "./no-such-program", expect=127)
+        running = self.start("run", "--", "sleep", "100")
+        self.assertRegex(running.stderr.readline(), "lease 4 until")
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=20)
+        self.assertEqual(running.returncode, 128 + signal.SIGTERM)
+        self.assertEqual(self.json("status")["leases"], [])
+
+    def test_run_ends_with_its_lease(self):
+        self.report()
+        running = self.start("run", "--", "sleep", "100")
+        self.assertRegex(running.stderr.readline(), "lease 1 until")
+        self.pool("revoke", "1", "--why", "maintenance")
+        _, err = running.communicate(timeout=20)
+        self.assertIn("its lease has ended: maintenance", err)
+        self.assertEqual(running.returncode, 128 + signal.SIGTERM)
+
+    def test_run_or_cpu(self):
+        done = self.pool("run", "--or-cpu", "--", "sh", "-c", 'echo "[$CUDA_VISIBLE_DEVICES]"')
+        self.assertEqual(done.stdout, "[]\n")
+        self.assertIn("runs on the CPU", done.stderr)
+
+    def test_roles_and_tokens(self):
+        self.report()
+        self.pool("team", "vision", "--quota", "2")
+        ann = self.user("ann", "--team", "vision", "--max-gpus", "2")
+        lead = self.user("lea", "--team", "vision", "--role", "lead")
+        agent = self.user("host-a", "--role", "agent")
+        number = str(self.json("acquire", **ann)["id"])
+        self.assertIn("the role user", self.pool("team", "x", expect=4, **ann).stderr)
+        self.assertIn("the role agent", self.pool("acquire", expect=4, **agent).stderr)
+        self.assertIn("ann may hold 2 GPUs at once, not 3", self.pool("acquire", "--gpus", "3", expect=1, **ann).stderr)
+        self.assertIn("only leads and admins", self.pool("events", expect=1, **ann).stderr)
+        self.assertIn("only an admin or the lead", self.pool("revoke", number, "--why", "x", expect=1, **ann).stderr)
+        self.pool("revoke", number, "--why", "needed for a demo", **lead)
+        self.pool("user", "ann", "--new-token")
+        self.assertIn("no user has this token", self.pool("status", expect=4, **ann).stderr)
+        loose = self.home / "loose"
+        loose.write_text("0" * 32)
+        loose.chmod(0o644)
+        self.assertIn("chmod 600", self.pool("status", expect=1, XOE_POOL_TOKEN_FILE=str(loose)).stderr)
+        self.assertEqual((self.home / ".config/xoe/pool-token").stat().st_mode & 0o777, 0o600)
+        self.assertEqual((self.home / ".local/share/xoe/pool/pool.db").stat().st_mode & 0o777, 0o600)
+
+    def test_use_without_a_lease_is_shown_and_adopted(self):
+        state = self.home / "state"
+        state.write_text(f"3 50 4000 {os.getpid()}\n")
+        self.report(state=str(state))
+        drift = self.json("status")["drift"]
+        self.assertRegex(drift[0]["what"], rf"in use without a lease by \S+ \(process {os.getpid()}\)")
+        self.assertIn("to look at:", self.pool("status").stdout)
+        self.pool("acquire", "--gpus", "4", expect=3)
+        self.assertEqual(self.json("adopt", drift[0]["gpu"])["gpus"], [drift[0]["gpu"]])
+        self.assertEqual(self.json("status")["drift"], [])
+
+    def test_several_hosts_and_those_without_gpus(self):
+        self.report("a", "1")
+        self.report("b", "2")
+        self.pool("agent", "--once", "--host", "c", "--nvml", "/nowhere/libnvidia-ml.so.1")
+        status = self.json("status")
+        self.assertEqual([gpu["host"] for gpu in status["gpus"]], ["a"] * 4 + ["b"] * 4)
+        self.assertIn("c has no GPUs: ", self.pool("status").stdout)
+        self.pool("acquire", "--gpus", "6", expect=3)
+        self.assertEqual(self.json("acquire", "--gpus", "6", "--any-host")["hosts"], ["a", "b"])
+
+    def test_a_server_that_is_killed_keeps_its_leases(self):
+        self.report()
+        lease = self.json("acquire", "--gpus", "2")
+        port = self.env["XOE_POOL"].rsplit(":", 1)[1]
+        self.server.kill()
+        self.server.communicate()
+        self.assertIn("does not answer", self.pool("agent", "--once", expect=5).stderr)
+        self.server = self.start("serve", "--port", port)
+        self.server.stdout.readline()
+        self.assertEqual(self.json("status")["leases"][0]["gpus"], lease["gpus"])
+        self.pool("release", str(lease["id"]))
+
+    def test_usage_and_backup(self):
+        self.report()
+        self.pool("acquire", "--gpus", "2")
+        self.assertRegex(self.pool("usage").stdout, r"team +user +GPU-hours held")
+        self.assertRegex(self.pool("usage", "--csv").stdout, "^hour,team,user,held_gpu_hours")
+        copy = self.home / "copy.db"
+        self.pool("backup", str(copy))
+        self.assertGreater(copy.stat().st_size, 1000)
+        self.assertIn("output file already exists", self.pool("backup", str(copy), expect=1).stderr)
+
+    def test_a_second_server_on_the_same_state(self):
+        second = self.start("serve", "--port", "0")
+        _, err = second.communicate(timeout=20)
+        self.assertIn("another server has the pool's database", err)
+        self.assertEqual(second.returncode, 5)
+
+    def test_other_hosts_need_tls(self):
+        done = self.pool("serve", "--listen", "0.0.0.0", "--port", "0", "--state", str(self.home / "other"), expect=1)
+        self.assertIn("give --tls-cert and --tls-key", done.stderr)
+
+    def test_requests_that_are_wrong(self):
+        self.report()
+        token = (self.home / ".config/xoe/pool-token").read_text().strip()
+        host, port = self.env["XOE_POOL"].removeprefix("http://").split(":")
+
+        def ask(path, body, authorization=f"Bearer {token}"):
+            with socket.create_connection((host, int(port)), timeout=20) as connection:
+                head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\nConnection: close\r\n"
+                connection.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                answer = b""
+                while part := connection.recv(65536):
+                    answer += part
+            head, _, body = answer.partition(b"\r\n\r\n")
+            return int(head.split()[1]), json.loads(body)["error"]["message"]
+
+        good = b'"token": "' + b"a" * 32 + b'"'
+        for body, expected in [
+            (b"", "token: a text is needed"),
+            (b"[]", "not a JSON object"),
+            (b"\xff{", "not a JSON object"),
+            (b"{" + good + b', "gpus": 1.5}', "gpus: 1.5 is not a whole number from 1 to 1024"),
+            (b"{" + good + b', "gpus": 99999999999999999999}', "gpus: "),
+            (b"{" + good + b', "gpu": 1}', 'unknown field "gpu"'),
+            (b"{" + good + b', "seconds": -1}', "seconds: -1 is not a number"),
+            (b"{" + good + b', "type": 7}', "type: not one line"),
+            (b'{"token": "short"}', "32 to 128 random letters and digits"),
+        ]:
+            self.assertEqual(ask("/v1/leases", body)[0], 400, body)
+            self.assertIn(expected, ask("/v1/leases", body)[1])
+        self.assertEqual(ask("/v1/leases", b"{}", "Bearer wrong")[0], 400)
+        self.assertEqual(ask("/v1/leases", b"{" + good + b"}", "Bearer wrong")[0], 401)
+        self.assertEqual(ask("/v1/leases", b" " * (2 << 20))[0], 413)
+        self.assertEqual(ask("/v1/nothing", b"{}")[0], 404)
+        self.assertEqual(ask("/v1/leases/99/release", b"{" + good + b"}")[0], 400)
+        self.assertEqual(self.json("status")["leases"], [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

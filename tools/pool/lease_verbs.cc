@@ -1,0 +1,214 @@
+// xoe pool acquire, adopt, renew, release, revoke, exempt.
+#include <ctime>
+
+#include "base/error.h"
+#include "base/random_token.h"
+#include "base/text.h"
+#include "tools/pool/held_signals.h"
+#include "tools/pool/verbs.h"
+
+namespace xoe::tools::pool {
+namespace {
+
+struct LeaseVerb {
+  Connection connection = {};
+  LeaseOptions lease = {};
+  std::int64_t id = 0;
+  std::string token = {};
+  std::string why = {};
+  Span duration = std::chrono::hours(4);
+};
+
+std::string describe(const Json& lease) {
+  const auto id = lease.at("id").get<std::int64_t>();
+  const std::string gpus = counted(lease.at("count").get<int>(), "GPU");
+  const std::string state = lease.at("state");
+  if (state == "open") {
+    std::vector<std::string> hosts = lease.at("hosts");
+    return fmt::format("lease {}: {} on {} until {}", id, gpus, fmt::join(hosts, ", "),
+                       local_time(lease.at("expires")));
+  }
+  const std::string why = lease.value("why", "");
+  if (state == "ended") return fmt::format("lease {} has ended: {}", id, why);
+  return fmt::format(
+      "lease {}: {}, place {} in the queue, starts {}: {}", id, gpus, lease.at("position").get<int>(),
+      lease.at("starts").is_null() ? "at a time that is not known" : "at " + local_time(lease.at("starts")), why);
+}
+
+// The lease goes to stderr, and to stdout what a shell can read: eval "$(xoe pool acquire)".
+int show(const Connection& connection, const Json& lease, bool variables) {
+  if (connection.json) return print(xoe::pool::to_text(lease) + "\n");
+  fmt::print(stderr, "{}\n", describe(lease));
+  if (!variables || lease.at("state") != "open") return 0;
+  return print(fmt::format("export XOE_POOL_LEASE={} CUDA_VISIBLE_DEVICES={}\n", lease.at("id").get<std::int64_t>(),
+                           visible_devices(lease)));
+}
+
+int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
+  const HeldSignals held;
+  auto client = connect(verb.connection);
+  if (!client) return fail(client.error());
+  const auto reply = acquire(*client, verb.connection, verb.lease, path);
+  if (!reply) return fail(reply.error());
+  if (!reply->ok()) return fail(*reply);
+  const Json& lease = reply->body.at("lease");
+  const int shown = show(verb.connection, lease, true);
+  return lease.at("state") == "ended" ? kNoGpu : shown;
+}
+
+int change(const LeaseVerb& verb, const char* what, const Json& body) {
+  auto client = connect(verb.connection);
+  if (!client) return fail(client.error());
+  const auto reply = client->post(fmt::format("/v1/leases/{}/{}", verb.id, what), body);
+  if (!reply) return fail(reply.error());
+  if (!reply->ok()) return fail(*reply);
+  const Json& lease = reply->body.at("lease");
+  if (lease.at("state") == "ended") forget_lease(verb.connection, verb.id);
+  return show(verb.connection, lease, false);
+}
+
+int change_own(const LeaseVerb& verb, const char* what, Json body) {
+  const auto token = verb.token.empty() ? lease_token(verb.connection, verb.id) : verb.token;
+  if (!token) return fail(token.error());
+  body["token"] = *token;
+  return change(verb, what, body);
+}
+
+CLI::App* add_verb(CLI::App& app, const char* name, const char* what, const std::shared_ptr<LeaseVerb>& verb) {
+  CLI::App* const sub = app.add_subcommand(name, what);
+  add_connection_options(*sub, verb->connection);
+  return sub;
+}
+
+void add_id(CLI::App& verb, std::int64_t& id) { verb.add_option("LEASE", id, "its number")->required(); }
+
+void add_token(CLI::App& verb, std::string& token) {
+  verb.add_option("--lease-token", token, "the lease's token, if it was acquired elsewhere")->type_name("TOKEN");
+}
+
+}  // namespace
+
+std::string local_time(const Json& seconds) {
+  const auto whole = static_cast<std::time_t>(seconds.get<double>());
+  std::tm parts = {};
+  ::localtime_r(&whole, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  return text;
+}
+
+std::string visible_devices(const Json& lease) {
+  const std::vector<std::string> gpus = lease.at("gpus");
+  return fmt::format("{}", fmt::join(gpus, ","));
+}
+
+void add_lease_options(CLI::App& verb, LeaseOptions& options) {
+  const auto set = [&options](const char* field) {
+    return [&options, field](const auto& value) { options.ask[field] = value; };
+  };
+  verb.add_option_function<int>("--gpus", set("gpus"), "how many, all or none")
+      ->check(CLI::Range(1, 1024))
+      ->default_str("1");
+  verb.add_option_function<std::string>("--type", set("type"), "part of their name, such as t4")->type_name("NAME");
+  verb.add_option("--memory", options.memory, "of each at least, such as 16G")
+      ->type_name("BYTES")
+      ->check(
+          [](const std::string& text) { return parse_bytes(text) ? std::string() : "expected a size such as 16G"; });
+  verb.add_flag_callback(
+      "--same-nvlink", [&options] { options.ask["same_nvlink"] = true; }, "NVLinks between all of them");
+  verb.add_flag_callback(
+      "--any-host", [&options] { options.ask["any_host"] = true; }, "they may be on several hosts");
+  add_span_option(verb, "--for", options.duration, "for how long");
+  verb.add_option_function<int>("--priority", set("priority"), "more goes first; your user has a limit")
+      ->default_str("0");
+  verb.add_flag_callback(
+      "--wait", [&options] { options.ask["wait"] = true; }, "in the queue, until there are GPUs");
+  verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
+}
+
+Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
+  XOE_ASSIGN(const std::string token, random_token());
+  Json body = options.ask;
+  body["token"] = token;
+  body["seconds"] = std::chrono::duration<double>(options.duration).count();
+  if (!options.memory.empty()) body["memory"] = *parse_bytes(options.memory);
+  if (!options.at.empty()) {
+    std::tm parts = {};
+    const char* const end = ::strptime(options.at.c_str(), "%Y-%m-%dT%H:%M", &parts);
+    parts.tm_isdst = -1;
+    if (end == nullptr || *end != '\0')
+      return failure(Code::kInvalidArgument, "--at {}: expected a time of this host such as 2026-12-01T09:00",
+                     options.at);
+    body["at"] = static_cast<double>(std::mktime(&parts));
+  }
+  XOE_ASSIGN(Reply reply, client.post(path, body));
+  if (!reply.ok()) return reply;
+  const auto id = reply.body.at("lease").at("id").get<std::int64_t>();
+  if (reply.body.at("lease").at("state") != "ended") XOE_TRY(remember_lease(connection, id, token));
+  std::string said;
+  while (reply.ok() && reply.body.at("lease").at("state") == "waiting" && options.at.empty()) {
+    if (std::string now = describe(reply.body.at("lease")); now != said)
+      fmt::print(stderr, "{}\n", said = std::move(now));
+    XOE_ASSIGN(reply, client.get(fmt::format("/v1/leases/{}?wait=1", id)));
+    if (!HeldSignals::any()) continue;
+    release(client, connection, id);
+    return failure(Code::kInvalidArgument, "interrupted; lease {} was given back", id);
+  }
+  return reply;
+}
+
+void release(Client& client, const Connection& connection, std::int64_t id) {
+  const auto token = lease_token(connection, id);
+  if (!token) return;
+  const auto reply = client.post(fmt::format("/v1/leases/{}/release", id), {{"token", *token}});
+  if (!reply || !reply->ok()) fmt::print(stderr, "xoe pool: {}\n", reply ? reply->message() : reply.error().message());
+  forget_lease(connection, id);
+}
+
+void add_lease_verbs(CLI::App& app, int& code) {
+  const auto acquired = std::make_shared<LeaseVerb>();
+  CLI::App* const acquire = add_verb(app, "acquire", "take GPUs; prints what a shell needs to use them", acquired);
+  add_lease_options(*acquire, acquired->lease);
+  acquire->add_option("--at", acquired->lease.at, "reserve them from a time on: 2026-12-01T09:00")->type_name("TIME");
+  acquire->callback([acquired, &code] { code = acquire_or_adopt(*acquired, "/v1/leases"); });
+
+  const auto adopted = std::make_shared<LeaseVerb>();
+  CLI::App* const adopt = add_verb(app, "adopt", "a lease for GPUs that your processes use already", adopted);
+  adopt
+      ->add_option_function<std::vector<std::string>>(
+          "UUID",
+          [adopted](const std::vector<std::string>& uuids) {
+            adopted->lease.ask["exact"] = uuids;
+            adopted->lease.ask["gpus"] = uuids.size();
+          },
+          "the GPUs, as `xoe pool status` names them")
+      ->required();
+  add_span_option(*adopt, "--for", adopted->lease.duration, "for how long");
+  adopt->callback([adopted, &code] { code = acquire_or_adopt(*adopted, "/v1/leases/adopt"); });
+
+  const auto renewed = std::make_shared<LeaseVerb>();
+  CLI::App* const renew = add_verb(app, "renew", "keep a lease for longer", renewed);
+  add_id(*renew, renewed->id);
+  add_token(*renew, renewed->token);
+  add_span_option(*renew, "--for", renewed->duration, "from now on");
+  renew->callback([renewed, &code] {
+    code = change_own(*renewed, "renew", {{"seconds", std::chrono::duration<double>(renewed->duration).count()}});
+  });
+
+  const auto released = std::make_shared<LeaseVerb>();
+  CLI::App* const release = add_verb(app, "release", "give a lease back, or leave the queue", released);
+  add_id(*release, released->id);
+  add_token(*release, released->token);
+  release->callback([released, &code] { code = change_own(*released, "release", Json::object()); });
+
+  for (const auto& [name, what] : {std::pair("revoke", "end the lease of another (leads of its team, admins)"),
+                                   {"exempt", "never reclaim a lease as idle (leads, admins)"}}) {
+    const auto verb = std::make_shared<LeaseVerb>();
+    CLI::App* const sub = add_verb(app, name, what, verb);
+    add_id(*sub, verb->id);
+    sub->add_option("--why", verb->why, "for its holder and the audit log")->type_name("TEXT")->required();
+    sub->callback([verb, name = name, &code] { code = change(*verb, name, {{"why", verb->why}}); });
+  }
+}
+
+}  // namespace xoe::tools::pool

@@ -1,0 +1,79 @@
+// The verbs of `xoe pool`. If the command line names one, parse() runs it: it prints its result, errors to stderr, and
+// sets the program's exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pool/server/client.h"
+
+namespace xoe::tools::pool {
+
+using xoe::pool::Client;
+using xoe::pool::Json;
+using xoe::pool::Reply;
+using xoe::pool::Span;
+
+// The same for all verbs; `xoe pool run` ends with its program's where that ran.
+inline constexpr int kFailed = 1;
+inline constexpr int kNoGpu = 3;
+inline constexpr int kNotAllowed = 4;
+inline constexpr int kNoServer = 5;
+
+void add_serve(CLI::App& app, int& code);
+void add_agent(CLI::App& app, int& code);
+void add_lease_verbs(CLI::App& app, int& code);  // acquire, adopt, renew, release, revoke, exempt
+void add_run(CLI::App& app, int& code);
+void add_status_verbs(CLI::App& app, int& code);  // status, events, usage
+void add_admin_verbs(CLI::App& app, int& code);   // team, user, backup
+
+inline constexpr int kDefaultPort = 7711;
+
+// Which pool, and as whom.
+struct Connection {
+  std::string url = {};
+  std::string token_file = {};
+  std::string ca_file = {};
+  bool json = false;
+};
+void add_connection_options(CLI::App& verb, Connection& connection);
+Result<Client> connect(const Connection& connection, Span patience = std::chrono::seconds(10));
+
+// "xoe pool: MESSAGE" on stderr; returns the exit code.
+int fail(const Error& error);
+int fail(const Reply& reply);
+// On stdout; returns the exit code.
+int print(const std::string& text);
+
+// A span such as 90s, 30m, 4h, 2d, or a number of seconds.
+void add_span_option(CLI::App& verb, const std::string& name, Span& value, const std::string& what);
+
+// The wishes of the command line.
+struct LeaseOptions {
+  Json ask = Json::object();
+  std::string memory = {};
+  Span duration = std::chrono::hours(4);
+  std::string at = {};
+};
+void add_lease_options(CLI::App& verb, LeaseOptions& options);
+// Acquires, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
+// ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, the lease
+// is given back.
+Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
+// Tells why it could not be given back.
+void release(Client& client, const Connection& connection, std::int64_t id);
+// "GPU-...,GPU-..."
+std::string visible_devices(const Json& lease);
+std::string local_time(const Json& seconds);
+
+// Tokens of leases, in files that only this user can read.
+Result<std::string> lease_token(const Connection& connection, std::int64_t id);
+Status remember_lease(const Connection& connection, std::int64_t id, const std::string& token);
+void forget_lease(const Connection& connection, std::int64_t id);
+// The folder for them and for the pool's database.
+std::string data_folder();
+std::string default_token_file();
+
+}  // namespace xoe::tools::pool
