@@ -37,13 +37,13 @@ for device in devices:
     wait = torch.cuda.synchronize if on_gpu else (lambda: None)
     size = 4096 if on_gpu else 1024
     facts = {"device": device, "name": "", "size": size}
+    a, b = (torch.randint(-3, 4, (size, size)) for _ in range(2))
+    x = torch.randint(-1000, 1001, (size, 8)).double()
     for kind in ("float32", "bfloat16"):
         try:
             if on_gpu:
                 torch.cuda.set_device(device)
                 facts["name"] = torch.cuda.get_device_name(device)
-            a, b = (torch.randint(-3, 4, (size, size)) for _ in range(2))
-            x = torch.randint(-1000, 1001, (size, 8)).double()
             left, right = (m.to(device, getattr(torch, kind)) for m in (a, b))
             product = left @ right
             wait()
