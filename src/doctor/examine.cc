@@ -21,7 +21,7 @@ namespace {
 constexpr auto kDriverPatience = std::chrono::seconds(20);
 constexpr auto kLibraryPatience = std::chrono::seconds(10);
 constexpr auto kTryPatience = std::chrono::seconds(5);
-constexpr auto kPythonPatience = std::chrono::seconds(50);  // PyTorch from a slow disk; other hosts have a minute
+constexpr auto kPythonPatience = std::chrono::seconds(50);    // PyTorch from a slow disk; other hosts have a minute
 constexpr auto kComputePatience = std::chrono::seconds(180);  // two seconds a device, and a minute to wake them
 
 std::string host_name(const Tree& tree) {
@@ -75,9 +75,7 @@ class Examination {
   bool wants(std::string_view group) const {
     return options_.only.empty() || std::find(options_.only.begin(), options_.only.end(), group) != options_.only.end();
   }
-  bool wants_compute() const {
-    return options_.compute || (!options_.only.empty() && wants("compute"));
-  }
+  bool wants_compute() const { return options_.compute || (!options_.only.empty() && wants("compute")); }
   void add(Findings findings) { append(report_.findings, std::move(findings)); }
 
   void add_network() {

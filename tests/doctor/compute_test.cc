@@ -34,12 +34,13 @@ Product product(const std::string& device, double gflops, std::int64_t wrong = 0
 }
 
 TEST(Compute, ASlowDeviceIsAWarningAndAWrongOneAProblem) {
-  const ComputeFacts facts{
-      .program = "/usr/bin/python3",
-      .torch = "2.15",
-      .devices = {"cpu", "cuda:0", "cuda:1", "cuda:2"},
-      .products = {{.device = "cpu", .type = "float32", .size = 1024, .gflops = 90},
-                   product("cuda:0", 8000), product("cuda:1", 6000), product("cuda:2", 8100, 3)}};
+  const ComputeFacts facts{.program = "/usr/bin/python3",
+                           .torch = "2.15",
+                           .devices = {"cpu", "cuda:0", "cuda:1", "cuda:2"},
+                           .products = {{.device = "cpu", .type = "float32", .size = 1024, .gflops = 90},
+                                        product("cuda:0", 8000),
+                                        product("cuda:1", 6000),
+                                        product("cuda:2", 8100, 3)}};
   const Findings findings = check_compute(facts);
   expect_states(findings, {{"compute.cpu", Severity::kOk},
                            {"compute.cuda:0", Severity::kOk},

@@ -17,8 +17,8 @@ namespace {
 constexpr double kSlow = 0.8;
 
 // A line for what there is, then one for each product. Small whole numbers, so that products in float32 are exact. They
-// are checked as R. Freivalds did (1977), with exact numbers: C x = A (B x) for eight random x, which a wrong row passes
-// once in 10^26 times. 16-bit products are those of float32, rounded.
+// are checked as R. Freivalds did (1977), with exact numbers: C x = A (B x) for eight random x, which a wrong row
+// passes once in 10^26 times. 16-bit products are those of float32, rounded.
 constexpr const char* kProgram = R"(
 import json, sys, time
 sys.path[:] = [folder for folder in sys.path if folder]  # not the folder in which the doctor was called
@@ -92,14 +92,13 @@ Finding check_device(const ComputeFacts& facts, const std::string& device) {
     if (product.device != device) continue;
     if (!product.name.empty()) name = fmt::format("{} ({})", device, product.name);
     texts.push_back(product_text(product));
-    finding.details[product.type] = {{"size", product.size},
-                                     {"wrong", product.wrong},
-                                     {"gflops", product.gflops},
-                                     {"error", product.error}};
+    finding.details[product.type] = {
+        {"size", product.size}, {"wrong", product.wrong}, {"gflops", product.gflops}, {"error", product.error}};
     const double best = best_of(facts, product);
     if (!product.error.empty()) {
       texts.back() += ": " + product.error;
-      finding.advise(Severity::kProblem, "look for other programs on the device, and at its driver's messages in dmesg");
+      finding.advise(Severity::kProblem,
+                     "look for other programs on the device, and at its driver's messages in dmesg");
     } else if (product.wrong > 0) {
       finding.advise(Severity::kProblem, "take the device out of use: its arithmetic or its memory is faulty");
     } else if (product.gflops < kSlow * best && finding.severity == Severity::kOk) {
@@ -144,7 +143,7 @@ ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds patience) {
         facts.devices = json.value("devices", facts.devices);
         facts.error = json.value("error", "");
       }
-    } catch (const Json::exception&) {  // a line of somebody else's
+    } catch (const Json::exception&) {  // a line of a library's
       continue;
     }
   }
