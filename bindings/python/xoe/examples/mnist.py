@@ -91,8 +91,8 @@ def main() -> None:
     started = time.monotonic()
     train, test = (load(args.data, kind) for kind in ("train", "t10k")) if args.data else (draw(6000, 1), draw(2000, 2))
     if hvd.rank() == 0:
-        digits = f"digits of {args.data}" if args.data else "digits drawn by this program (not MNIST)"
-        print(f"{digits}: {len(train)} to learn from, {len(test)} to test with; {hvd.size()} ranks on {device.type}", flush=True)
+        digits = f"digits of {args.data}" if args.data else "digits drawn here (not MNIST)"
+        print(f"{digits}: {len(train)} to learn from, {len(test)} to test with; ranks: {hvd.size()}, {device.type}", flush=True)
     sampler: DistributedSampler[tuple[Tensor, ...]] = DistributedSampler(train, num_replicas=hvd.size(), rank=hvd.rank())
     loader = DataLoader(train, batch_size=32, sampler=sampler)
 
