@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/env.h"
+#include "base/output_file.h"
 #include "train/checkpoint_file.h"
 #include "train/curve.h"
 #include "train/environment.h"
