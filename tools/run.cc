@@ -141,7 +141,7 @@ bool suits_panel(const Env& env) {
 // For a job on this host alone.
 Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
   const int slots = launch::all_slots(list);
-  if (options.size == 0) options.size = slots;
+  if (options.size == 0) options.size = options.devices.empty() ? slots : static_cast<int>(options.devices.size());
   if (options.size == 0)
     return failure(Code::kInvalidArgument, "how many ranks? For example: xoe run -np 2 {}", options.command[0]);
   if (slots != 0 && options.size > slots && !options.where.oversubscribe)
@@ -176,7 +176,11 @@ int run(std::span<const std::string_view> arguments) {
   for (const std::string& sentence : misspelt_variables(variables_of_xoe(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
-  if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);
+  if (!hosts->hosts.empty() && !launch::all_here(*hosts)) {
+    if (!options.devices.empty() || options.resize_fd >= 0)
+      return fail(Error(Code::kInvalidArgument, "--devices and --resize are for a job on this host, without -H"));
+    return run_on_hosts(options, *hosts, env);
+  }
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
   options.panel = options.panel && options.wants_panel.value_or(options.size > 1);
   const auto program = remote::find_program(options.command.front(), env);

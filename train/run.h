@@ -13,6 +13,7 @@
 #include "train/run_outputs.h"
 #include "train/setup.h"
 #include "train/trace.h"
+#include "train/trainer.h"
 
 namespace xoe::train {
 
@@ -24,7 +25,8 @@ struct PassSums {
 
 class Run {
  public:
-  Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop);
+  Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
+      Resizing* resizing);
   Result<Outcome> run();
 
  private:
@@ -33,7 +35,10 @@ class Run {
   Status agree_on_classes();
   // Runs reductions, and writes the timeline.
   Status start_engine();
-  Status resume(const Sections& sections);
+  // same_run: it goes on with other ranks; else: from a checkpoint.
+  Status resume(const Sections& sections, bool same_run);
+  // Continues the schedule where a run with another number of ranks left it.
+  void shift_plan(const Progress& progress);
   // Where the data go on.
   Status find_position();
   Status open_outputs();
@@ -54,6 +59,11 @@ class Run {
   Status report();
   Status evaluate();
   Status checkpoint();
+  // What a run with other ranks goes on from.
+  Result<std::optional<Sections>> state_of_earlier_world();
+  Result<Outcome> leave_world();
+  Progress progress() const;
+  void close();
   Result<Outcome> finish();
   void tell_start();
   RunStart start_event() const;
@@ -69,6 +79,7 @@ class Run {
   Communicator& comm_;
   Listener& listener_;
   const std::atomic<bool>& stop_;
+  Resizing* resizing_;  // nullptr: the number of ranks stays
 
   Setup setup_;
   Plan plan_;
@@ -82,6 +93,7 @@ class Run {
   std::vector<Batch> batches_;  // of the next step
   std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
   bool stopping_ = false;
+  bool leaving_world_ = false;
   Status held_;
   std::int64_t checkpoint_step_ = -1;
 

@@ -44,6 +44,9 @@ struct Plan {
   double steps_per_epoch = 0;  // 0: no epochs
   std::int64_t total_steps = 0;
   std::int64_t eval_interval = 0;  // steps; 0: at the end only
+  // The schedule's step is the run's step minus this: other than 0 after ranks came or left, which changes how many
+  // steps an epoch has.
+  std::int64_t shift = 0;
   Schedule schedule;
 };
 

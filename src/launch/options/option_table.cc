@@ -94,6 +94,26 @@ Status set_size(RunArguments& run, std::string_view text) {
   return {};
 }
 
+Status set_devices(RunArguments& run, std::string_view text) {
+  run.options.devices = split_text(text, ',');
+  for (const std::string& device : run.options.devices)
+    if (device.empty()) return wrong_form();
+  return {};
+}
+
+Status set_resize(RunArguments& run, std::string_view text) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return wrong_form();
+  const auto fd = parse_integer(text.substr(0, colon));
+  const auto most = parse_integer(text.substr(colon + 1));
+  if (!fd || *fd < 3 || *fd > 1 << 20 || !most || *most < 1 || *most > 1 << 20) return wrong_form();
+  if (::fcntl(static_cast<int>(*fd), F_GETFD) < 0)
+    return failure(Code::kInvalidArgument, "descriptor {} is not open", *fd);
+  run.options.resize_fd = static_cast<int>(*fd);
+  run.options.most_ranks = static_cast<int>(*most);
+  return {};
+}
+
 Status set_hosts(RunArguments& run, std::string_view text) {
   XOE_ASSIGN(run.options.where.hosts, remote::parse_hosts(text));
   return {};
@@ -182,6 +202,19 @@ constexpr std::array kOptions{
            .names = {"--no-gpu-binding"},
            .what = "leave CUDA_VISIBLE_DEVICES as it is",
            .apply = set_flag<&HostOptions::bind_gpus, false>},
+    Option{.group = kRankOptions,
+           .names = {"--devices"},
+           .value = "LIST",
+           .expected = "names of GPUs",
+           .what = "GPUs, by UUID, one for each rank, which sees no other (CUDA_VISIBLE_DEVICES); on this host",
+           .apply = set_devices},
+    Option{.group = kRankOptions,
+           .names = {"--resize"},
+           .value = "FD:MOST",
+           .expected = "an open descriptor and a number of ranks, such as 5:8",
+           .what = "the program at the other end of this socket changes the number of ranks, up to MOST; for `xoe run "
+                   "--pool`",
+           .apply = set_resize},
     Option{.group = kHostOptions,
            .names = {"-H", "--hosts"},
            .value = "A:4,B:4",
