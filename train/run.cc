@@ -88,7 +88,7 @@ Status Run::prepare() {
   XOE_ASSIGN(std::optional<Sections> sections, state_of_earlier_world());
   const bool goes_on = sections.has_value();
   if (options_.resume && !goes_on) {
-    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_);
+    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/resizing_ != nullptr);
     if (!loaded) return on_all_ranks(failure(loaded.error()));
     sections = std::move(*loaded);
     if (!sections && first()) {
@@ -147,8 +147,10 @@ Result<std::optional<Sections>> Run::state_of_earlier_world() {
 // A learning rate belongs to a place in the epochs; without epochs, to a step.
 void Run::shift_plan(const Progress& progress) {
   if (plan_.steps_per_epoch <= 0 || options_.steps > 0) return;
-  plan_.shift = progress.step - std::llround(progress.epoch * plan_.steps_per_epoch);
-  plan_.total_steps = std::max(plan_.total_steps + plan_.shift, progress.step + 1);
+  plan_.shift = progress.shift;
+  if (resizing_ != nullptr && progress.epoch >= 0)
+    plan_.shift = progress.step - std::llround(progress.epoch * plan_.steps_per_epoch);
+  plan_.total_steps += plan_.shift;
 }
 
 Status Run::resume(const Sections& sections, bool same_run) {
@@ -159,7 +161,7 @@ Status Run::resume(const Sections& sections, bool same_run) {
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
   update_->set_loss_scale(progress.loss_scale);
-  if (same_run) shift_plan(progress);
+  shift_plan(progress);
   hold(find_position());
   if (!first()) return {};
   if (same_run) {
@@ -242,6 +244,7 @@ Progress Run::progress() const {
   return {.step = step_,
           .total_steps = plan_.total_steps,
           .epoch = epoch(),
+          .shift = plan_.shift,
           .position = position_,
           .loss_scale = update_->loss_scale()};
 }
