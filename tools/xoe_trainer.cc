@@ -178,6 +178,7 @@ int run(const TrainCommandLine& line) {
     if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);
   }
 }
+
 int export_weights(const ExportCommandLine& line) {
   report_failed_writes();
   const auto exported = train::export_weights(line.run, line.file);

@@ -56,6 +56,8 @@ struct RunOptions {
   // For how many ranks there is room: streams, variables, a place in the world.
   int slots() const noexcept { return resize_fd < 0 ? size : most_ranks; }
   HostOptions where = {};
+  bool pool = false;                         // GPUs come from a pool
+  std::vector<std::string> pool_words = {};  // options of `xoe pool run`
   std::vector<std::string> notes = {};    // for the user, before the job begins
   std::vector<std::string> command = {};  // program and its arguments
 };
