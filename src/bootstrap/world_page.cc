@@ -29,7 +29,7 @@ using detail::WorldPageLayout;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-constexpr std::uint64_t kFormat = 0x31646c726f77;  // "world1"
+constexpr std::uint64_t kPageFormat = 0x31646c726f77;  // "world1"
 
 }  // namespace
 
@@ -44,7 +44,7 @@ Result<WorldPage> WorldPage::create() {
   if (memory == MAP_FAILED)
     return failure(Code::kResourceExhausted, "cannot make memory for the version of the world: {}", errno_text(errno));
   page.layout_ = static_cast<WorldPageLayout*>(memory);
-  page.layout_->format.store(kFormat, std::memory_order_release);
+  page.layout_->format.store(kPageFormat, std::memory_order_release);
   page.path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), page.fd_.get());
   return page;
 }
@@ -77,7 +77,7 @@ WorldView WorldView::of_process(const Env& env) {
   std::shared_ptr<const WorldPageLayout> layout(
       static_cast<const WorldPageLayout*>(memory),
       [](const WorldPageLayout* mapped) { ::munmap(const_cast<WorldPageLayout*>(mapped), sizeof *mapped); });
-  if (layout->format.load(std::memory_order_acquire) != kFormat) return view;
+  if (layout->format.load(std::memory_order_acquire) != kPageFormat) return view;
   view.layout_ = std::move(layout);
   view.slot_ = static_cast<int>(**slot);
   return view;

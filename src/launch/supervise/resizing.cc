@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "bootstrap/store.h"
 #include "launch/supervise/supervisor.h"
 
 namespace xoe::launch {
