@@ -442,7 +442,9 @@ bool Run::evaluation_due() const noexcept {
   return step_ == plan_.total_steps || (plan_.eval_interval > 0 && (step_ - plan_.shift) % plan_.eval_interval == 0);
 }
 
+// Ranks that leave wait for none of what rank 0 does alone: another program waits for their GPUs.
 Result<Outcome> Run::leave_world() {
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
   XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
                                                    update_->average(), update_->optimizer(), comm_));
   if (first()) resizing_->state = pack_sections(sections);
@@ -450,7 +452,7 @@ Result<Outcome> Run::leave_world() {
   outcome_.step = step_;
   XOE_TRY(update_->optimizer().close());
   close();
-  XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  if (!held_) return failure(held_.error());
   return outcome_;
 }
 

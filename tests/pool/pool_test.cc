@@ -159,7 +159,7 @@ TEST_F(GivesWay, NotIfThatOneNoLongerWaits) {
 class Yields : public PoolTest {
  protected:
   Yields() : PoolTest({.give_way = GiveWayPolicy::kOff, .give_way_grace = minutes(5)}) {}
-  Ask yielding() const { return {.priority = -1, .wait = true, .yields = true}; }
+  Ask yielding() const { return {.yields = true, .priority = -1, .wait = true}; }
 };
 
 TEST_F(Yields, ALeaseThatSaidSoAtAnyTimeAndWhateverTheRule) {
@@ -176,6 +176,25 @@ TEST_F(Yields, ALeaseThatSaidSoAtAnyTimeAndWhateverTheRule) {
   now_ += seconds(1);
   turn([&] { EXPECT_TRUE(pool_.release(ann_, asked, token, "released")); });
   EXPECT_EQ(lease(other).begins, now_);
+}
+
+TEST_F(Yields, OneAfterTheOtherAlthoughTheyStandInTheQueueAgain) {
+  ASSERT_TRUE(acquire(ann_, {.gpus = 1}));
+  std::vector<std::int64_t> extras;
+  for (int i = 0; i < 3; ++i) extras.push_back(acquire(ann_, yielding()).value());
+  for (int i = 0; i < 3; ++i) {
+    now_ += seconds(1);
+    const auto other = acquire(bob_, {.wait = true}).value();
+    std::int64_t asked = 0;
+    for (const auto extra : extras)
+      if (lease(extra).is_open() && lease(extra).give_way) asked = extra;
+    ASSERT_NE(asked, 0) << i;
+    now_ += seconds(1);
+    turn([&] { EXPECT_TRUE(pool_.revoke(admin_, asked, "left")); });
+    EXPECT_TRUE(lease(other).is_open());
+    extras.push_back(acquire(ann_, yielding()).value());
+    EXPECT_TRUE(lease(extras.back()).is_waiting());
+  }
 }
 
 TEST_F(Yields, NotToItsEquals) {

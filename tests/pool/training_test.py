@@ -54,10 +54,10 @@ class PoolTraining(unittest.TestCase):
         self.server = self.start("pool", "serve", *options)
         self.env["XOE_POOL"] = self.server.stdout.readline().split()[-1]
 
-    def start(self, *words, **variables):
-        return subprocess.Popen(
-            [XOE, *words], env={**self.env, **variables}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+    def start(self, *words, output=None, **variables):
+        """With `output`, a file, in place of pipes that nobody reads."""
+        out, err = (output, subprocess.STDOUT) if output else (subprocess.PIPE, subprocess.PIPE)
+        return subprocess.Popen([XOE, *words], env={**self.env, **variables}, text=True, stdout=out, stderr=err)
 
     def xoe(self, *words, expect=0, **variables):
         done = subprocess.run(
@@ -80,9 +80,9 @@ class PoolTraining(unittest.TestCase):
             time.sleep(0.05)
         self.fail(f"not within {seconds} s: {what}")
 
-    def marked(self, *words):
+    def marked(self, *words, output=None):
         name, _, value = self.mark.partition("=")
-        return self.start(*words, **{name: value})
+        return self.start(*words, output=output, **{name: value})
 
     def test_a_rank_for_each_gpu(self):
         done = self.xoe("run", "--pool", "--gpus", "2", "--no-tag-output", "--", "sh", "-c",
@@ -159,10 +159,12 @@ class PoolTraining(unittest.TestCase):
     @unittest.skipUnless(HAS_TRAINER, "this build has no trainer")
     def test_a_training_shrinks_for_another_and_grows_back(self):
         run = self.home / "run"
+        output = (self.home / "output").open("w+")
+        self.addCleanup(output.close)
         training = self.marked(
             "run", "--pool", "--gpus", "1:3", "--", XOE, "train", "--device", "cpu", "--synthetic", "--model", "resnet18",
             "--image-size", "32", "--batch", "8", "--steps", "100000", "--report-every", "1", "--run-dir", str(run),
-            "--checkpoint", str(self.home / "checkpoints"),
+            "--checkpoint", str(self.home / "checkpoints"), output=output,
         )
         metrics = run / "metrics.jsonl"
 
@@ -197,10 +199,13 @@ class PoolTraining(unittest.TestCase):
         count = len(events("report"))
         self.until(lambda: len(events("report")) > count + 5, "steps with 3 ranks", 60)
         training.send_signal(signal.SIGTERM)
-        out, err = training.communicate(timeout=60)
+        training.wait(timeout=60)
+        output.seek(0)
+        told = output.read()
         steps = [report["step"] for report in events("report")]
-        self.assertEqual(steps, list(range(1, len(steps) + 1)), err)
-        self.assertEqual(sizes(), [3, 2, 3], out + err)
+        self.assertEqual(steps, list(range(1, len(steps) + 1)), told)
+        self.assertEqual(sizes(), [3, 2, 3], told)
+        self.assertIn("leaves at the next step", told)
         self.assertEqual(self.leases(), [])
 
 

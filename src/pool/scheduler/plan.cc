@@ -46,15 +46,16 @@ class Planner {
   }
 
   Plan plan() {
+    Plan plan;
     for (auto first = queue_.begin(); first != queue_.end();) {
       const auto end = std::find_if(first, queue_.end(), [&](const Entry& e) { return e.rank != first->rank; });
       plan_class({first, end});
+      // Before less important leases take their places, which must not be in the way.
+      for (Entry& entry : Entries(first, end))
+        if (!call_holders(entry, plan, true) && state_.policy.give_way != GiveWayPolicy::kOff)
+          call_holders(entry, plan, false);
       first = end;
     }
-    Plan plan;
-    for (Entry& entry : queue_)
-      if (!call_holders(entry, plan, true) && state_.policy.give_way != GiveWayPolicy::kOff)
-        call_holders(entry, plan, false);
     int position = 0;
     for (const Entry& entry : queue_) plan.waiting.push_back(result_of(entry, ++position));
     return plan;
