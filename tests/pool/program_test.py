@@ -121,6 +121,15 @@ class Pool(unittest.TestCase):
         self.assertEqual(running.returncode, 128 + signal.SIGTERM)
         self.assertEqual(self.json("status")["leases"], [])
 
+    def test_run_takes_gpus_of_its_host(self):
+        self.report("a", "1")
+        self.report("b", "2")
+        for host, number in (("a", "1"), ("b", "2")):
+            done = self.pool("run", "--host", host, "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+            self.assertRegex(done.stdout, f"^GPU-0*{number}-")
+        self.assertIn("the pool has 0 GPU on c", self.pool("run", "--host", "c", "--", "true", expect=3).stderr)
+        self.assertIn("the program runs on this host", self.pool("run", "--any-host", "--", "true", expect=1).stderr)
+
     def test_run_ends_with_its_lease(self):
         self.report()
         running = self.start("run", "--", "sleep", "100")

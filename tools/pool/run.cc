@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 struct RunOptions {
   Connection connection = {};
   LeaseOptions lease = {};
-  std::string host = host_name("localhost");
+  std::string host = {};  // empty: this one
   std::optional<int> extra_priority = {};
   bool ranks = false;
   bool or_cpu = false;
@@ -239,13 +239,27 @@ Status check(const RunOptions& options) {
   return {};
 }
 
+// The program runs here, so GPUs of another host are of no use to it. But an agent may have given this host another name.
+void take_from_this_host(Client& client, RunOptions& options) {
+  if (options.host.empty()) {
+    const auto status = client.get("/v1/status");
+    const std::string own = host_name("localhost");
+    if (status && status->ok())
+      for (const Json& host : status->body.at("hosts"))
+        if (host.at("name") == own) options.host = own;
+    if (options.host.empty() && status && status->ok() && status->body.at("hosts").size() > 1)
+      say(fmt::format("the pool knows no host {}: GPUs may come from any; --host says which name this host has", own));
+  }
+  if (!options.host.empty()) options.lease.ask["host"] = options.host;
+}
+
 int run(RunOptions options) {
   if (const Status good = check(options); !good) return fail(good.error());
-  options.lease.ask["host"] = options.host;
   const HeldSignals held;
   auto client = connect(options.connection);
   if (!client && options.or_cpu) return run_on_cpu(options, client.error().message(), held.before());
   if (!client) return fail(client.error());
+  take_from_this_host(*client, options);
   const auto keeper = Keeper::start(options.connection);
   if (!keeper) return fail(keeper.error());
   const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases");
@@ -284,7 +298,7 @@ void add_run(CLI::App& app, int& code) {
   add_lease_options(*verb, options->lease);
   verb->add_option("--host", options->host, "this host's name in the pool: its GPUs are taken")
       ->type_name("NAME")
-      ->default_str("its own");
+      ->default_str("its own, if the pool knows it");
   verb->add_flag("--ranks", options->ranks,
                  "PROGRAM is what follows `xoe run`: one rank for each GPU; --gpus may be MIN:MAX");
   verb->add_option_function<int>(
