@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "pool/enforce/device_rule.h"
 
 namespace xoe::tools::pool {
 namespace {
@@ -47,7 +48,7 @@ Held follow(int pipe) {
   }
 }
 
-void keep(int pipe, const Connection& connection) {
+void keep(int pipe, const Connection& connection, pid_t run) {
   ::setsid();
   ::prctl(PR_SET_NAME, "xoe-pool-keeper");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) std::signal(signal, SIG_IGN);
@@ -61,6 +62,7 @@ void keep(int pipe, const Connection& connection) {
     ::poll(&gone, 1, kProgramPatienceMs);
     std::this_thread::sleep_for(kRemainder);
   }
+  xoe::pool::remove_device_rule(device_rule_name(run));
   auto client = connect(connection, kServerPatience);
   if (!client) {
     fail(client.error());
@@ -71,17 +73,20 @@ void keep(int pipe, const Connection& connection) {
 
 }  // namespace
 
+std::string device_rule_name(pid_t run) { return fmt::format("xoe-pool-run-{}", run); }
+
 Result<Keeper> Keeper::start(const Connection& connection) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return failure(Code::kUnavailable, "no pipe: {}", errno_text(errno));
   const Fd in(ends[0]);
   Keeper keeper{Fd(ends[1])};
   // Twice, so that it is no child of this process: a program that waits for all of its children does not meet it.
+  const pid_t run = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return failure(Code::kUnavailable, "cannot start a process: {}", errno_text(errno));
   if (pid == 0) {
     keeper.pipe_ = Fd();
-    if (::fork() == 0) keep(in.get(), connection);
+    if (::fork() == 0) keep(in.get(), connection, run);
     ::_exit(0);
   }
   ::waitpid(pid, nullptr, 0);

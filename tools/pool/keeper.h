@@ -11,6 +11,9 @@
 
 namespace xoe::tools::pool {
 
+// The cgroup of the program of this process's `xoe pool run`, where it has one.
+std::string device_rule_name(pid_t run);
+
 // Of a program with one thread. The keeper ends with this object, or after it has given back what was held when this
 // process died: once the program that used the GPUs is gone, too.
 class Keeper {

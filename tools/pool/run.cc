@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "pool/enforce/device_rule.h"
 #include "remote/spawn.h"
 #include "tools/pool/extra_gpus.h"
 #include "tools/pool/held_signals.h"
@@ -27,17 +28,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+using xoe::pool::DeviceRule;
+
 struct RunOptions {
   Connection connection = {};
   LeaseOptions lease = {};
   std::string host = {};  // empty: this one
   std::optional<int> extra_priority = {};
   bool ranks = false;
+  bool device_rule = false;
   bool or_cpu = false;
   int checkpoint_signal = 0;
   Span grace = std::chrono::seconds(30);
   std::vector<std::string> program = {};
 };
+
+// Of a program that could not be put into its cgroup.
+constexpr int kNoRule = 125;
 
 void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", what); }
 
@@ -49,7 +56,8 @@ sigset_t taken_signals() {
 }
 
 // In this process's group, so that the terminal stays the program's. `passed`: a descriptor for it; -1: none.
-Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mask, int passed) {
+// rule: for the program; nullptr: none.
+Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mask, int passed, const DeviceRule* rule) {
   std::vector<char*> argv = remote::c_strings(program);
   int failed[2];
   if (::pipe2(failed, O_CLOEXEC) != 0) return failure(Code::kUnavailable, "no pipe: {}", errno_text(errno));
@@ -61,6 +69,7 @@ Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mas
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its lease it must not go on
     if (::getppid() != parent) ::_exit(127);
+    if (rule != nullptr && !rule->enter()) ::_exit(kNoRule);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     if (passed >= 0) ::fcntl(passed, F_SETFD, 0);
     std::signal(SIGPIPE, SIG_DFL);
@@ -169,9 +178,15 @@ std::vector<std::string> command_line(const RunOptions& options, const std::vect
 
 int run_program(Client& client, const RunOptions& options, const Json& lease, const Keeper& keeper,
                 const sigset_t& before, const std::vector<std::string>& program, int passed, ExtraGpus* extras) {
+  std::optional<DeviceRule> rule;
+  if (options.device_rule) {
+    auto made = DeviceRule::create(device_rule_name(::getpid()), lease.at("gpus"));
+    if (!made) return fail(made.error());
+    rule.emplace(std::move(*made));
+  }
   const sigset_t set = taken_signals();
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  const auto pid = start(program, before, passed);
+  const auto pid = start(program, before, passed, rule ? &*rule : nullptr);
   if (!pid) {
     fail(pid.error());
     return 127;
@@ -236,6 +251,8 @@ Status check(const RunOptions& options) {
     return failure(Code::kInvalidArgument,
                    "--any-host: the program runs on this host; for several, `xoe pool acquire --any-host` and then "
                    "xoe run -H");
+  if (options.device_rule && options.lease.most_gpus > 0)
+    return failure(Code::kUnsupported, "--device-rule is for a fixed number of GPUs, not for --gpus MIN:MAX");
   return {};
 }
 
@@ -251,6 +268,7 @@ void take_from_this_host(Client& client, RunOptions& options) {
       say(fmt::format("the pool knows no host {}: GPUs may come from any; --host says which name this host has", own));
   }
   if (!options.host.empty()) options.lease.ask["host"] = options.host;
+  if (options.device_rule) options.lease.ask["device_rule"] = true;
 }
 
 int run(RunOptions options) {
@@ -301,6 +319,8 @@ void add_run(CLI::App& app, int& code) {
       ->default_str("its own, if the pool knows it");
   verb->add_flag("--ranks", options->ranks,
                  "PROGRAM is what follows `xoe run`: one rank for each GPU; --gpus may be MIN:MAX");
+  verb->add_flag("--device-rule", options->device_rule,
+                 "the program cannot open other GPUs, by a rule of a cgroup; needs root");
   verb->add_option_function<int>(
           "--extra-priority", [options](const int& priority) { options->extra_priority = priority; },
           "of the GPUs beyond MIN, which are given back when a more important lease waits")

@@ -31,7 +31,7 @@ std::string ask_text(const Ask& ask) {
               {"priority", ask.priority}, {"at", optional_time(ask.at)},
               {"wait", ask.wait},         {"purpose", ask.purpose},
               {"exact", ask.exact},       {"host", ask.host},
-              {"yields", ask.yields}}
+              {"yields", ask.yields},     {"device_rule", ask.device_rule}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -50,6 +50,7 @@ Ask ask_of(const Json& json) {
   json.at("exact").get_to(ask.exact);
   ask.host = json.value("host", "");  // not there before version 0.3
   ask.yields = json.value("yields", false);
+  ask.device_rule = json.value("device_rule", false);
   return ask;
 }
 
