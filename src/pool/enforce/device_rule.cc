@@ -27,27 +27,24 @@ int bpf(bpf_cmd command, bpf_attr& attributes) {
   return static_cast<int>(::syscall(SYS_bpf, command, &attributes, sizeof attributes));
 }
 
-bpf_insn load(std::uint8_t to, std::size_t offset) {
-  return {.code = BPF_LDX | BPF_W | BPF_MEM,
-          .dst_reg = to,
-          .src_reg = BPF_REG_1,
-          .off = static_cast<std::int16_t>(offset),
-          .imm = 0};
+bpf_insn instruction(unsigned code, unsigned to, unsigned from, std::size_t offset, unsigned value) {
+  bpf_insn one = {};
+  one.code = static_cast<std::uint8_t>(code);
+  one.dst_reg = to & 0xf;
+  one.src_reg = from & 0xf;
+  one.off = static_cast<std::int16_t>(offset);
+  one.imm = static_cast<int>(value);
+  return one;
 }
-bpf_insn set(std::uint8_t to, int value) {
-  return {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = to, .src_reg = 0, .off = 0, .imm = value};
+bpf_insn load(unsigned to, std::size_t offset) {
+  return instruction(BPF_LDX | BPF_W | BPF_MEM, to, BPF_REG_1, offset, 0);
 }
-bpf_insn mask(std::uint8_t to, int value) {
-  return {.code = BPF_ALU64 | BPF_AND | BPF_K, .dst_reg = to, .src_reg = 0, .off = 0, .imm = value};
-}
-bpf_insn end() { return {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}; }
+bpf_insn set(unsigned to, unsigned value) { return instruction(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
+bpf_insn mask(unsigned to, unsigned value) { return instruction(BPF_ALU64 | BPF_AND | BPF_K, to, 0, 0, value); }
+bpf_insn end() { return instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
 // Skips `count` instructions if the register compares so with the value.
-bpf_insn skip_if(std::uint8_t how, std::uint8_t reg, unsigned value, std::size_t count) {
-  return {.code = static_cast<std::uint8_t>(BPF_JMP | how | BPF_K),
-          .dst_reg = reg,
-          .src_reg = 0,
-          .off = static_cast<std::int16_t>(count),
-          .imm = static_cast<int>(value)};
+bpf_insn skip_if(unsigned how, unsigned reg, unsigned value, std::size_t count) {
+  return instruction(BPF_JMP | how | BPF_K, reg, 0, count, value);
 }
 
 // Allows all devices but the character devices of `major` whose minor number is below `first_shared` and none of these.
