@@ -169,8 +169,8 @@ int run(const TrainCommandLine& line) {
       print_error(joined.error());
       return kFailure;
     }
-    train::Resizing resizing{
-        .wished = [&] { return joined->wish() != bootstrap::WorldView::Wish::kStay; }, .state = std::move(state)};
+    train::Resizing resizing{.wished = [&] { return joined->wish() != bootstrap::WorldView::Wish::kStay; },
+                             .state = std::move(state)};
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
     if (code != kResized || joined->wish() == bootstrap::WorldView::Wish::kLeave) return code == kResized ? 0 : code;
     state = std::move(resizing.state);

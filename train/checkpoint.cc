@@ -210,9 +210,13 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
     }
   }
   XOE_TRY(agree(comm, read));
-  XOE_TRY(broadcast_bytes(comm, bytes));
-  if (bytes.empty()) return std::nullopt;
-  XOE_ASSIGN(Sections sections, unpack_sections(bytes, "the checkpoint as received from rank 0"));
+  return share_state(std::move(bytes), comm);
+}
+
+Result<std::optional<Sections>> share_state(std::string packed, Communicator& comm) {
+  XOE_TRY(broadcast_bytes(comm, packed));
+  if (packed.empty()) return std::nullopt;
+  XOE_ASSIGN(Sections sections, unpack_sections(packed, "the checkpoint as received from rank 0"));
   return sections;
 }
 

@@ -46,6 +46,9 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
 Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm,
                                                 bool any_ranks);
 
+// Collective. Rank 0's sections, packed, on all ranks; nullopt where it has none.
+Result<std::optional<Sections>> share_state(std::string packed, Communicator& comm);
+
 // To be called before the DistributedOptimizer is created: restores the parameters and this rank's buffers. Here and
 // below, a rank that the state is not of takes the part of one that it is of: ranks have come or left.
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,

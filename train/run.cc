@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 
 #include <fmt/ranges.h>
 
@@ -26,21 +25,16 @@ namespace xoe::train {
 
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
          Resizing* resizing)
-    : options_(options),
-      comm_(comm),
-      listener_(listener),
-      stop_(stop),
-      resizing_(resizing),
-      start_(Clock::now()) {}
+    : options_(options), comm_(comm), listener_(listener), wishes_{stop, resizing}, start_(Clock::now()) {}
 
 Result<Outcome> Run::run() {
   XOE_TRY(prepare());
   if (first()) tell_start();
-  while (step_ < plan_.total_steps && !stopping_ && !leaving_world_) {
+  while (step_ < plan_.total_steps && next_ == Next::kStep) {
     XOE_TRY(step());
     XOE_TRY(after_step());
   }
-  return leaving_world_ ? leave_world() : finish();
+  return next_ == Next::kNextWorld ? leave_world() : finish();
 }
 
 // Ranks with different files would have different numbers of batches, and wait for each other for ever.
@@ -85,10 +79,13 @@ Status Run::prepare() {
   XOE_TRY(on_all_ranks(start_engine()));
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
-  XOE_ASSIGN(std::optional<Sections> sections, state_of_earlier_world());
+  std::optional<Sections> sections;
+  if (wishes_.resizing != nullptr) {
+    XOE_ASSIGN(sections, share_state(std::move(wishes_.resizing->state), comm_));
+  }
   const bool goes_on = sections.has_value();
   if (options_.resume && !goes_on) {
-    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/resizing_ != nullptr);
+    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/wishes_.resizing != nullptr);
     if (!loaded) return on_all_ranks(failure(loaded.error()));
     sections = std::move(*loaded);
     if (!sections && first()) {
@@ -135,24 +132,6 @@ Status Run::open_outputs() {
                     environment_json(options_, Env::process(), libtorch_version()));
 }
 
-Result<std::optional<Sections>> Run::state_of_earlier_world() {
-  if (resizing_ == nullptr) return std::nullopt;
-  std::string bytes = std::move(resizing_->state);
-  XOE_TRY(broadcast_bytes(comm_, bytes));
-  if (bytes.empty()) return std::nullopt;
-  XOE_ASSIGN(Sections sections, unpack_sections(bytes, "the state of the run before its ranks changed"));
-  return sections;
-}
-
-// A learning rate belongs to a place in the epochs; without epochs, to a step.
-void Run::shift_plan(const Progress& progress) {
-  if (plan_.steps_per_epoch <= 0 || options_.steps > 0) return;
-  plan_.shift = progress.shift;
-  if (resizing_ != nullptr && progress.epoch >= 0)
-    plan_.shift = progress.step - std::llround(progress.epoch * plan_.steps_per_epoch);
-  plan_.total_steps += plan_.shift;
-}
-
 Status Run::resume(const Sections& sections, bool same_run) {
   const bool has_average = has_weight_average(sections);
   if (update_->average() != nullptr && has_average)
@@ -161,7 +140,7 @@ Status Run::resume(const Sections& sections, bool same_run) {
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
   update_->set_loss_scale(progress.loss_scale);
-  shift_plan(progress);
+  shift_plan(plan_, options_, progress, wishes_.resizing != nullptr);
   hold(find_position());
   if (!first()) return {};
   if (same_run) {
@@ -207,19 +186,7 @@ Status Run::evaluate() {
   setup_.model->eval();
 
   StepSums sums;
-  Status local = setup_.data->start_held_out();
-  while (local) {
-    auto batch = setup_.data->next_held_out();
-    if (!batch) local = failure(batch.error());
-    if (!batch || !*batch) break;
-    if ((*batch)->count() == 0) continue;
-    const at::Tensor labels = (*batch)->labels.to(setup_.device);
-    const Autocast autocast(setup_.device, options_.precision);
-    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images)).main;
-    sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
-    sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
-    sums.images += static_cast<double>((*batch)->count());
-  }
+  const Status local = add_held_out(setup_, options_, sums);
   setup_.model->train(options_.step_kind != StepKind::kEvaluate);
   set_buffers(*setup_.model, own);
   averaged_weights.reset();
@@ -378,7 +345,7 @@ Result<Batch> Run::next_batch() {
 }
 
 void Run::keep_position() {
-  if (!options_.checkpoint_dir.empty() || resizing_ != nullptr) position_ = setup_.data->save();
+  if (!options_.checkpoint_dir.empty() || wishes_.resizing != nullptr) position_ = setup_.data->save();
 }
 
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
@@ -386,8 +353,8 @@ Status Run::exchange(StepSums& sums, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
   // The number of ranks that were asked to stop, of those that see that another world is wanted, of those with an
   // error, and of those with gradients that are not finite; then the sums.
-  std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0,
-                       resizing_ != nullptr && resizing_->wished() ? 1.0 : 0.0,
+  std::array values = {wishes_.stop.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+                       wishes_.resizing != nullptr && wishes_.resizing->wished() ? 1.0 : 0.0,
                        held_ ? 0.0 : 1.0,
                        finite ? 0.0 : 1.0,
                        sums.loss,
@@ -406,17 +373,17 @@ Status Run::exchange(StepSums& sums, bool& finite) {
                 "or --precision fp32",
                 sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift)));
   }
-  stopping_ = values[0] > 0;
-  leaving_world_ = values[1] > 0 && !stopping_ && step_ + 1 < plan_.total_steps;
+  if (values[1] > 0 && step_ + 1 < plan_.total_steps) next_ = Next::kNextWorld;
+  if (values[0] > 0) next_ = Next::kStop;
   return {};
 }
 
 Status Run::after_step() {
   const bool last = step_ == plan_.total_steps;
   if (first()) listener_.stepped(step_, plan_.total_steps);
-  if (step_ % options_.report_every == 0 || last || stopping_ || leaving_world_) XOE_TRY(report());
-  if (evaluation_due() && !stopping_ && !last) XOE_TRY(evaluate());
-  if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0 && !stopping_ && !last) {
+  if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
+  if (evaluation_due() && next_ != Next::kStop && !last) XOE_TRY(evaluate());
+  if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0 && next_ != Next::kStop && !last) {
     XOE_TRY(checkpoint());
   }
   return {};
@@ -447,9 +414,8 @@ Result<Outcome> Run::leave_world() {
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
                                                    update_->average(), update_->optimizer(), comm_));
-  if (first()) resizing_->state = pack_sections(sections);
+  if (first()) wishes_.resizing->state = pack_sections(sections);
   outcome_.resized = true;
-  outcome_.step = step_;
   XOE_TRY(update_->optimizer().close());
   close();
   if (!held_) return failure(held_.error());
@@ -467,7 +433,7 @@ Result<Outcome> Run::finish() {
   // First, because whatever interrupted the run may soon kill it.
   if (!options_.checkpoint_dir.empty() && checkpoint_step_ != step_ && !again) XOE_TRY(checkpoint());
   if (evaluation_due()) XOE_TRY(evaluate());
-  outcome_.interrupted = stopping_ && step_ < plan_.total_steps;
+  outcome_.interrupted = next_ == Next::kStop && step_ < plan_.total_steps;
   outcome_.step = step_;
   outcome_.speed = meter_.speed();
   outcome_.ranks = comm_.size();
@@ -496,26 +462,9 @@ void Run::tell_start() {
 }
 
 RunStart Run::start_event() const {
-  RunStart start;
-  start.model = options_.model;
-  for (const at::Tensor& parameter : setup_.model->parameters()) start.parameters += parameter.numel();
-  start.device = setup_.device.str();
-  start.data = options_.data_dir.empty() ? "synthetic" : options_.data_dir;
-  start.classes = setup_.data->info().classes;
-  start.image_size = options_.image_size;
-  start.held_out = setup_.data->info().held_out;
-  start.ranks = comm_.size();
-  start.batch = options_.batch;
-  start.accumulate = options_.accumulate;
-  start.threads = setup_.threads;
+  RunStart start = describe_run(options_, setup_, plan_, comm_.size());
   start.buckets = update_->buckets();
-  start.sharded = options_.sharded;
-  start.peak_rate = plan_.schedule.peak;
   start.first_step = first_step_;
-  start.total_steps = plan_.total_steps;
-  if (!options_.checkpoint_dir.empty()) start.checkpoints = std::filesystem::absolute(options_.checkpoint_dir);
-  if (!options_.run_dir.empty()) start.run_dir = std::filesystem::absolute(options_.run_dir);
-  start.steps_per_epoch = std::llround(plan_.steps_per_epoch);
   return start;
 }
 

@@ -37,8 +37,6 @@ class Run {
   Status start_engine();
   // same_run: it goes on with other ranks; else: from a checkpoint.
   Status resume(const Sections& sections, bool same_run);
-  // Continues the schedule where a run with another number of ranks left it.
-  void shift_plan(const Progress& progress);
   // Where the data go on.
   Status find_position();
   Status open_outputs();
@@ -59,8 +57,6 @@ class Run {
   Status report();
   Status evaluate();
   Status checkpoint();
-  // What a run with other ranks goes on from.
-  Result<std::optional<Sections>> state_of_earlier_world();
   Result<Outcome> leave_world();
   Progress progress() const;
   void close();
@@ -78,8 +74,10 @@ class Run {
   const TrainOptions& options_;
   Communicator& comm_;
   Listener& listener_;
-  const std::atomic<bool>& stop_;
-  Resizing* resizing_;  // nullptr: the number of ranks stays
+  struct {
+    const std::atomic<bool>& stop;
+    Resizing* resizing;  // nullptr: the number of ranks stays
+  } wishes_;
 
   Setup setup_;
   Plan plan_;
@@ -92,8 +90,7 @@ class Run {
   std::int64_t first_step_ = 0;
   std::vector<Batch> batches_;  // of the next step
   std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
-  bool stopping_ = false;
-  bool leaving_world_ = false;
+  enum class Next : std::uint8_t { kStep, kStop, kNextWorld } next_ = Next::kStep;
   Status held_;
   std::int64_t checkpoint_step_ = -1;
 

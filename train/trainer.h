@@ -34,8 +34,9 @@ std::string_view libtorch_version() noexcept;
 //
 // Errors: of input, of files, of peers; a loss that is not finite is `invalid_argument` and says at which step.
 //
-// resizing: where the number of ranks may change; on all ranks or none. Once a rank sees that it shall, all ranks finish
-// the same step and return with outcome.resized; resizing->state then is rank 0's whole state, for the next call.
+// resizing: where the number of ranks may change; on all ranks or none. Once a rank sees that it shall, all ranks
+// finish the same step and return with outcome.resized; resizing->state then is rank 0's whole state, for the next
+// call.
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop, Resizing* resizing = nullptr);
 

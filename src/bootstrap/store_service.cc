@@ -237,8 +237,8 @@ void StoreService::begin_world(int version, std::span<const int> slots) {
   values_.clear();
   bytes_ = 0;
   // An empty store has room for these keys.
-  static_cast<void>(
-      set(kWorldVersionKey, slots.empty() ? std::to_string(version) : fmt::format("{} {}", version, fmt::join(slots, ","))));
+  static_cast<void>(set(kWorldVersionKey, slots.empty() ? std::to_string(version)
+                                                        : fmt::format("{} {}", version, fmt::join(slots, ","))));
   for (int past = 1; past <= version; ++past) static_cast<void>(set(fmt::format("{}/{}", kWorldVersionKey, past), ""));
   for (const auto& [key, waiting] : std::exchange(waiters_, {}))
     for (const int fd : waiting) {

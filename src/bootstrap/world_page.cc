@@ -59,8 +59,7 @@ WorldPage::~WorldPage() {
 void WorldPage::publish(int version, std::span<const int> slots) {
   std::array<std::uint64_t, kMostSlots / 64> members = {};
   for (const int slot : slots) members[static_cast<std::size_t>(slot) / 64] |= std::uint64_t{1} << (slot % 64);
-  for (std::size_t i = 0; i < members.size(); ++i)
-    layout_->members[i].store(members[i], std::memory_order_relaxed);
+  for (std::size_t i = 0; i < members.size(); ++i) layout_->members[i].store(members[i], std::memory_order_relaxed);
   layout_->version.store(static_cast<std::uint64_t>(version), std::memory_order_release);
 }
 

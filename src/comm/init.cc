@@ -211,8 +211,8 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
     JoinSettings now = settings;
     if (world.version > 0 && !env.has("XOE_START_TIMEOUT"))
       now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
-    auto joined = choice.shm || topology.size == 1 ? join_one_host(mine, env, now)
-                                                   : join_many_hosts(mine, env, now, choice);
+    auto joined =
+        choice.shm || topology.size == 1 ? join_one_host(mine, env, now) : join_many_hosts(mine, env, now, choice);
     if (joined) {
       joined->version = world.version;
       joined->view = bootstrap::WorldView::of_process(env);

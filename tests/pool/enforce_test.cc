@@ -25,8 +25,8 @@ class Enforce : public ::testing::Test {
     for (const auto& [uuid, minor] : {std::pair("GPU-null", 3), {"GPU-zero", 5}, {"GPU-full", 7}}) {
       const std::string folder = scratch_.file(fmt::format("gpus/{}", uuid));
       std::filesystem::create_directories(folder);
-      std::ofstream(folder + "/information") << fmt::format("Model: \t T4\nGPU UUID: \t {}\nDevice Minor: \t {}\n", uuid,
-                                                            minor);
+      std::ofstream(folder + "/information")
+          << fmt::format("Model: \t T4\nGPU UUID: \t {}\nDevice Minor: \t {}\n", uuid, minor);
     }
     places_.gpus = scratch_.file("gpus");
     places_.major = 1;

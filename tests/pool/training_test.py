@@ -55,7 +55,7 @@ class PoolTraining(unittest.TestCase):
         self.env["XOE_POOL"] = self.server.stdout.readline().split()[-1]
 
     def start(self, *words, output=None, **variables):
-        """With `output`, a file, in place of pipes that nobody reads."""
+        """With `output`, a file, in place of pipes that would fill up."""
         out, err = (output, subprocess.STDOUT) if output else (subprocess.PIPE, subprocess.PIPE)
         return subprocess.Popen([XOE, *words], env={**self.env, **variables}, text=True, stdout=out, stderr=err)
 
@@ -79,6 +79,18 @@ class PoolTraining(unittest.TestCase):
                 return found
             time.sleep(0.05)
         self.fail(f"not within {seconds} s: {what}")
+
+    def slowest_step(self, metrics, count=5):
+        """Of so many steps, in seconds, each of which is a line of the file."""
+        times = []
+        lines = metrics.read_text().count("\n")
+        while len(times) <= count:
+            now = metrics.read_text().count("\n")
+            if now > lines:
+                times.append(time.monotonic())
+                lines = now
+            time.sleep(0.002)
+        return max(b - a for a, b in zip(times, times[1:]))
 
     def marked(self, *words, output=None):
         name, _, value = self.mark.partition("=")
@@ -179,17 +191,17 @@ class PoolTraining(unittest.TestCase):
 
         self.until(lambda: len(events("report")) > 5, "the training runs", 120)
         self.assertEqual(sizes(), [3])
+        slowest_step = self.slowest_step(metrics)
         before = time.monotonic()
         other = json.loads(self.xoe("pool", "acquire", "--gpus", "2", "--wait", "--json").stdout)
         served = time.monotonic() - before
         self.assertEqual(other["state"], "open")
         held = {gpu for lease in self.leases() if lease["yields"] for gpu in lease["gpus"]}
         self.assertEqual(held & set(other["gpus"]), set())
-        # One of the two was free. A step here is far below a second, also on a busy machine.
-        longest = max(b["time"] - a["time"] for a, b in zip(events("report"), events("report")[1:])) if "time" in events(
-            "report")[0] else 1.0
-        print(f"served in {served:.2f} s")
-        self.assertLess(served, 2 + max(longest, 1.0))
+        # One of the two was free. On a machine that is busy with other things, they have their part in it.
+        busy = max(1.0, os.getloadavg()[0] / os.cpu_count())
+        print(f"served in {served:.2f} s; the slowest step took {slowest_step:.2f} s; {busy:.1f} programs for each processor")
+        self.assertLess(served, 2 * busy + slowest_step)
         self.until(lambda: sizes()[-1] == 2, "it goes on with 2 ranks", 60)
         count = len(events("report"))
         self.until(lambda: len(events("report")) > count + 5, "steps with 2 ranks", 60)

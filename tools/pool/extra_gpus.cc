@@ -26,8 +26,8 @@ double seconds_until(const Json& time) {
 
 }  // namespace
 
-ExtraGpus::ExtraGpus(Client& client, const Connection& connection, const Keeper& keeper, LeaseOptions wishes,
-                     int count, Fd control, Span grace, Say say)
+ExtraGpus::ExtraGpus(Client& client, const Connection& connection, const Keeper& keeper, LeaseOptions wishes, int count,
+                     Fd control, Span grace, Say say)
     : client_(client),
       connection_(connection),
       keeper_(keeper),
@@ -162,9 +162,8 @@ void ExtraGpus::hear() {
 
 void ExtraGpus::on_line(const std::string& line) {
   const auto words = split_text(line, ' ');
-  const auto extra = std::ranges::find_if(extras_, [&](const Extra& one) {
-    return words.size() > 1 && one.gpu == words[1] && one.state != State::kNone;
-  });
+  const auto extra = std::ranges::find_if(
+      extras_, [&](const Extra& one) { return words.size() > 1 && one.gpu == words[1] && one.state != State::kNone; });
   if (extra == extras_.end()) return;
   if (words[0] == "joined") {
     if (extra->state == State::kJoining) extra->state = State::kRank;

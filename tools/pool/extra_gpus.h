@@ -1,4 +1,4 @@
-// GPUs beyond those that a training needs: it takes them while nobody more important wants them, a lease for each.
+// GPUs beyond those that a training needs: it takes them while no more important lease wants them, a lease for each.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class ExtraGpus {
   using Clock = std::chrono::steady_clock;
   using Say = std::function<void(const std::string&)>;
   // wishes: for one of them. control: a socket to the launcher. grace: that a rank has to leave, where the pool gives
-  // no time. What is referred to outlives it.
+  // no time. All references outlive it.
   ExtraGpus(Client& client, const Connection& connection, const Keeper& keeper, LeaseOptions wishes, int count,
             Fd control, Span grace, Say say);
 

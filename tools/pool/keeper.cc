@@ -52,7 +52,7 @@ void keep(int pipe, const Connection& connection, pid_t run) {
   ::setsid();
   ::prctl(PR_SET_NAME, "xoe-pool-keeper");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) std::signal(signal, SIG_IGN);
-  // Whoever reads the program's output must not wait for this process.
+  // Readers of the program's output must not wait for this process.
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int fd : {0, 1}) ::dup2(null.get(), fd);
   const Held held = follow(pipe);

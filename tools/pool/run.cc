@@ -101,7 +101,8 @@ class Watch {
       if (::waitpid(pid_, &status, WNOHANG) == pid_) return status;
       auto pause = std::chrono::nanoseconds(std::chrono::seconds(1));
       if (extras_ != nullptr)
-        pause = std::clamp<std::chrono::nanoseconds>(extras_->turn() - Clock::now(), std::chrono::nanoseconds(0), pause);
+        pause =
+            std::clamp<std::chrono::nanoseconds>(extras_->turn() - Clock::now(), std::chrono::nanoseconds(0), pause);
       const timespec time = {pause / std::chrono::seconds(1), pause.count() % 1000000000};
       siginfo_t info = {};
       const int signal = ::sigtimedwait(&set, &info, &time);
@@ -165,7 +166,7 @@ class Watch {
   std::optional<Clock::time_point> kill_at_;
 };
 
-// What is started: the program, or `xoe run` with one rank for each GPU.
+// The command to start: the program, or `xoe run` with one rank for each GPU.
 std::vector<std::string> command_line(const RunOptions& options, const std::vector<std::string>& of_ranks) {
   if (!options.ranks) return options.program;
   std::error_code ignored;
@@ -221,11 +222,10 @@ int run_ranks(Client& patient, Client& client, const RunOptions& options, const 
   ExtraGpus extras(client, options.connection, keeper, extra_wishes(options), extra, Fd(ends[0]), options.grace, say);
   for (std::string& gpu : extras.take_at_once()) gpus.push_back(std::move(gpu));
   say(fmt::format("{} to begin with, {} at most", counted(std::ssize(gpus), "rank"), options.lease.most_gpus));
-  const int code = run_program(
-      client, options, lease, keeper, before,
-      command_line(options, {"--devices", fmt::format("{}", fmt::join(gpus, ",")), "--resize",
-                             fmt::format("{}:{}", theirs.get(), options.lease.most_gpus)}),
-      theirs.get(), &extras);
+  const int code = run_program(client, options, lease, keeper, before,
+                               command_line(options, {"--devices", fmt::format("{}", fmt::join(gpus, ",")), "--resize",
+                                                      fmt::format("{}:{}", theirs.get(), options.lease.most_gpus)}),
+                               theirs.get(), &extras);
   extras.give_back_all(patient);
   return code;
 }
@@ -256,7 +256,8 @@ Status check(const RunOptions& options) {
   return {};
 }
 
-// The program runs here, so GPUs of another host are of no use to it. But an agent may have given this host another name.
+// The program runs here, so GPUs of another host are of no use to it. But an agent may have given this host another
+// name.
 void take_from_this_host(Client& client, RunOptions& options) {
   if (options.host.empty()) {
     const auto status = client.get("/v1/status");
@@ -298,10 +299,10 @@ int run(RunOptions options) {
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
   // Its looks must not keep it from passing signals on while the server does not answer.
   auto watcher = connect(options.connection, Span(0));
-  const int code = !watcher        ? fail(watcher.error())
-                   : options.ranks ? run_ranks(*client, *watcher, options, lease, *keeper, held.before())
-                                   : run_program(*watcher, options, lease, *keeper, held.before(), options.program,
-                                                 -1, nullptr);
+  const int code = !watcher ? fail(watcher.error())
+                   : options.ranks
+                       ? run_ranks(*client, *watcher, options, lease, *keeper, held.before())
+                       : run_program(*watcher, options, lease, *keeper, held.before(), options.program, -1, nullptr);
   release(*client, options.connection, id);
   keeper->gave_back(id);
   return code;

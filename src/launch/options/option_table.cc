@@ -243,7 +243,8 @@ constexpr std::array kOptions{
            .names = {"--gpus"},
            .value = "N|MIN:MAX",
            .expected = "a number of GPUs",
-           .what = "how many; MIN:MAX: begin with MIN or more, leave those beyond MIN when a more important lease waits, and take them again",
+           .what = "how many; MIN:MAX: begin with MIN or more, leave those beyond MIN when a more important lease "
+                   "waits, and take them again",
            .apply = pass_to_pool<kGpusName>},
     Option{.group = kPoolOptions,
            .names = {"--type"},

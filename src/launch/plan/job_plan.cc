@@ -129,8 +129,7 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   plan.store = fmt::format("unix:@xoe-{}-{}", ::geteuid(), token);
 
   Variables variables = env.all();
-  if (!options.devices.empty())
-    variables["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(options.devices, ","));
+  if (!options.devices.empty()) variables["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(options.devices, ","));
   XOE_ASSIGN(auto bound, bind_ranks(options.binding, options.where.map_by == MapBy::kSocket,
                                     static_cast<std::size_t>(options.slots()), Env(variables), host));
   plan.locality = std::move(bound.locality);

@@ -36,8 +36,7 @@ constexpr std::size_t kNamedRanks = 4;
 class Job {
  public:
   Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
-      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes,
-      std::optional<bootstrap::WorldPage> page)
+      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page)
       : options_(options),
         started_(Clock::now()),
         signals_(std::move(signals)),
@@ -45,12 +44,11 @@ class Job {
         output_(std::move(output)),
         processes_(std::move(processes)),
         shutdown_(started_, options.timeout, options.grace),
-        expected_(options.size),
-        restarts_(options.restarts),
-        may_restart_(options.restarts > 0 || page.has_value()) {
+        ends_to_come_(options.size),
+        restarts_(options.restarts, options.restarts > 0 || page.has_value()) {
     for (int rank = 0; rank < options.size; ++rank) running_.insert(running_.end(), rank);
     if (page) allow_resizing(std::move(*page));
-    if (may_restart_) begin_world();
+    if (restarts_.allowed()) begin_world();
   }
 
   JobOutcome run() {
@@ -90,7 +88,7 @@ class Job {
     device.copy(command.device.data(), command.device.size() - 1);
     processes_->send(command);
     running_.insert(slot);
-    ++expected_;
+    ++ends_to_come_;
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(slot));
   }
 
@@ -238,8 +236,7 @@ class Job {
       case SupervisorEvent::Kind::kStartFailed:
         if (resizing_ && resizing_->ended(event.rank, "could not be started: " + errno_text(event.value))) {
           running_.erase(event.rank);
-          --expected_;
-          return;
+          return count_ended(1, now);
         }
         forbid_restarts();
         outcome_.start_error = event.value;
@@ -263,18 +260,15 @@ class Job {
     if (resizing_ && resizing_->ended(event.rank, remote::describe_status(event.value))) {
       running_.erase(event.rank);
       if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
-      --expected_;
-      return count_ended(0, now);
+      return count_ended(1, now);
     }
-    if (event.value != 0 && may_restart_) {
-      if (const auto pause = restarts_.restart_after(event.ran)) {
-        // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
-        begin_next_world();
-        const DueRestart due{.at = now + *pause, .end = event};
-        due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
-        if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
-        return;
-      }
+    if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
+      // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
+      begin_next_world();
+      const DueRestart due{.at = now + *pause, .end = event};
+      due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
+      if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
+      return;
     }
     forbid_restarts();
     on_last_end(event, now);
@@ -317,8 +311,8 @@ class Job {
   }
 
   void count_ended(int ranks, Clock::time_point now) {
-    ended_ += ranks;
-    if (ended_ > 0 && ended_ == expected_) shutdown_.leftovers(now);
+    ends_to_come_ -= ranks;
+    if (ranks > 0 && ends_to_come_ == 0) shutdown_.leftovers(now);
   }
 
   void restart_next() {
@@ -333,7 +327,7 @@ class Job {
 
   // Ranks that were about to be restarted have failed for good.
   void forbid_restarts() {
-    if (!std::exchange(may_restart_, false)) return;
+    if (!restarts_.forbid()) return;
     if (resizing_) resizing_->stop();
     processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
     for (const DueRestart& due : std::exchange(due_restarts_, {})) on_last_end(due.end, Clock::now());
@@ -398,13 +392,11 @@ class Job {
   ShutdownPolicy shutdown_;
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
-  int ended_ = 0;
-  int expected_;  // how many ends of ranks will count
+  int ends_to_come_;       // of ranks
   int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
   std::vector<DueRestart> due_restarts_;  // by time
-  bool may_restart_;  // until a rank ends well: the others cannot form a group with a restarted one then
   FirstFault faults_;
   AskedEnds asked_;
   std::set<int> running_;

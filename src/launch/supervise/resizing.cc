@@ -53,8 +53,7 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
     formed_ = true;
     for (Slot& slot : slots_)
       if (slot.state == State::kMember && !std::exchange(slot.announced, true)) answer("joined", slot.device);
-    if (version_ > 0)
-      actions_.tell(fmt::format("the job goes on with {}", counted(std::ssize(members()), "rank")));
+    if (version_ > 0) actions_.tell(fmt::format("the job goes on with {}", counted(std::ssize(members()), "rank")));
   }
   if (formed_ && !stopped_) change_world(store);
   take_due_steps(now);
@@ -177,22 +176,21 @@ void Resizing::leave(const std::string& device, std::string_view seconds, Clock:
     slot->terminate_at = now;
     return;
   }
-  if (slot->state == State::kMember && members().size() == 1)
-    return answer("refused", device, "it is the only rank");
+  if (slot->state == State::kMember && members().size() == 1) return answer("refused", device, "it is the only rank");
   slot->state = State::kAsked;
   slot->terminate_at = now + std::chrono::round<Clock::duration>(std::chrono::duration<double>(*patience));
 }
 
 Resizing::Slot* Resizing::with_device(const std::string& device) {
-  const auto slot = std::ranges::find_if(
-      slots_, [&](const Slot& one) { return one.state != State::kFree && one.device == device; });
+  const auto slot =
+      std::ranges::find_if(slots_, [&](const Slot& one) { return one.state != State::kFree && one.device == device; });
   return slot == slots_.end() ? nullptr : &*slot;
 }
 
 void Resizing::answer(std::string_view what, const std::string& device, std::string_view why) {
   if (!control_.valid()) return;
   const std::string line = fmt::format("{} {}{}{}\n", what, device, why.empty() ? "" : " ", why);
-  // Lines are few and short; one that does not fit finds nobody who reads.
+  // Lines are few and short; one that does not fit has no reader.
   ::send(control_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -56,8 +56,8 @@ struct SupervisorEvent {
 class Supervisor {
  public:
   // `control`: its end of the pair. The requests' descriptors are closed when all ranks were started. `restarts`: ranks
-  // may be restarted; until the launcher sends kNoMoreRestarts the descriptors stay open and run() goes on. `first`: how
-  // many of the ranks are started now.
+  // may be restarted; until the launcher sends kNoMoreRestarts the descriptors stay open and run() goes on. `first`:
+  // how many of the ranks are started now.
   Supervisor(Fd control, std::vector<remote::SpawnRequest> requests, bool restarts, std::size_t first);
 
   // Returns when no descendant is left, or when the remaining ones cannot be killed.

@@ -100,8 +100,10 @@ Result<std::vector<unsigned>> minors_of(const DevicePlaces& places, const std::v
   std::vector<unsigned> minors;
   for (const std::string& uuid : uuids) {
     if (uuid.starts_with("MIG-"))
-      return failure(Code::kUnsupported, "{} is a MIG instance: those of a GPU share its device file, so no device rule "
-                     "tells them apart", uuid);
+      return failure(Code::kUnsupported,
+                     "{} is a MIG instance: those of a GPU share its device file, so no device rule "
+                     "tells them apart",
+                     uuid);
     const auto found = known.find(uuid);
     if (found == known.end())
       return failure(Code::kUnavailable, "{} does not say which device file {} has", places.gpus, uuid);

@@ -18,7 +18,7 @@ struct DevicePlaces {
   std::string gpus = "/proc/driver/nvidia/gpus";  // a folder for each GPU, with a file `information`
   std::string mounts = "/proc/self/mounts";
   std::string own_group = "/proc/self/cgroup";
-  unsigned major = 195;        // of /dev/nvidia0, /dev/nvidia1, ...
+  unsigned major = 195;         // of /dev/nvidia0, /dev/nvidia1, ...
   unsigned first_shared = 254;  // minor numbers from here on belong to no GPU: /dev/nvidiactl
 };
 

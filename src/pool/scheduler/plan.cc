@@ -134,7 +134,7 @@ class Planner {
   }
 
   // Looks whether the lease could start earlier if less important holders gave way, and calls on as few as possible.
-  // yielding: only of those that said that they can. False: nobody needs to, or can.
+  // yielding: only of those that said that they can. False: none needs to, or can.
   bool call_holders(Entry& entry, Plan& plan, bool yielding) {
     const Lease& lease = *entry.lease;
     if (lease.ask.at || was_called_for(lease.id)) return false;

@@ -195,7 +195,8 @@ class Handlers {
         const auto id = parse_integer(text);
         if (!id) return failure(Code::kInvalidArgument, "ids: expected the numbers of leases such as 3,4");
         XOE_ASSIGN(const Lease lease, pool.lease(*id));
-        if (lease.user != user.name) return failure(Code::kInvalidArgument, "lease {} is not one of {}", *id, user.name);
+        if (lease.user != user.name)
+          return failure(Code::kInvalidArgument, "lease {} is not one of {}", *id, user.name);
         if (lease.is_waiting()) pool.touch(*id);
         list.push_back(json_of(lease, pool.state()));
       }
