@@ -5,10 +5,10 @@
 The GPUs are a mock's, and the ranks compute on the CPU.
 """
 
+import itertools
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -74,11 +74,10 @@ class PoolTraining(unittest.TestCase):
 
     def until(self, condition, what, seconds=30):
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if found := condition():
-                return found
+        while not (found := condition()):
+            self.assertLess(time.monotonic(), end, f"not within {seconds} s: {what}")
             time.sleep(0.05)
-        self.fail(f"not within {seconds} s: {what}")
+        return found
 
     def slowest_step(self, metrics, count=5):
         """Of so many steps, in seconds, each of which is a line of the file."""
@@ -90,7 +89,7 @@ class PoolTraining(unittest.TestCase):
                 times.append(time.monotonic())
                 lines = now
             time.sleep(0.002)
-        return max(b - a for a, b in zip(times, times[1:]))
+        return max(b - a for a, b in itertools.pairwise(times))
 
     def marked(self, *words, output=None):
         name, _, value = self.mark.partition("=")

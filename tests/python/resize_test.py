@@ -24,8 +24,11 @@ class Job:
         command = [str(ranks.BUILD / "bin" / "xoe"), "run", "--devices", devices, "--resize", f"{theirs.fileno()}:3"]
         with self.output.open("w") as out, theirs:
             self.process = subprocess.Popen(
-                [*command, "--timeout", "200", *options, *program], env=ranks.environment(), stdout=out,
-                stderr=subprocess.STDOUT, pass_fds=[theirs.fileno()],
+                [*command, "--timeout", "200", *options, *program],
+                env=ranks.environment(),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
             )
         self.answers = self.ours.makefile()
 
@@ -77,13 +80,13 @@ def test_ranks_leave_and_join(folder):
     assert job.answer() == "left c"
     job.until(r"(?s)of 3.*rank 0 of 2 ")
     count = job.text().count("by 2")
-    job.until(r"(by 2.*\n.*){%d}" % (count + 4))
+    job.until(rf"(by 2.*\n.*){{{count + 4}}}")
     code, text, sizes = job.end()
     assert code == 0, text
     assert text.count("ended") == 2, text
     assert text.count("leaves: its GPU is given back") == 2, text
     assert "3 ranks" in text
-    changes = [b for a, b in zip([None, *sizes], sizes) if a != b]
+    changes = [b for a, b in zip([None, *sizes], sizes, strict=False) if a != b]
     assert changes[:2] == [2, 1] and changes[-2:] == [3, 2], changes
 
 
