@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "base/text.h"
 
 namespace xoe::tools::pool {
@@ -17,6 +18,8 @@ constexpr auto kLookEvery = std::chrono::milliseconds(250);
 constexpr auto kHearEvery = std::chrono::milliseconds(20);
 // After a refusal, or a rank that could not be started.
 constexpr auto kAskAgain = std::chrono::seconds(60);
+// For a rank whose lease was ended by another to leave well.
+constexpr double kAfterTheEnd = 5;  // seconds
 // Before the pool ends the lease by itself.
 constexpr double kMargin = 2;  // seconds
 
@@ -50,8 +53,17 @@ std::vector<std::string> ExtraGpus::take_at_once() {
 
 void ExtraGpus::ask(Extra& extra) {
   extra.again = Clock::now() + kAskAgain;
-  const auto reply = ask_lease(client_, connection_, wishes_, "/v1/leases");
-  if (!reply || !reply->ok()) return say_("no further GPU: " + (reply ? reply->message() : reply.error().message()));
+  if (extra.token.empty()) {
+    const auto token = random_token();
+    if (!token) return say_("no further GPU: " + token.error().message());
+    extra.token = *token;
+  }
+  LeaseOptions wishes = wishes_;
+  wishes.token = extra.token;
+  const auto reply = ask_lease(client_, connection_, wishes, "/v1/leases");
+  if (!reply) return say_("no further GPU: " + reply.error().message());
+  extra.token.clear();
+  if (!reply->ok()) return say_("no further GPU: " + reply->message());
   const Json& lease = reply->body.at("lease");
   if (lease.at("state") == "ended") return say_("no further GPU: " + lease.value("why", ""));
   extra.lease = lease.at("id").get<std::int64_t>();
@@ -102,7 +114,7 @@ void ExtraGpus::update(Extra& extra, const Json& lease) {
       extra.state = State::kReturning;
       return;
     }
-    return leave(extra, 0, why);
+    return leave(extra, kAfterTheEnd, why);
   }
   if (extra.state == State::kWaiting) {
     extra.gpu = lease.at("gpus").at(0).get<std::string>();
@@ -113,7 +125,7 @@ void ExtraGpus::update(Extra& extra, const Json& lease) {
   const double grace = std::chrono::duration<double>(grace_).count();
   if (const auto asked = lease.find("give_way"); asked != lease.end()) {
     const Json& by = asked->at("by");
-    return leave(extra, by.is_null() ? grace : std::min(grace, seconds_until(by) - kMargin),
+    return leave(extra, by.is_null() ? grace : seconds_until(by) - kMargin,
                  fmt::format("lease {} is more important", asked->at("for").get<std::int64_t>()));
   }
   if (const double left = seconds_until(lease.at("expires")); left <= grace)

@@ -44,6 +44,8 @@ class ExtraGpus {
     State state = State::kNone;
     std::int64_t lease = 0;
     std::string gpu = {};
+    // Asking again with it is asking for the same lease: a reply that was lost loses none.
+    std::string token = {};
     Clock::time_point again = {};
   };
 

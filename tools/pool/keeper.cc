@@ -48,14 +48,17 @@ Held follow(int pipe) {
   }
 }
 
-void keep(int pipe, const Connection& connection, pid_t run) {
+void keep(int notes, const Connection& connection, pid_t run) {
+  constexpr int kPipe = 3;
   ::setsid();
   ::prctl(PR_SET_NAME, "xoe-pool-keeper");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) std::signal(signal, SIG_IGN);
   // Readers of the program's output must not wait for this process.
-  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  for (const int fd : {0, 1}) ::dup2(null.get(), fd);
-  const Held held = follow(pipe);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (const int fd : {0, 1}) ::dup2(null, fd);
+  ::dup2(notes, kPipe);
+  ::close_range(kPipe + 1, ~0U, 0);
+  const Held held = follow(kPipe);
   if (held.leases.empty()) return;
   if (held.program.valid()) {
     pollfd gone{.fd = held.program.get(), .events = POLLIN, .revents = 0};

@@ -143,7 +143,10 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
 }
 
 Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
-  XOE_ASSIGN(const std::string token, random_token());
+  std::string token = options.token;
+  if (token.empty()) {
+    XOE_ASSIGN(token, random_token());
+  }
   Json body = options.ask;
   body["token"] = token;
   body["seconds"] = std::chrono::duration<double>(options.duration).count();

@@ -56,7 +56,8 @@ struct LeaseOptions {
   std::string memory = {};
   Span duration = std::chrono::hours(4);
   std::string at = {};
-  int most_gpus = 0;  // of --gpus MIN:MAX; 0: no range was given
+  int most_gpus = 0;       // of --gpus MIN:MAX; 0: no range was given
+  std::string token = {};  // of the lease; empty: a new one
 };
 void add_lease_options(CLI::App& verb, LeaseOptions& options);
 // Asks for a lease, which may wait then; its token is remembered.

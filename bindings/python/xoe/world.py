@@ -245,7 +245,7 @@ _WISHES = ("", "", "re-form", "leave")  # by xoe_world_wish's number
 
 def may_change() -> bool:
     """Whether the launcher may change the number of ranks of this job."""
-    return current().engine.world_wish() != 0
+    return _world is not None and _world.engine.world_wish() != 0
 
 
 def wish() -> str:
