@@ -67,6 +67,7 @@ class Handlers {
   void add_to(httplib::Server& server) {
     server.Post("/v1/leases", [this](const Request& q, Response& a) { acquire(q, a, false); });
     server.Post("/v1/leases/adopt", [this](const Request& q, Response& a) { acquire(q, a, true); });
+    server.Get("/v1/leases", [this](const Request& q, Response& a) { show_leases(q, a); });
     server.Get(R"(/v1/leases/(\d{1,18}))", [this](const Request& q, Response& a) { show_lease(q, a); });
     server.Post(R"(/v1/leases/(\d{1,18})/(renew|release|revoke|exempt))",
                 [this](const Request& q, Response& a) { change_lease(q, a); });
@@ -181,6 +182,26 @@ class Handlers {
       const auto left = std::chrono::floor<Span>(end - std::chrono::steady_clock::now());
       if (!waits || left <= Span(0) || !queue_.await_turn(seen, left)) return;
     }
+  }
+
+  // ?ids=3,4: of the user that asks.
+  void show_leases(const Request& request, Response& response) {
+    const auto ids = split_text(request.get_param_value("ids"), ',');
+    read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
+      if (ids.size() > kMaxGpus)
+        return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
+      Json list = Json::array();
+      for (const std::string& text : ids) {
+        const auto id = parse_integer(text);
+        if (!id) return failure(Code::kInvalidArgument, "ids: expected the numbers of leases such as 3,4");
+        XOE_ASSIGN(const Lease lease, pool.lease(*id));
+        if (lease.user != user.name)
+          return failure(Code::kInvalidArgument, "lease {} is not one of {}", *id, user.name);
+        if (lease.is_waiting()) pool.touch(*id);
+        list.push_back(json_of(lease, pool.state()));
+      }
+      return Json{{"leases", std::move(list)}};
+    });
   }
 
   void change_lease(const Request& request, Response& response) {
