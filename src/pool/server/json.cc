@@ -100,7 +100,7 @@ class Fields {
   const Json* find(const char* name) {
     known_.insert(name);
     const auto found = json_.find(name);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
+    return found == json_.end() ? nullptr : &*found;
   }
 
   const Json& json_;
@@ -159,6 +159,8 @@ Json json_of(const Lease& lease, const State& state) {
   if (lease.is_waiting()) {
     json["position"] = lease.position;
     json["starts"] = lease.starts ? json_of(*lease.starts) : Json();
+    json["planned_gpus"] = lease.gpus;
+    if (lease.ask.at) json["at"] = json_of(*lease.ask.at);
     return json;
   }
   json["gpus"] = lease.gpus;
@@ -175,6 +177,15 @@ Json json_of(const Lease& lease, const State& state) {
                         {"for", lease.give_way->for_lease}};
   if (!lease.is_open()) json["ended"] = json_of(lease.ended);
   return json;
+}
+
+Json json_of(const User& user, const Policy& policy) {
+  return {{"name", user.name},
+          {"team", user.team},
+          {"role", name_of(user.role)},
+          {"max_gpus", user.max_gpus},
+          {"max_priority", user.max_priority},
+          {"max_seconds", seconds_of(policy.max_duration)}};
 }
 
 Json json_of(const Event& event) {
@@ -320,6 +331,12 @@ Result<User> user_of(const Json& json) {
     fields.mistake(fmt::format("role: {} is none of agent, user, lead, admin", role));
   XOE_TRY(fields.done());
   return user;
+}
+
+Status only_fields(const Json& json, std::initializer_list<const char*> names) {
+  Fields fields(json);
+  for (const char* const name : names) fields.ignore(name);
+  return fields.done();
 }
 
 Result<Span> span_field(const Json& json, const char* field) {
