@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 class Notices : public PoolTest {
  protected:
   void start(NotifierOptions options = {.tries = 3, .pause = 1ms}) {
-    queue_ = std::make_unique<CommandQueue>(std::move(pool_), system_now);
+    queue_ = std::make_unique<CommandQueue>(std::move(pool_), [this] { return now_; });
     notifier_ = std::make_unique<Notifier>(
         *queue_,
         [this](const Notice& notice) -> Status {

@@ -151,13 +151,17 @@ TEST_F(Server, StreamsEndCleanly) {
 TEST_F(Server, StreamsAreBounded) {
   start({.streams = {.streams = 3, .of_one_user = 2}});
   std::vector<Fd> open;
-  for (const int token : {1, 1, 2}) {
+  const auto add = [&](int token) {
     open.push_back(open_stream(token));
     read_until(open.back(), "event: status");
-  }
-  EXPECT_THAT(read_until(open_stream(2), "}}"), HasSubstr("429 Too Many Requests"));
-  open.pop_back();
+  };
+  add(1);
+  add(1);
   EXPECT_THAT(read_until(open_stream(1), "}}"), HasSubstr("ann has 2 streams of events open"));
+  add(2);
+  const std::string refused = read_until(open_stream(2), "}}");
+  EXPECT_THAT(refused, HasSubstr("429 Too Many Requests"));
+  EXPECT_THAT(refused, HasSubstr("3 streams of events are open"));
   EXPECT_TRUE(client(1).get("/v1/status")->ok());
 }
 
@@ -181,6 +185,17 @@ TEST_F(Server, TooManyRequestsOfOneTokenAreRefused) {
   for (int i = 0; i < 20; ++i) refused += fast.get("/v1/status")->status == 429 ? 1 : 0;
   EXPECT_GT(refused, 5);
   EXPECT_TRUE(client(2).get("/v1/status")->ok());
+}
+
+// A body that was not read must not be taken for the next request of the connection.
+TEST_F(Server, ABodyIsNoSecondRequest) {
+  start({.rate = 1});
+  const std::string second = "GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string length = fmt::format("Content-Length: {}\r\n\r\n{}", second.size(), second);
+  const std::string got = read_until(send_get("/v1/me", 1, length), "[never]");
+  EXPECT_THAT(got, HasSubstr("400 Bad Request"));
+  EXPECT_THAT(got, HasSubstr("GET with a body is not understood"));
+  EXPECT_EQ(got.find("openapi"), std::string::npos);
 }
 
 TEST_F(Server, AWrongMethodIsTold) {

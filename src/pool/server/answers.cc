@@ -30,6 +30,19 @@ void refuse(httplib::Response& response, int status, const Error& error) {
 
 void refuse(httplib::Response& response, const Error& error) { refuse(response, http_status(error.code()), error); }
 
+void refuse_and_close(httplib::Response& response, int status, const Error& error) {
+  std::string text = to_text({{"error", json_of(error)}}) + "\n";
+  response.status = status;
+  response.set_header("Connection", "close");
+  const std::size_t size = text.size();
+  // The server closes a connection whose content ends before its time, as this does after its last byte.
+  response.set_content_provider(size, "application/json",
+                                [text = std::move(text)](std::size_t, std::size_t, httplib::DataSink& sink) {
+                                  sink.write(text.data(), text.size());
+                                  return false;
+                                });
+}
+
 std::string bearer_token(const httplib::Request& request) {
   const std::string header = request.get_header_value("Authorization");
   return header.starts_with("Bearer ") ? header.substr(7) : std::string();

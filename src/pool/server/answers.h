@@ -14,6 +14,9 @@ void refuse(httplib::Response& response, int status, const Error& error);
 // With the status of the error's code.
 void refuse(httplib::Response& response, const Error& error);
 
+// For a request whose body was not read: on the same connection it would be taken for the next request.
+void refuse_and_close(httplib::Response& response, int status, const Error& error);
+
 // Of the header Authorization; empty: there is none.
 std::string bearer_token(const httplib::Request& request);
 

@@ -323,15 +323,16 @@ void Handlers::set_team(const Request& request, Response& response) {
 void Handlers::set_user(const Request& request, Response& response) {
   auto body = body_of(request, response);
   if (!body) return;
-  const bool renew = body->contains("new_token") && body->at("new_token") == true;
-  body->erase("new_token");
-  auto wanted = user_of(*body);
+  bool renew = false;
+  auto wanted = user_of(*body, renew);
   const auto token = random_token();
   if (!wanted || !token) return refuse(response, wanted ? token.error() : wanted.error());
   bool made = false;
   change(
       request, response, Needs::kAdmin,
-      [&](Pool& pool, const User& user) {
+      [&](Pool& pool, const User& user) -> Status {
+        if (wanted->name == user.name && wanted->role != user.role)
+          return failure(Code::kInvalidArgument, "{} cannot change its own role: another admin can", user.name);
         const auto known = pool.state().users.find(wanted->name);
         made = renew || known == pool.state().users.end();
         wanted->token_hash = made ? hash_of_token(*token) : known->second.token_hash;

@@ -3,6 +3,7 @@
 #include <httplib.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "base/error.h"
@@ -83,12 +84,8 @@ class RunningServer : public HttpServer {
  private:
   void set_handlers() {
     server_->set_pre_routing_handler([this](const Request& request, Response& response) {
-      const std::string token = bearer_token(request);
-      if (token.empty() || rate_.take(hash_of_token(token), std::chrono::steady_clock::now()))
-        return httplib::Server::HandlerResponse::Unhandled;
-      response.set_header("Retry-After", "1");
-      refuse(response, 429, Error(Code::kResourceExhausted, "too many requests in a second with this token"));
-      return httplib::Server::HandlerResponse::Handled;
+      return look(request, response) ? httplib::Server::HandlerResponse::Unhandled
+                                     : httplib::Server::HandlerResponse::Handled;
     });
     server_->set_post_routing_handler([](const Request&, Response& response) {
       response.set_header("Content-Security-Policy", kContentPolicy);
@@ -110,21 +107,36 @@ class RunningServer : public HttpServer {
     });
   }
 
+  // Before a request's body is read. False: it was refused.
+  bool look(const Request& request, Response& response) {
+    const bool has_body =
+        request.get_header_value<std::uint64_t>("Content-Length") > 0 || request.has_header("Transfer-Encoding");
+    if (request.method != "POST" && has_body) {
+      refuse_and_close(response, 400, Error(Code::kInvalidArgument, request.method + " with a body is not understood"));
+      return false;
+    }
+    const std::string token = bearer_token(request);
+    if (token.empty() || rate_.take(hash_of_token(token), std::chrono::steady_clock::now())) return true;
+    response.set_header("Retry-After", "1");
+    refuse_and_close(response, 429, Error(Code::kResourceExhausted, "too many requests in a second with this token"));
+    return false;
+  }
+
   // What was refused before a handler saw it.
   void explain(const Request& request, Response& response) const {
-    if (!response.body.empty()) return;
+    if (response.has_header("Content-Type")) return;
     const auto methods = handlers_.methods_of(request.path);
-    if (response.status == 404 && !methods.empty()) {
+    const bool known = std::ranges::find(methods, request.method) != methods.end();
+    if ((response.status == 404 || response.status == 400) && !methods.empty() && !known) {
       response.set_header("Allow", fmt::format("{}", fmt::join(methods, ", ")));
-      return refuse(response, 405,
-                    Error(Code::kUnsupported, fmt::format("{} takes {}, not {}", request.path, fmt::join(methods, " or "),
+      return refuse_and_close(
+          response, 405, Error(Code::kUnsupported, fmt::format("{} takes {}, not {}", request.path, fmt::join(methods, " or "),
                                                           request.method)));
     }
     const char* const what = response.status == 413   ? "the request is too large"
                              : response.status == 400 ? "this is no request of HTTP"
                                                       : "there is no such request";
-    refuse(response, response.status,
-           Error(Code::kUnsupported, fmt::format("{} {}: {}", request.method, request.path, what)));
+    refuse_and_close(response, response.status, Error(Code::kUnsupported, fmt::format("{} {}: {}", request.method, request.path, what)));
   }
 
   ServerCounters counters_;

@@ -314,7 +314,7 @@ Result<Team> team_of(const Json& json) {
   return team;
 }
 
-Result<User> user_of(const Json& json) {
+Result<User> user_of(const Json& json, bool& new_token) {
   User user;
   std::string role = "user";
   Fields fields(json);
@@ -325,6 +325,7 @@ Result<User> user_of(const Json& json) {
   fields.number("max_gpus", user.max_gpus, 0, kMaxGpus);
   fields.number("max_priority", user.max_priority, -1000, 1000);
   fields.flag("idle_exempt", user.idle_exempt);
+  fields.flag("new_token", new_token);
   if (const auto known = role_named(role))
     user.role = *known;
   else

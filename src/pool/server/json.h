@@ -29,8 +29,8 @@ Json json_of(const HostReport& report);
 Result<Ask> ask_of(const Json& json);
 Result<HostReport> report_of(const Json& json);
 Result<Team> team_of(const Json& json);
-// Without its token.
-Result<User> user_of(const Json& json);
+// Without its token; `new_token`: whether it shall get another one.
+Result<User> user_of(const Json& json, bool& new_token);
 // `invalid_argument`: the object has a field of another name.
 Status only_fields(const Json& json, std::initializer_list<const char*> names);
 Result<Span> span_field(const Json& json, const char* field);
