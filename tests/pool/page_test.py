@@ -6,23 +6,23 @@
 import datetime
 import os
 import pathlib
+import random
 import re
 import shutil
 import sys
 import unittest
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from peer_python import SKIPPED, run_inside
 from pool_program import PoolProgram
 
 XOE, MOCK = (pathlib.Path(arg).absolute() for arg in sys.argv[1:3])
 PICTURES = pathlib.Path(sys.argv[sys.argv.index("--pictures") + 1]).absolute() if "--pictures" in sys.argv else None
-SKIPPED = 77
 TIME_LIMIT = 20_000  # milliseconds
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-try:
-    from playwright.sync_api import expect, sync_playwright
-except ImportError:
-    sync_playwright = None
+run_inside("pool", "playwright", {})
+from playwright.sync_api import expect, sync_playwright
 
 
 class PageTest(unittest.TestCase):
@@ -183,8 +183,8 @@ class PageTest(unittest.TestCase):
 
     def test_narrow_dark_and_pictures(self):
         pool = self.pool
-        self.states["gpu1"].write_text(f"0 93 11000 {os.getpid()}\n1 88 9800 {os.getpid()}\n2 97 14000 {os.getpid()}\n")
-        self.states["gpu2"].write_text(f"0 64 8000 {os.getpid()}\n3 12 2100 {os.getpid()}\n")
+        self.states["gpu1"].write_text("0 93 11000\n1 88 9800\n2 97 14000\n")
+        self.states["gpu2"].write_text(f"0 64 8000\n3 12 2100 {os.getpid()}\n")
         files = {}
         for name, token in self.tokens.items():
             files[name] = pool.home / f"{name}-token"
@@ -222,7 +222,11 @@ class PageTest(unittest.TestCase):
         if PICTURES is None:
             return
         PICTURES.mkdir(parents=True, exist_ok=True)
-        page.wait_for_timeout(15_000)  # for a line of utilisation
+        for _ in range(20):  # a line of utilisation
+            uses = [random.randint(*span) for span in ((85, 99), (70, 95), (90, 99), (40, 80))]
+            self.states["gpu1"].write_text("".join(f"{i} {use} {9000 + 1700 * i}\n" for i, use in enumerate(uses[:3])))
+            self.states["gpu2"].write_text(f"0 {uses[3]} 8000\n3 12 2100 {os.getpid()}\n")
+            page.wait_for_timeout(1000)
         for name, width, dark in (("now", 1180, False), ("calendar", 1180, True), ("phone", 390, False)):
             page.set_viewport_size({"width": width, "height": 820 if name == "phone" else 400})
             page.emulate_media(color_scheme="dark" if dark else "light")
@@ -233,8 +237,8 @@ class PageTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if sync_playwright is None or BROWSER is None:
-        print("skipped:", "no browser (chromium)" if BROWSER is None else "no Playwright: bench/data/install_peers.sh pool")
+    if BROWSER is None:
+        print("skipped: no browser (chromium, google-chrome) is installed")
         sys.exit(SKIPPED)
     with PoolProgram(XOE, MOCK) as built:
         if b"app.js" not in built.ask("/")[2]:

@@ -64,6 +64,8 @@ class PoolProgram:
         """Status, headers and bytes of an answer, whatever it is."""
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data)
+        if data is not None:
+            request.add_header("Content-Type", "application/json")
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
         try:

@@ -24,6 +24,13 @@ bool is_line(const Json& json) {
   return printable_utf8(json.get_ref<const std::string&>()) == json.get_ref<const std::string&>();
 }
 
+// A value in a message: short, and not by a recursion as deep as what somebody sent.
+std::string shown(const Json& value) {
+  if (value.is_structured()) return value.type_name();
+  const std::string text = to_text(value);
+  return text.size() <= 64 ? text : text.substr(0, 64) + "...";
+}
+
 // Takes the fields of an object one by one, and remembers the first mistake.
 class Fields {
  public:
@@ -37,7 +44,7 @@ class Fields {
     if (!field->is_number() || (whole && !field->is_number_integer()) || !(field->get<double>() >= low) ||
         !(field->get<double>() <= high)) {
       mistake(
-          fmt::format("{}: {} is not a{} number from {} to {}", name, field->dump(), whole ? " whole" : "", low, high));
+          fmt::format("{}: {} is not a{} number from {} to {}", name, shown(*field), whole ? " whole" : "", low, high));
       return;
     }
     value = field->get<Number>();
@@ -45,7 +52,7 @@ class Fields {
   void flag(const char* name, bool& value) {
     const Json* const field = find(name);
     if (field == nullptr) return;
-    if (!field->is_boolean()) return mistake(fmt::format("{}: {} is neither true nor false", name, field->dump()));
+    if (!field->is_boolean()) return mistake(fmt::format("{}: {} is neither true nor false", name, shown(*field)));
     value = field->get<bool>();
   }
   void text(const char* name, std::string& value) {

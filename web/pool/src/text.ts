@@ -32,10 +32,10 @@ export function short(uuid: string): string {
   return uuid.length <= 20 ? uuid : `${uuid.slice(0, 12)}…${uuid.slice(-4)}`;
 }
 
-/** A colour of Okabe and Ito for each name, which colour-blind people can tell apart. */
+/** A colour of Okabe and Ito for each name, in the order in which they are first seen: colour-blind people can tell them apart. */
 const kColours = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7f00"];
+const given = new Map<string, string>();
 export function colour(name: string): string {
-  let hash = 0;
-  for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)!) >>> 0;
-  return kColours[hash % kColours.length];
+  if (!given.has(name)) given.set(name, kColours[given.size % kColours.length]);
+  return given.get(name)!;
 }
