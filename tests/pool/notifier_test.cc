@@ -24,7 +24,7 @@ class Notices : public PoolTest {
         [this](const Notice& notice) -> Status {
           const std::lock_guard lock(mutex_);
           tried_.push_back(sentence_of(notice));
-          return fails_-- > 0 ? Status(failure(Code::kUnavailable, "nobody listens")) : Status();
+          return fails_-- > 0 ? Status(failure(Code::kUnavailable, "connection refused")) : Status();
         },
         [this](const std::string& what) {
           const std::lock_guard lock(mutex_);
@@ -79,7 +79,7 @@ TEST_F(Notices, ItIsTriedAgainAndThenGivenUp) {
   EXPECT_EQ(counters_.sent, 2);
   EXPECT_EQ(counters_.lost, 1);
   EXPECT_EQ(tried_.size(), 7U);
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("nobody listens (given up after 3 tries)")));
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("connection refused (given up after 3 tries)")));
 }
 
 TEST_F(Notices, WhatIsFarBehindIsGivenUp) {

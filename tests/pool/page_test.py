@@ -65,7 +65,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(outside, [])
 
     def open(self, **options):
-        """A page of somebody who has nothing to do with the others."""
+        """A page with a session of its own."""
         context = self.browser.new_context(viewport={"width": 1180, "height": 900}, **options)
         self.addCleanup(context.close)
         page = context.new_page()

@@ -44,9 +44,7 @@ class Server : public ::testing::Test {
         .value();
   }
 
-  Fd open_stream(int token, const std::string& more = {}) {
-    return send_get("/v1/events/stream", token, more);
-  }
+  Fd open_stream(int token, const std::string& more = {}) { return send_get("/v1/events/stream", token, more); }
 
   // A connection that has asked for something. It takes little at once.
   Fd send_get(const char* path, int token, const std::string& more) {
@@ -133,7 +131,8 @@ TEST_F(Server, AStreamGoesOnAfterTheLastEventThatItsClientHas) {
 
 TEST_F(Server, StreamsEndCleanly) {
   start({.streams = {.life = 1s}});
-  EXPECT_THAT(read_until(open_stream(1), "\r\n0\r\n\r\n"), HasSubstr("event: end\ndata: {\"why\":\"it was open for long"));
+  EXPECT_THAT(read_until(open_stream(1), "\r\n0\r\n\r\n"),
+              HasSubstr("event: end\ndata: {\"why\":\"it was open for long"));
   start({.streams = {.keep_alive = 1s}});
   const Fd removed = open_stream(1);
   read_until(removed, "event: status");
@@ -211,9 +210,9 @@ TEST_F(Server, MetricsTellOfGpusAndLeases) {
   Client by = client(1);
   ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}, {"gpus", 3}})->ok());
   const std::string text = metrics();
-  for (const char* const line :
-       {"# TYPE xoe_pool_gpus gauge\n", "xoe_pool_gpus{use=\"leased\"} 3\n", "xoe_pool_gpus{use=\"free\"} 1\n",
-        "xoe_pool_leases{state=\"open\"} 1\n", "xoe_pool_gpu_utilisation_ratio{gpu=\"GPU-a0\",host=\"a\",name=\"Tesla T4\"} 0.5\n"})
+  for (const char* const line : {"# TYPE xoe_pool_gpus gauge\n", "xoe_pool_gpus{use=\"leased\"} 3\n",
+                                 "xoe_pool_gpus{use=\"free\"} 1\n", "xoe_pool_leases{state=\"open\"} 1\n",
+                                 "xoe_pool_gpu_utilisation_ratio{gpu=\"GPU-a0\",host=\"a\",name=\"Tesla T4\"} 0.5\n"})
     EXPECT_THAT(text, HasSubstr(line));
 }
 

@@ -86,7 +86,8 @@ Result<Notifiers> start_notifiers(const ServeOptions& options, CommandQueue& que
   if (!options.webhook_secret.empty()) {
     XOE_ASSIGN(const std::string text, read_text_file(options.webhook_secret));
     secret = trimmed(text);
-    if (secret.empty()) return failure(Code::kInvalidArgument, "{} is empty: it must have a secret", options.webhook_secret);
+    if (secret.empty())
+      return failure(Code::kInvalidArgument, "{} is empty: it must have a secret", options.webhook_secret);
   }
   for (const std::string& url : options.webhooks) {
     XOE_ASSIGN(auto made, xoe::pool::Webhook::create(url, secret));
@@ -165,7 +166,8 @@ void add_serve(CLI::App& app, int& code) {
       ->capture_default_str();
   verb->add_option("--tls-cert", options->server.certificate, "certificate, in PEM form")->type_name("FILE");
   verb->add_option("--tls-key", options->server.private_key, "its private key")->type_name("FILE");
-  verb->add_option("--webhook", options->webhooks, "tell this address of leases that begin, end, or have to: JSON by POST")
+  verb->add_option("--webhook", options->webhooks,
+                   "tell this address of leases that begin, end, or have to: JSON by POST")
       ->type_name("URL")
       ->allow_extra_args(false);
   verb->add_option("--webhook-secret", options->webhook_secret, "file with a secret that signs what is sent")

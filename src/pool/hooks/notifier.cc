@@ -9,7 +9,7 @@ namespace xoe::pool {
 namespace {
 
 constexpr Span kEndLook = std::chrono::seconds(1);  // whether it shall end, while nothing happens
-constexpr int kLines = 100;                      // of the audit log at once
+constexpr int kLines = 100;                         // of the audit log at once
 
 }  // namespace
 

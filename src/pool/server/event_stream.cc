@@ -83,11 +83,12 @@ Result<std::shared_ptr<EventStream>> EventStreams::open(const User& user, std::s
     int all = 0;
     for (const auto& [name, count] : by_user_) all += count;
     if (all >= limits_.streams)
-      return failure(Code::kResourceExhausted, "{} streams of events are open, as many as the server has room for", all);
+      return failure(Code::kResourceExhausted, "{} streams of events are open, as many as the server has room for",
+                     all);
     int& mine = by_user_[user.name];
     if (mine >= limits_.of_one_user)
-      return failure(Code::kResourceExhausted, "{} has {} streams of events open, as many as a user may have: close one",
-                     user.name, mine);
+      return failure(Code::kResourceExhausted,
+                     "{} has {} streams of events open, as many as a user may have: close one", user.name, mine);
     ++mine;
   }
   return std::make_shared<EventStream>(*this, user, std::move(token), after);

@@ -15,7 +15,7 @@ namespace xoe::pool {
 struct StreamLimits {
   int streams = 64;  // at once: each keeps a thread of the server
   int of_one_user = 8;
-  Span life = std::chrono::hours(1);         // then it ends, and its client opens another
+  Span life = std::chrono::hours(1);           // then it ends, and its client opens another
   Span keep_alive = std::chrono::seconds(15);  // a line that says nothing, after silence
 };
 

@@ -69,9 +69,8 @@ void Handlers::add_to(httplib::Server& server) {
     read(q, a, Needs::kUser, [this](Pool& pool, const User&) -> Result<Json> { return status_json(pool, clock_()); });
   });
   add(server, "GET", "/v1/me", [this](const Request& q, Response& a) {
-    read(q, a, Needs::kUser, [](Pool& pool, const User& user) -> Result<Json> {
-      return json_of(user, pool.state().policy);
-    });
+    read(q, a, Needs::kUser,
+         [](Pool& pool, const User& user) -> Result<Json> { return json_of(user, pool.state().policy); });
   });
   get("/v1/events", &Handlers::events);
   get("/v1/events/stream", &Handlers::stream);
@@ -139,7 +138,8 @@ void Handlers::read(const Request& request, Response& response, Needs needs, con
   });
 }
 
-void Handlers::change(const Request& request, Response& response, Needs needs, const Command& command, const Reply& reply) {
+void Handlers::change(const Request& request, Response& response, Needs needs, const Command& command,
+                      const Reply& reply) {
   std::optional<User> user;
   Status done;
   const Status turn = queue_.change(
@@ -213,9 +213,10 @@ void Handlers::show_lease(const Request& request, Response& response) {
 }
 
 void Handlers::change_lease(const Request& request, Response& response, const std::string& what) {
-  const auto body = body_of(request, response, what == "renew"     ? std::initializer_list<const char*>{"token", "seconds"}
-                                               : what == "release" ? std::initializer_list<const char*>{"token"}
-                                                                   : std::initializer_list<const char*>{"why"});
+  const auto body = body_of(request, response,
+                            what == "renew"     ? std::initializer_list<const char*>{"token", "seconds"}
+                            : what == "release" ? std::initializer_list<const char*>{"token"}
+                                                : std::initializer_list<const char*>{"why"});
   if (!body) return;
   const std::int64_t id = id_of(request);
   const auto command = [&](Pool& pool, const User& user) -> Status {

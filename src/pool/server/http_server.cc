@@ -18,7 +18,7 @@ namespace {
 using httplib::Request;
 using httplib::Response;
 
-constexpr int kSendBuffer = 256 << 10;  // bytes that wait for a client before it counts as slow
+constexpr int kSendBuffer = 256 << 10;                 // bytes that wait for a client before it counts as slow
 constexpr unsigned kPeerTimeoutMilliseconds = 30'000;  // of one whose machine is gone
 
 // The page needs nothing from elsewhere, and nobody else may show it in a frame.
@@ -44,7 +44,8 @@ class RunningServer : public HttpServer {
                 std::unique_ptr<httplib::Server> server)
       : counters_{.notices = options.notices},
         rate_(options.rate),
-        handlers_(queue, std::move(clock), options.streams, counters_), server_(std::move(server)) {
+        handlers_(queue, std::move(clock), options.streams, counters_),
+        server_(std::move(server)) {
     handlers_.add_to(*server_);
     for (const PageFile& file : options.page)
       server_->Get(std::string(file.path), [file](const Request&, Response& response) {
@@ -129,14 +130,15 @@ class RunningServer : public HttpServer {
     const bool known = std::ranges::find(methods, request.method) != methods.end();
     if ((response.status == 404 || response.status == 400) && !methods.empty() && !known) {
       response.set_header("Allow", fmt::format("{}", fmt::join(methods, ", ")));
-      return refuse_and_close(
-          response, 405, Error(Code::kUnsupported, fmt::format("{} takes {}, not {}", request.path, fmt::join(methods, " or "),
-                                                          request.method)));
+      return refuse_and_close(response, 405,
+                              Error(Code::kUnsupported, fmt::format("{} takes {}, not {}", request.path,
+                                                                    fmt::join(methods, " or "), request.method)));
     }
     const char* const what = response.status == 413   ? "the request is too large"
                              : response.status == 400 ? "this is no request of HTTP"
                                                       : "there is no such request";
-    refuse_and_close(response, response.status, Error(Code::kUnsupported, fmt::format("{} {}: {}", request.method, request.path, what)));
+    refuse_and_close(response, response.status,
+                     Error(Code::kUnsupported, fmt::format("{} {}: {}", request.method, request.path, what)));
   }
 
   ServerCounters counters_;

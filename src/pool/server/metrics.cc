@@ -35,8 +35,7 @@ class Printer {
   }
   void sample(auto value, std::initializer_list<Label> labels = {}) {
     std::string all;
-    for (const auto& [name, of] : labels)
-      all += fmt::format("{}{}=\"{}\"", all.empty() ? "{" : ",", name, escaped(of));
+    for (const auto& [name, of] : labels) all += fmt::format("{}{}=\"{}\"", all.empty() ? "{" : ",", name, escaped(of));
     fmt::format_to(std::back_inserter(text_), "xoe_pool_{}{}{} {}\n", name_, all, all.empty() ? "" : "}", value);
   }
   std::string text() && { return std::move(text_); }

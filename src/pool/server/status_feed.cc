@@ -10,9 +10,10 @@ constexpr Span kTurnWait = std::chrono::seconds(1);  // for a turn, after which 
 }  // namespace
 
 StatusFeed::StatusFeed(CommandQueue& queue, CommandQueue::Clock clock, Span interval)
-    : queue_(queue), clock_(std::move(clock)), interval_(interval), worker_([this](const std::stop_token& stop) {
-        work(stop);
-      }) {}
+    : queue_(queue),
+      clock_(std::move(clock)),
+      interval_(interval),
+      worker_([this](const std::stop_token& stop) { work(stop); }) {}
 
 StatusFeed::~StatusFeed() { end(Span(0)); }
 

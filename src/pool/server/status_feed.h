@@ -21,7 +21,7 @@ class StatusFeed {
   StatusFeed& operator=(const StatusFeed&) = delete;
   ~StatusFeed();
 
-  // Whoever watches calls these around it.
+  // A viewer calls these before and after it watches.
   void join();
   void leave();
   int viewers() const;

@@ -31,7 +31,8 @@ Result<Webhook> Webhook::create(const std::string& url, std::string secret) {
   const auto path = url.find('/', host + 3);
   auto connection = std::make_unique<Connection>(url.substr(0, path));
   if (!connection->http.is_valid()) return failure(Code::kInvalidArgument, "{}: not a URL of the web", url);
-  return Webhook(url.substr(0, path), path == std::string::npos ? "/" : url.substr(path), std::move(secret), std::move(connection));
+  return Webhook(url.substr(0, path), path == std::string::npos ? "/" : url.substr(path), std::move(secret),
+                 std::move(connection));
 }
 
 Status Webhook::post(const Notice& notice) {

@@ -47,7 +47,7 @@ export async function watch(token: string, watcher: Watcher, signal: AbortSignal
   let last = "";
   while (!signal.aborted) {
     try {
-      const more = last ? { "Last-Event-ID": last } : {};
+      const more: Record<string, string> = last ? { "Last-Event-ID": last } : {};
       const response = await fetch("/v1/events/stream", { headers: { ...headers(token), ...more }, signal });
       if (!response.ok) await answer(response);
       watcher.live(true);
