@@ -16,6 +16,7 @@ import threading
 import time
 import unittest
 import urllib.error
+import urllib.request
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from peer_python import peer_python, why_no
@@ -128,6 +129,9 @@ class Interfaces(unittest.TestCase):
                 token = pool.admin_token()
                 context = ssl.create_default_context(cafile=certificate)
                 self.assertEqual(pool.ask("/v1/me", token, context=context)[0], 200)
+                request = urllib.request.Request(pool.url + "/v1/events/stream", headers={"Authorization": f"Bearer {token}"})
+                with urllib.request.urlopen(request, timeout=20, context=context) as stream:
+                    self.assertTrue(any(line.startswith(b"event: status") for line in stream))
                 with self.assertRaises((ssl.SSLError, urllib.error.URLError)):
                     pool.ask("/v1/me", token, context=ssl.create_default_context(cafile=other))
                 pool.url = pool.url.replace("https", "http")  # plain text is no conversation here

@@ -1,4 +1,4 @@
-// Server-sent events: what changes, as it changes, for as long as somebody reads it.
+// Server-sent events: what changes, as it changes, for as long as its client reads.
 #pragma once
 
 #include <chrono>

@@ -21,7 +21,7 @@ using httplib::Response;
 constexpr int kSendBuffer = 256 << 10;                 // bytes that wait for a client before it counts as slow
 constexpr unsigned kPeerTimeoutMilliseconds = 30'000;  // of one whose machine is gone
 
-// The page needs nothing from elsewhere, and nobody else may show it in a frame.
+// The page needs nothing from elsewhere, and no other page may show it in a frame.
 constexpr const char* kContentPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -24,7 +24,7 @@ bool is_line(const Json& json) {
   return printable_utf8(json.get_ref<const std::string&>()) == json.get_ref<const std::string&>();
 }
 
-// A value in a message: short, and not by a recursion as deep as what somebody sent.
+// A value in a message: short, and not by a recursion as deep as a request may be.
 std::string shown(const Json& value) {
   if (value.is_structured()) return value.type_name();
   const std::string text = to_text(value);

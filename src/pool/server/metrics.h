@@ -15,7 +15,7 @@ namespace xoe::pool {
 struct ServerCounters {
   std::array<std::atomic<std::uint64_t>, 6> answers = {};  // by the first digit of their status
   std::atomic<std::uint64_t> streams_dropped = 0;          // because their clients read too slowly or were gone
-  const NoticeCounters* notices = nullptr;                 // none: nobody is told
+  const NoticeCounters* notices = nullptr;                 // none: there are no hooks
 };
 
 struct ServerFacts {
