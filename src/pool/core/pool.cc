@@ -181,17 +181,20 @@ Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_v
 }
 
 Result<Lease*> Pool::own_lease(const User& user, std::int64_t id, std::string_view token) {
-  const std::string hash = hash_of_token(token);
+  const auto opens = [&](const Lease& lease) {
+    return lease.user == user.name && (token.empty() || equal_in_constant_time(lease.token_hash, hash_of_token(token)));
+  };
   const auto refused = [&] {
-    return failure(Code::kInvalidArgument, "lease {}: there is none of {} with this token", id, user.name);
+    return failure(Code::kInvalidArgument, "lease {}: there is none of {}{}", id, user.name,
+                   token.empty() ? "" : " with this token");
   };
   if (const auto found = state_.leases.find(id); found != state_.leases.end()) {
-    if (found->second.user != user.name || !equal_in_constant_time(found->second.token_hash, hash)) return refused();
+    if (!opens(found->second)) return refused();
     return &found->second;
   }
   auto ended = store_.find_lease(id);
   if (!ended) return failure(database_failed(ended.error()));
-  if (!*ended || (*ended)->user != user.name || !equal_in_constant_time((*ended)->token_hash, hash)) return refused();
+  if (!*ended || !opens(**ended)) return refused();
   return nullptr;
 }
 

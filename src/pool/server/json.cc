@@ -24,6 +24,13 @@ bool is_line(const Json& json) {
   return printable_utf8(json.get_ref<const std::string&>()) == json.get_ref<const std::string&>();
 }
 
+// A value in a message: short, and not by a recursion as deep as a request may be.
+std::string shown(const Json& value) {
+  if (value.is_structured()) return value.type_name();
+  const std::string text = to_text(value);
+  return text.size() <= 64 ? text : text.substr(0, 64) + "...";
+}
+
 // Takes the fields of an object one by one, and remembers the first mistake.
 class Fields {
  public:
@@ -37,7 +44,7 @@ class Fields {
     if (!field->is_number() || (whole && !field->is_number_integer()) || !(field->get<double>() >= low) ||
         !(field->get<double>() <= high)) {
       mistake(
-          fmt::format("{}: {} is not a{} number from {} to {}", name, field->dump(), whole ? " whole" : "", low, high));
+          fmt::format("{}: {} is not a{} number from {} to {}", name, shown(*field), whole ? " whole" : "", low, high));
       return;
     }
     value = field->get<Number>();
@@ -45,7 +52,7 @@ class Fields {
   void flag(const char* name, bool& value) {
     const Json* const field = find(name);
     if (field == nullptr) return;
-    if (!field->is_boolean()) return mistake(fmt::format("{}: {} is neither true nor false", name, field->dump()));
+    if (!field->is_boolean()) return mistake(fmt::format("{}: {} is neither true nor false", name, shown(*field)));
     value = field->get<bool>();
   }
   void text(const char* name, std::string& value) {
@@ -100,7 +107,7 @@ class Fields {
   const Json* find(const char* name) {
     known_.insert(name);
     const auto found = json_.find(name);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
+    return found == json_.end() ? nullptr : &*found;
   }
 
   const Json& json_;
@@ -161,6 +168,8 @@ Json json_of(const Lease& lease, const State& state) {
   if (lease.is_waiting()) {
     json["position"] = lease.position;
     json["starts"] = lease.starts ? json_of(*lease.starts) : Json();
+    json["planned_gpus"] = lease.gpus;
+    if (lease.ask.at) json["at"] = json_of(*lease.ask.at);
     return json;
   }
   json["gpus"] = lease.gpus;
@@ -177,6 +186,15 @@ Json json_of(const Lease& lease, const State& state) {
                         {"for", lease.give_way->for_lease}};
   if (!lease.is_open()) json["ended"] = json_of(lease.ended);
   return json;
+}
+
+Json json_of(const User& user, const Policy& policy) {
+  return {{"name", user.name},
+          {"team", user.team},
+          {"role", name_of(user.role)},
+          {"max_gpus", user.max_gpus},
+          {"max_priority", user.max_priority},
+          {"max_seconds", seconds_of(policy.max_duration)}};
 }
 
 Json json_of(const Event& event) {
@@ -308,7 +326,7 @@ Result<Team> team_of(const Json& json) {
   return team;
 }
 
-Result<User> user_of(const Json& json) {
+Result<User> user_of(const Json& json, bool& new_token) {
   User user;
   std::string role = "user";
   Fields fields(json);
@@ -319,12 +337,19 @@ Result<User> user_of(const Json& json) {
   fields.number("max_gpus", user.max_gpus, 0, kMaxGpus);
   fields.number("max_priority", user.max_priority, -1000, 1000);
   fields.flag("idle_exempt", user.idle_exempt);
+  fields.flag("new_token", new_token);
   if (const auto known = role_named(role))
     user.role = *known;
   else
     fields.mistake(fmt::format("role: {} is none of agent, user, lead, admin", role));
   XOE_TRY(fields.done());
   return user;
+}
+
+Status only_fields(const Json& json, std::initializer_list<const char*> names) {
+  Fields fields(json);
+  for (const char* const name : names) fields.ignore(name);
+  return fields.done();
 }
 
 Result<Span> span_field(const Json& json, const char* field) {

@@ -331,6 +331,12 @@ Result<std::vector<Event>> Store::events(std::int64_t after, int limit) {
   return events;
 }
 
+Result<std::int64_t> Store::last_event() {
+  XOE_ASSIGN(Statement select, database_.prepare("SELECT coalesce(max(number), 0) FROM event"));
+  XOE_ASSIGN([[maybe_unused]] const bool row, select.next());
+  return select.integer(0);
+}
+
 Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
   std::map<std::tuple<Time, std::string, std::string>, UsageRow> rows;
   const auto row_of = [&](Time hour, const std::string& team, const std::string& user) -> UsageRow& {

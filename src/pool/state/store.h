@@ -49,6 +49,8 @@ class Store {
   Result<std::optional<Lease>> find_lease(const std::string& user, const std::string& token_hash);
   // At most `limit` with a number above `after`.
   Result<std::vector<Event>> events(std::int64_t after, int limit);
+  // The number of the newest line of the audit log; 0: it is empty.
+  Result<std::int64_t> last_event();
   // By hour, of whole hours from `from` to `to`.
   Result<std::vector<UsageRow>> usage(Time from, Time to, Time now);
   Status backup_to(const std::string& path) { return database_.backup_to(path); }
