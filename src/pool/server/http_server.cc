@@ -8,6 +8,7 @@
 #include "base/random_token.h"
 #include "base/text.h"
 #include "pool/core/drift.h"
+#include "pool/core/vms.h"
 #include "pool/server/json.h"
 #include "pool/state/token.h"
 
@@ -234,7 +235,10 @@ class Handlers {
     change(
         request, response, Needs::kAgent, [&](Pool& pool, const User&) { return pool.report(*told); },
         [&](Pool& pool, const User&) -> Result<Json> {
-          return Json{{"end", processes_to_end(pool.state(), told->host)}};
+          Json answer{{"end", processes_to_end(pool.state(), told->host)}};
+          XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
+          for (const VmAssignment& each : assignments) answer["vms"].push_back(json_of(each));
+          return answer;
         });
   }
 
