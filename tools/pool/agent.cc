@@ -21,13 +21,6 @@ struct AgentOptions {
   bool end_idle = false;
 };
 
-// True: a signal asks it to end.
-bool sleep_until_signal(Span span) {
-  const sigset_t ending = HeldSignals::ending_signals();
-  const timespec time = {span.count() / 1000, span.count() % 1000 * 1000000};
-  return ::sigtimedwait(&ending, nullptr, &time) > 0;
-}
-
 // Those of idle leases. Only processes of the report that was just sent: a process id may be used again.
 void end_processes(const xoe::pool::HostReport& report, const Json& answer) {
   const auto listed = answer.find("end");
@@ -69,6 +62,12 @@ int run_agent(const AgentOptions& options) {
 }
 
 }  // namespace
+
+bool sleep_until_signal(Span span) {
+  const sigset_t ending = HeldSignals::ending_signals();
+  const timespec time = {span.count() / 1000, span.count() % 1000 * 1000000};
+  return ::sigtimedwait(&ending, nullptr, &time) > 0;
+}
 
 void add_agent(CLI::App& app, int& code) {
   const auto options = std::make_shared<AgentOptions>();

@@ -25,8 +25,9 @@ std::string describe(const Json& lease) {
   const std::string state = lease.at("state");
   if (state == "open") {
     std::vector<std::string> hosts = lease.at("hosts");
-    return fmt::format("lease {}: {} on {} until {}", id, gpus, fmt::join(hosts, ", "),
-                       local_time(lease.at("expires")));
+    const std::string vm = lease.value("vm", "");
+    return fmt::format("lease {}: {} on {}{} until {}", id, gpus, fmt::join(hosts, ", "),
+                       vm.empty() ? "" : " for VM " + vm, local_time(lease.at("expires")));
   }
   const std::string why = lease.value("why", "");
   if (state == "ended") return fmt::format("lease {} has ended: {}", id, why);
@@ -40,6 +41,7 @@ int show(const Connection& connection, const Json& lease, bool variables) {
   if (connection.json) return print(xoe::pool::to_text(lease) + "\n");
   fmt::print(stderr, "{}\n", describe(lease));
   if (!variables || lease.at("state") != "open") return 0;
+  if (lease.contains("vm")) return print(fmt::format("export XOE_POOL_LEASE={}\n", lease.at("id").get<std::int64_t>()));
   return print(fmt::format("export XOE_POOL_LEASE={} CUDA_VISIBLE_DEVICES={}\n", lease.at("id").get<std::int64_t>(),
                            visible_devices(lease)));
 }
@@ -142,6 +144,20 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
 }
 
+void add_place_options(CLI::App& verb, LeaseOptions& options) {
+  verb.add_option_function<std::string>(
+          "--host", [&options](const std::string& name) { options.ask["host"] = name; }, "only GPUs of this host")
+      ->type_name("NAME");
+  CLI::Option* const vm = verb.add_option_function<std::string>(
+      "--vm", [&options](const std::string& name) { options.ask["vm"] = name; },
+      "give them to this virtual machine of a vSphere");
+  vm->type_name("NAME");
+  verb.add_flag_callback(
+          "--power-cycle", [&options] { options.ask["power_cycle"] = true; },
+          "shut the machine down for that, if it runs, and start it again; also when they are taken back")
+      ->needs(vm);
+}
+
 Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
   std::string token = options.token;
   if (token.empty()) {
@@ -194,6 +210,7 @@ void add_lease_verbs(CLI::App& app, int& code) {
   const auto acquired = std::make_shared<LeaseVerb>();
   CLI::App* const acquire = add_verb(app, "acquire", "take GPUs; prints what a shell needs to use them", acquired);
   add_lease_options(*acquire, acquired->lease);
+  add_place_options(*acquire, acquired->lease);
   acquire->add_option("--at", acquired->lease.at, "reserve them from a time on: 2026-12-01T09:00")->type_name("TIME");
   acquire->callback([acquired, &code] { code = acquire_or_adopt(*acquired, "/v1/leases"); });
 
@@ -209,6 +226,11 @@ void add_lease_verbs(CLI::App& app, int& code) {
           "the GPUs, as `xoe pool status` names them")
       ->required();
   add_span_option(*adopt, "--for", adopted->lease.duration, "for how long");
+  adopt
+      ->add_option_function<std::string>(
+          "--vm", [adopted](const std::string& name) { adopted->lease.ask["vm"] = name; },
+          "the virtual machine that has them (admins)")
+      ->type_name("NAME");
   adopt->callback([adopted, &code] { code = acquire_or_adopt(*adopted, "/v1/leases/adopt"); });
 
   const auto renewed = std::make_shared<LeaseVerb>();

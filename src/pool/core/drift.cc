@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "pool/core/vms.h"
+
 namespace xoe::pool {
 
 std::string processes_text(const std::vector<GpuProcess>& processes) {
@@ -42,6 +44,10 @@ std::vector<Drift> find_drift(const State& state, Time now) {
     if (!state.is_present(gpu)) {
       if (lease != nullptr)
         add(lease->id, fmt::format("leased by {}, but not seen: its host or the GPU is gone", lease->user));
+      continue;
+    }
+    if (gpu.is_for_vms()) {
+      for (std::string& what : vm_drift(state, gpu, lease)) add(lease == nullptr ? 0 : lease->id, std::move(what));
       continue;
     }
     const auto& processes = seen->second.processes;

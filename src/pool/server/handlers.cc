@@ -7,6 +7,7 @@
 #include "base/random_token.h"
 #include "base/text.h"
 #include "pool/core/drift.h"
+#include "pool/core/vms.h"
 #include "pool/server/answers.h"
 #include "pool/server/openapi.h"
 #include "pool/state/token.h"
@@ -191,8 +192,7 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
 void Handlers::show_leases(const Request& request, Response& response) {
   const auto ids = split_text(request.get_param_value("ids"), ',');
   read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
-    if (ids.size() > kMaxGpus)
-      return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
+    if (ids.size() > kMaxGpus) return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
     Json list = Json::array();
     for (const std::string& text : ids) {
       const auto id = parse_integer(text);
@@ -326,7 +326,10 @@ void Handlers::report(const Request& request, Response& response) {
   change(
       request, response, Needs::kAgent, [&](Pool& pool, const User&) { return pool.report(*told); },
       [&](Pool& pool, const User&) -> Result<Json> {
-        return Json{{"end", processes_to_end(pool.state(), told->host)}};
+        Json answer{{"end", processes_to_end(pool.state(), told->host)}};
+        XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
+        for (const VmAssignment& each : assignments) answer["vms"].push_back(json_of(each));
+        return answer;
       });
 }
 
