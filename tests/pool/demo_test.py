@@ -149,6 +149,9 @@ def play(pool, seconds, stay):
         while len(json.loads(pool.ask("/v1/status", admin)[2])["gpus"]) < 8:
             time.sleep(0.1)
         people[0].ask("/v1/leases", {"token": "r" * 32, "gpus": 4, "at": time.time() + 7200, "seconds": 3600, "purpose": "a course"})
+        lease = people[0].ask("/v1/leases", {"token": "n" * 32, "seconds": 60, "purpose": "a short look"})[1]["lease"]
+        people[0].ask(f"/v1/leases/{lease['id']}/renew", {"seconds": 120})
+        people[0].ask(f"/v1/leases/{lease['id']}/release", {})
         for person in people:
             person.start()
         end = time.monotonic() + seconds
