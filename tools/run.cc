@@ -24,6 +24,8 @@
 #include "manners/help.h"
 #include "manners/version.h"
 #include "remote/program.h"
+#include "remote/spawn.h"
+#include "verbs.h"
 
 namespace xoe::tools {
 namespace {
@@ -141,7 +143,7 @@ bool suits_panel(const Env& env) {
 // For a job on this host alone.
 Status choose_size(launch::RunOptions& options, const launch::HostList& list) {
   const int slots = launch::all_slots(list);
-  if (options.size == 0) options.size = slots;
+  if (options.size == 0) options.size = options.devices.empty() ? slots : static_cast<int>(options.devices.size());
   if (options.size == 0)
     return failure(Code::kInvalidArgument, "how many ranks? For example: xoe run -np 2 {}", options.command[0]);
   if (slots != 0 && options.size > slots && !options.where.oversubscribe)
@@ -159,6 +161,22 @@ int describe_here(const launch::RunOptions& options, const launch::JobPlan& plan
   return 0;
 }
 
+// Becomes `xoe pool run`, which starts `xoe run` again with the GPUs that it got.
+int run_in_pool(const launch::RunArguments& parsed) {
+  std::vector<std::string> words = {program_of("pool"), "run", "--ranks"};
+  const launch::RunOptions& options = parsed.options;
+  words.insert(words.end(), options.pool_words.begin(), options.pool_words.end());
+  words.emplace_back("--");
+  words.insert(words.end(), parsed.own_words.begin(), parsed.own_words.end());
+  words.emplace_back("--");
+  words.insert(words.end(), options.command.begin(), options.command.end());
+  ::execv(words[0].c_str(), remote::c_strings(words).data());
+  const int code = errno == ENOENT ? 127 : 126;
+  say(errno == ENOENT ? fmt::format("--pool: the program {} is not there: this Xoe was built without it", words[0])
+                      : fmt::format("--pool: cannot run {}: {}", words[0], errno_text(errno)));
+  return code;
+}
+
 }  // namespace
 
 int run(std::span<const std::string_view> arguments) {
@@ -167,6 +185,7 @@ int run(std::span<const std::string_view> arguments) {
   if (parsed->help) return print(manners::help_text(launch::run_command()));
   if (parsed->version) return print(fmt::format("xoe {}\n", manners::version()));
   launch::RunOptions& options = parsed->options;
+  if (options.pool) return run_in_pool(*parsed);
   const Env env = Env::process();
   options.color = !env.has("NO_COLOR");
   // Files of ranks hold their bytes as they are, and a bar is thousands of lines there.
@@ -176,7 +195,11 @@ int run(std::span<const std::string_view> arguments) {
   for (const std::string& sentence : misspelt_variables(variables_of_xoe(options, env))) say(sentence);
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
-  if (!hosts->hosts.empty() && !launch::all_here(*hosts)) return run_on_hosts(options, *hosts, env);
+  if (!hosts->hosts.empty() && !launch::all_here(*hosts)) {
+    if (!options.devices.empty() || options.resize_fd >= 0)
+      return fail(Error(Code::kInvalidArgument, "--devices and --resize are for a job on this host, without -H"));
+    return run_on_hosts(options, *hosts, env);
+  }
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
   options.panel = options.panel && options.wants_panel.value_or(options.size > 1);
   const auto program = remote::find_program(options.command.front(), env);

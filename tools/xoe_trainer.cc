@@ -7,18 +7,19 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 
 #include "base/env.h"
 #include "base/file_identity.h"
 #include "base/freed_memory.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "comm/init.h"
 #include "run_folder_question.h"
 #include "train/export.h"
 #include "train/texts.h"
 #include "train/trainer.h"
 #include "train_command_line.h"
-#include "xoe/communicator.h"
 
 namespace {
 
@@ -26,6 +27,7 @@ using namespace xoe;
 
 constexpr int kFailure = 1;
 constexpr int kInterrupted = 130;
+constexpr int kResized = -1;  // no exit code: the run goes on in the next world
 
 std::atomic<bool> stop_asked{false};
 std::atomic<std::int64_t> stop_asked_at{0};  // milliseconds; 0: not yet
@@ -130,27 +132,51 @@ void print_error(const Error& error) {
   std::fflush(stderr);
 }
 
-int run(const TrainCommandLine& line) {
-  auto comm = init();
-  if (!comm) {
-    print_error(comm.error());
-    return kFailure;
-  }
-  Console console(line);
-  const auto outcome = train::train(line.options, *comm, console, stop_asked);
+int run_in(Joined& joined, const train::TrainOptions& options, Console& console, train::Resizing* resizing) {
+  Communicator& comm = joined.world;
+  const auto outcome = train::train(options, comm, console, stop_asked, resizing);
   if (!outcome) {
     const Code code = outcome.error().code();
     const bool group_lost = code == Code::kPeerLost || code == Code::kTimeout;
     const bool together = console.failed_together() && !group_lost;
-    if (!together || comm->rank() == 0) print_error(outcome.error());
+    if (!together || comm.rank() == 0) print_error(outcome.error());
     // So that no rank ends, and is taken for the culprit, before rank 0 has said why.
-    if (together) (void)comm->barrier({.timeout = std::chrono::seconds(1)});
+    if (together) (void)comm.barrier({.timeout = std::chrono::seconds(1)});
     return kFailure;
   }
-  if (comm->rank() == 0) console.finished(*outcome);
+  if (outcome->resized) return kResized;
+  if (comm.rank() == 0) console.finished(*outcome);
   // The same for exit code 130.
-  if (outcome->interrupted) (void)comm->barrier({.timeout = std::chrono::seconds(1)});
+  if (outcome->interrupted) (void)comm.barrier({.timeout = std::chrono::seconds(1)});
   return outcome->interrupted ? kInterrupted : 0;
+}
+
+// "trace-2.json" for the second world of a run: each has an engine, and so a timeline, of its own.
+std::string numbered(const std::string& path, int number) {
+  const std::filesystem::path whole(path);
+  return whole.parent_path() / fmt::format("{}-{}{}", whole.stem().string(), number, whole.extension().string());
+}
+
+// Trains in one world after the other, where the number of ranks changes; else in the one that there is. Returns the
+// exit code.
+int run(const TrainCommandLine& line) {
+  Console console(line);
+  train::TrainOptions options = line.options;
+  std::string state;
+  for (int world = 1;; ++world) {
+    auto joined = join(Env::process(), {});
+    if (!joined) {
+      print_error(joined.error());
+      return kFailure;
+    }
+    train::Resizing resizing{.wished = [&] { return joined->wish() != bootstrap::WorldView::Wish::kStay; },
+                             .state = std::move(state)};
+    const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
+    if (code != kResized || joined->wish() == bootstrap::WorldView::Wish::kLeave) return code == kResized ? 0 : code;
+    state = std::move(resizing.state);
+    options.resume = true;
+    if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);
+  }
 }
 
 int export_weights(const ExportCommandLine& line) {

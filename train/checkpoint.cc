@@ -49,6 +49,13 @@ std::string archive_bytes(::torch::serialize::OutputArchive& archive) {
 
 std::string rank_section(int rank) { return fmt::format("rank.{}", rank); }
 
+// Of this rank, or of one whose part it takes.
+const std::string& section_of_rank(const Sections& sections, int rank) {
+  int ranks = 1;
+  while (sections.contains(rank_section(ranks))) ++ranks;
+  return sections.at(rank_section(rank % ranks));
+}
+
 std::string rank_bytes(const Progress& progress, const models::ImageModel& model, const WeightAverage* average) {
   ::torch::serialize::OutputArchive archive;
   archive.write("position", c10::IValue(progress.position));
@@ -134,7 +141,7 @@ Status load_parameters(const std::string& bytes, const TrainOptions& options, co
 }
 
 std::vector<at::Tensor> tensors_of_rank(const Sections& sections, int rank, const std::string& name) {
-  auto own = open_archive(sections.at(rank_section(rank)));
+  auto own = open_archive(section_of_rank(sections, rank));
   c10::IValue tensors;
   own.read(name, tensors);
   return tensors.toTensorVector();
@@ -142,9 +149,9 @@ std::vector<at::Tensor> tensors_of_rank(const Sections& sections, int rank, cons
 
 }  // namespace
 
-Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo& data, const Progress& progress,
-                                    models::ImageModel& model, WeightAverage* average,
-                                    xoe::torch::DistributedOptimizer& optimizer, Communicator& comm) {
+Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
+                              models::ImageModel& model, WeightAverage* average,
+                              xoe::torch::DistributedOptimizer& optimizer, Communicator& comm) {
   const at::NoGradGuard no_grad;
   ::torch::serialize::OutputArchive optimizer_archive;
   XOE_TRY(optimizer.save_state(optimizer_archive));
@@ -158,45 +165,58 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
   const std::string mine = rank_bytes(progress, model, average);
   XOE_ASSIGN(const Gathered ranks, comm.allgather(ConstTensor(mine.data(), mine.size(), DType::kUint8)));
 
-  const std::string path = checkpoint_path(options.checkpoint_dir, progress.step);
-  Status written;
-  if (comm.rank() == 0) {
-    Sections sections;
-    sections["meta"] = Json({{"step", progress.step},
-                             {"total_steps", progress.total_steps},
-                             {"loss_scale", progress.loss_scale.scale()},
-                             {"loss_scale_steps", progress.loss_scale.good_steps()},
-                             {"run", identity(options, data, comm.size())}})
-                           .dump();
-    sections["model"] = model_bytes(model, buffers);
-    if (average != nullptr) sections[std::string(kAverageSection)] = std::move(averaged);
-    sections["optimizer"] = archive_bytes(optimizer_archive);
-    const auto* bytes = reinterpret_cast<const char*>(ranks.data.data());
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      const std::size_t count = ranks.counts[static_cast<std::size_t>(rank)];
-      sections[rank_section(rank)].assign(bytes, count);
-      bytes += count;
-    }
-    written = write_checkpoint(options, path, sections);
+  Sections sections;
+  if (comm.rank() != 0) return sections;
+  sections["meta"] = Json({{"step", progress.step},
+                           {"total_steps", progress.total_steps},
+                           {"epoch", progress.epoch},
+                           {"shift", progress.shift},
+                           {"loss_scale", progress.loss_scale.scale()},
+                           {"loss_scale_steps", progress.loss_scale.good_steps()},
+                           {"run", identity(options, data, comm.size())}})
+                         .dump();
+  sections["model"] = model_bytes(model, buffers);
+  if (average != nullptr) sections[std::string(kAverageSection)] = std::move(averaged);
+  sections["optimizer"] = archive_bytes(optimizer_archive);
+  const auto* bytes = reinterpret_cast<const char*>(ranks.data.data());
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const std::size_t count = ranks.counts[static_cast<std::size_t>(rank)];
+    sections[rank_section(rank)].assign(bytes, count);
+    bytes += count;
   }
-  XOE_TRY(agree(comm, written));
+  return sections;
+}
+
+Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo& data, const Progress& progress,
+                                    models::ImageModel& model, WeightAverage* average,
+                                    xoe::torch::DistributedOptimizer& optimizer, Communicator& comm) {
+  XOE_ASSIGN(const Sections sections, gather_state(options, data, progress, model, average, optimizer, comm));
+  const std::string path = checkpoint_path(options.checkpoint_dir, progress.step);
+  XOE_TRY(agree(comm, comm.rank() == 0 ? write_checkpoint(options, path, sections) : Status()));
   return path;
 }
 
-Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm) {
+Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm,
+                                                bool any_ranks) {
   std::string bytes;
   Status read;
   if (comm.rank() == 0) {
-    if (auto newest = read_newest(options, identity(options, data, comm.size()))) {
+    Json mine = identity(options, data, comm.size());
+    if (any_ranks) mine.erase("ranks");
+    if (auto newest = read_newest(options, mine)) {
       bytes = std::move(*newest);
     } else {
       read = failure(newest.error());
     }
   }
   XOE_TRY(agree(comm, read));
-  XOE_TRY(broadcast_bytes(comm, bytes));
-  if (bytes.empty()) return std::nullopt;
-  XOE_ASSIGN(Sections sections, unpack_sections(bytes, "the checkpoint as received from rank 0"));
+  return share_state(std::move(bytes), comm);
+}
+
+Result<std::optional<Sections>> share_state(std::string packed, Communicator& comm) {
+  XOE_TRY(broadcast_bytes(comm, packed));
+  if (packed.empty()) return std::nullopt;
+  XOE_ASSIGN(Sections sections, unpack_sections(packed, "the checkpoint as received from rank 0"));
   return sections;
 }
 
@@ -228,7 +248,7 @@ Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device de
   for (auto& group : groups) wanted.push_back(group.options().clone());
   XOE_TRY(optimizer.load_state(archive));
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].set_options(std::move(wanted.at(i)));
-  auto own = open_archive(sections.at(rank_section(rank)));
+  auto own = open_archive(section_of_rank(sections, rank));
   at::Tensor random;
   own.read("random", random);
   at::Generator(at::detail::getDefaultCPUGenerator()).set_state(random);
@@ -237,6 +257,8 @@ Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device de
   const auto meta = nlohmann::json::parse(sections.at("meta"));
   return Progress{.step = meta.at("step"),
                   .total_steps = meta.value("total_steps", std::int64_t{0}),
+                  .epoch = meta.value("epoch", -1.0),
+                  .shift = meta.value("shift", std::int64_t{0}),
                   .position = position.toStringRef(),
                   .loss_scale = meta.contains("loss_scale")
                                     ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps"))

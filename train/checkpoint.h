@@ -22,9 +22,16 @@ namespace xoe::train {
 struct Progress {
   std::int64_t step = 0;         // finished ones
   std::int64_t total_steps = 0;  // that it was to have; 0: not known
+  double epoch = -1;             // -1: not known
+  std::int64_t shift = 0;        // of the plan
   std::string position;          // of this rank's data
   LossScale loss_scale = {};     // of float16
 };
+
+// Collective. The sections of a checkpoint, on rank 0; none on the others.
+Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
+                              models::ImageModel& model, WeightAverage* average,
+                              xoe::torch::DistributedOptimizer& optimizer, Communicator& comm);
 
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
 // buffers, random generator and data position; those of `average`, unless it is null. Written by rank 0; all ranks get
@@ -34,10 +41,16 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
                                     xoe::torch::DistributedOptimizer& optimizer, Communicator& comm);
 
 // Collective. The newest checkpoint of options.checkpoint_dir, read by rank 0, on all ranks; nullopt when there is
-// none. `invalid_argument` when it was written by another kind of run, `data_loss` when it is damaged.
-Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm);
+// none. `invalid_argument` when it was written by another kind of run, `data_loss` when it is damaged. `any_ranks`: the
+// number of ranks need not be the same.
+Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm,
+                                                bool any_ranks);
 
-// To be called before the DistributedOptimizer is created: restores the parameters and this rank's buffers.
+// Collective. Rank 0's sections, packed, on all ranks; nullopt where it has none.
+Result<std::optional<Sections>> share_state(std::string packed, Communicator& comm);
+
+// To be called before the DistributedOptimizer is created: restores the parameters and this rank's buffers. Here and
+// below, a rank that the state is not of takes the part of one that it is of: ranks have come or left.
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model);
 bool has_weight_average(const Sections& sections);

@@ -66,6 +66,7 @@ struct Evaluation {
 
 struct Outcome {
   bool interrupted = false;
+  bool resized = false;  // it goes on with another number of ranks
   std::int64_t step = 0;
   double loss = 0;       // of the last report
   double accuracy = -1;  // of the last evaluation; -1: none

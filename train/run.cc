@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 
 #include <fmt/ranges.h>
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "train/agree.h"
 #include "train/buffers.h"
 #include "train/environment.h"
@@ -23,17 +23,18 @@
 
 namespace xoe::train {
 
-Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop)
-    : options_(options), comm_(comm), listener_(listener), stop_(stop), start_(Clock::now()) {}
+Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
+         Resizing* resizing)
+    : options_(options), comm_(comm), listener_(listener), wishes_{stop, resizing}, start_(Clock::now()) {}
 
 Result<Outcome> Run::run() {
   XOE_TRY(prepare());
   if (first()) tell_start();
-  while (step_ < plan_.total_steps && !stopping_) {
+  while (step_ < plan_.total_steps && next_ == Next::kStep) {
     XOE_TRY(step());
     XOE_TRY(after_step());
   }
-  return finish();
+  return next_ == Next::kNextWorld ? leave_world() : finish();
 }
 
 // Ranks with different files would have different numbers of batches, and wait for each other for ever.
@@ -79,8 +80,12 @@ Status Run::prepare() {
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
   std::optional<Sections> sections;
-  if (options_.resume) {
-    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_);
+  if (wishes_.resizing != nullptr) {
+    XOE_ASSIGN(sections, share_state(std::move(wishes_.resizing->state), comm_));
+  }
+  const bool goes_on = sections.has_value();
+  if (options_.resume && !goes_on) {
+    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/wishes_.resizing != nullptr);
     if (!loaded) return on_all_ranks(failure(loaded.error()));
     sections = std::move(*loaded);
     if (!sections && first()) {
@@ -111,7 +116,7 @@ Status Run::prepare() {
                                   .engine = engine_.get()}));
   update_.emplace(options_, *setup_.model, std::move(optimizer));
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
-  if (sections) XOE_TRY(resume(*sections));
+  if (sections) XOE_TRY(resume(*sections, goes_on));
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
   return on_all_ranks(agree(comm_, held_));
@@ -127,7 +132,7 @@ Status Run::open_outputs() {
                     environment_json(options_, Env::process(), libtorch_version()));
 }
 
-Status Run::resume(const Sections& sections) {
+Status Run::resume(const Sections& sections, bool same_run) {
   const bool has_average = has_weight_average(sections);
   if (update_->average() != nullptr && has_average)
     XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *update_->average()));
@@ -135,8 +140,13 @@ Status Run::resume(const Sections& sections) {
   step_ = first_step_ = checkpoint_step_ = progress.step;
   position_ = std::move(progress.position);
   update_->set_loss_scale(progress.loss_scale);
+  shift_plan(plan_, options_, progress, wishes_.resizing != nullptr);
   hold(find_position());
   if (!first()) return {};
+  if (same_run) {
+    listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
+    return {};
+  }
   listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
   if (has_average != (update_->average() != nullptr)) {
     listener_.noted(has_average ? "the averaged weights of the checkpoint are left behind: there is no --ema"
@@ -176,19 +186,7 @@ Status Run::evaluate() {
   setup_.model->eval();
 
   StepSums sums;
-  Status local = setup_.data->start_held_out();
-  while (local) {
-    auto batch = setup_.data->next_held_out();
-    if (!batch) local = failure(batch.error());
-    if (!batch || !*batch) break;
-    if ((*batch)->count() == 0) continue;
-    const at::Tensor labels = (*batch)->labels.to(setup_.device);
-    const Autocast autocast(setup_.device, options_.precision);
-    const at::Tensor logits = setup_.model->forward(place_images(setup_, (*batch)->images)).main;
-    sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
-    sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
-    sums.images += static_cast<double>((*batch)->count());
-  }
+  const Status local = add_held_out(setup_, options_, sums);
   setup_.model->train(options_.step_kind != StepKind::kEvaluate);
   set_buffers(*setup_.model, own);
   averaged_weights.reset();
@@ -209,12 +207,19 @@ Status Run::evaluate() {
   return {};
 }
 
+Progress Run::progress() const {
+  return {.step = step_,
+          .total_steps = plan_.total_steps,
+          .epoch = epoch(),
+          .shift = plan_.shift,
+          .position = position_,
+          .loss_scale = update_->loss_scale()};
+}
+
 Status Run::checkpoint() {
   const auto span = trace_->span(Phase::kCheckpoint);
-  auto path = save_checkpoint(
-      options_, setup_.data->info(),
-      {.step = step_, .total_steps = plan_.total_steps, .position = position_, .loss_scale = update_->loss_scale()},
-      *setup_.model, update_->average(), update_->optimizer(), comm_);
+  auto path = save_checkpoint(options_, setup_.data->info(), progress(), *setup_.model, update_->average(),
+                              update_->optimizer(), comm_);
   if (!path) return on_all_ranks(failure(path.error()));
   checkpoint_step_ = step_;
   outcome_.checkpoint = *path;
@@ -224,7 +229,7 @@ Status Run::checkpoint() {
 
 Status Run::step() {
   const auto begin = Clock::now();
-  const double rate = learning_rate(plan_.schedule, step_);
+  const double rate = learning_rate(plan_.schedule, step_ - plan_.shift);
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
   if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
@@ -340,15 +345,16 @@ Result<Batch> Run::next_batch() {
 }
 
 void Run::keep_position() {
-  if (!options_.checkpoint_dir.empty()) position_ = setup_.data->save();
+  if (!options_.checkpoint_dir.empty() || wishes_.resizing != nullptr) position_ = setup_.data->save();
 }
 
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
 Status Run::exchange(StepSums& sums, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
-  // The number of ranks that were asked to stop, of those with an error, and of those with gradients that are not
-  // finite; then the sums.
-  std::array values = {stop_.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+  // The number of ranks that were asked to stop, of those that see that another world is wanted, of those with an
+  // error, and of those with gradients that are not finite; then the sums.
+  std::array values = {wishes_.stop.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+                       wishes_.resizing != nullptr && wishes_.resizing->wished() ? 1.0 : 0.0,
                        held_ ? 0.0 : 1.0,
                        finite ? 0.0 : 1.0,
                        sums.loss,
@@ -357,26 +363,27 @@ Status Run::exchange(StepSums& sums, bool& finite) {
   const std::int64_t count = std::ssize(values);
   const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
   XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
-  finite = values[2] == 0;
-  sums = {.loss = values[3], .correct = values[4], .images = values[5]};
-  if (values[1] > 0) return on_all_ranks(agree(comm_, held_));
+  finite = values[3] == 0;
+  sums = {.loss = values[4], .correct = values[5], .images = values[6]};
+  if (values[2] > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
     return on_all_ranks(
         failure(Code::kInvalidArgument,
                 "the loss is {} at step {}; try a smaller --lr (it was {:.4g} here), a longer --lr-warmup "
                 "or --precision fp32",
-                sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_)));
+                sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift)));
   }
-  stopping_ = values[0] > 0;
+  if (values[1] > 0 && step_ + 1 < plan_.total_steps) next_ = Next::kNextWorld;
+  if (values[0] > 0) next_ = Next::kStop;
   return {};
 }
 
 Status Run::after_step() {
   const bool last = step_ == plan_.total_steps;
   if (first()) listener_.stepped(step_, plan_.total_steps);
-  if (step_ % options_.report_every == 0 || last || stopping_) XOE_TRY(report());
-  if (evaluation_due() && !stopping_ && !last) XOE_TRY(evaluate());
-  if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0 && !stopping_ && !last) {
+  if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
+  if (evaluation_due() && next_ != Next::kStop && !last) XOE_TRY(evaluate());
+  if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0 && next_ != Next::kStop && !last) {
     XOE_TRY(checkpoint());
   }
   return {};
@@ -386,7 +393,7 @@ Status Run::report() {
   XOE_ASSIGN(Report report, meter_.report(comm_));
   report.step = step_;
   report.epoch = epoch();
-  report.rate = learning_rate(plan_.schedule, step_ - 1);
+  report.rate = learning_rate(plan_.schedule, step_ - plan_.shift - 1);
   report.skipped_images = setup_.data->skipped_images();
   outcome_.loss = report.loss;
   if (first()) {
@@ -399,7 +406,26 @@ Status Run::report() {
 // Also after an interruption, since a resumed run starts after this step.
 bool Run::evaluation_due() const noexcept {
   if (!options_.evaluate || setup_.data->info().held_out == 0) return false;
-  return step_ == plan_.total_steps || (plan_.eval_interval > 0 && step_ % plan_.eval_interval == 0);
+  return step_ == plan_.total_steps || (plan_.eval_interval > 0 && (step_ - plan_.shift) % plan_.eval_interval == 0);
+}
+
+// Ranks that leave wait for none of what rank 0 does alone: another program waits for their GPUs.
+Result<Outcome> Run::leave_world() {
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
+                                                   update_->average(), update_->optimizer(), comm_));
+  if (first()) wishes_.resizing->state = pack_sections(sections);
+  outcome_.resized = true;
+  XOE_TRY(update_->optimizer().close());
+  close();
+  if (!held_) return failure(held_.error());
+  return outcome_;
+}
+
+void Run::close() {
+  trace_.reset();
+  update_.reset();
+  if (!options_.timeline.empty()) hold(engine_->stop_timeline());
 }
 
 Result<Outcome> Run::finish() {
@@ -407,7 +433,7 @@ Result<Outcome> Run::finish() {
   // First, because whatever interrupted the run may soon kill it.
   if (!options_.checkpoint_dir.empty() && checkpoint_step_ != step_ && !again) XOE_TRY(checkpoint());
   if (evaluation_due()) XOE_TRY(evaluate());
-  outcome_.interrupted = stopping_ && step_ < plan_.total_steps;
+  outcome_.interrupted = next_ == Next::kStop && step_ < plan_.total_steps;
   outcome_.step = step_;
   outcome_.speed = meter_.speed();
   outcome_.ranks = comm_.size();
@@ -417,9 +443,7 @@ Result<Outcome> Run::finish() {
   outcome_.input = setup_.data->explain();
   outcome_.metrics = engine_->metrics();
   XOE_TRY(update_->optimizer().close());
-  trace_.reset();
-  update_.reset();
-  if (!options_.timeline.empty()) hold(engine_->stop_timeline());
+  close();
   if (outputs_) {
     if (outputs_->folder()) outcome_.curve = outputs_->folder()->curve_path();
     hold(outputs_->finished(outcome_));
@@ -438,26 +462,9 @@ void Run::tell_start() {
 }
 
 RunStart Run::start_event() const {
-  RunStart start;
-  start.model = options_.model;
-  for (const at::Tensor& parameter : setup_.model->parameters()) start.parameters += parameter.numel();
-  start.device = setup_.device.str();
-  start.data = options_.data_dir.empty() ? "synthetic" : options_.data_dir;
-  start.classes = setup_.data->info().classes;
-  start.image_size = options_.image_size;
-  start.held_out = setup_.data->info().held_out;
-  start.ranks = comm_.size();
-  start.batch = options_.batch;
-  start.accumulate = options_.accumulate;
-  start.threads = setup_.threads;
+  RunStart start = describe_run(options_, setup_, plan_, comm_.size());
   start.buckets = update_->buckets();
-  start.sharded = options_.sharded;
-  start.peak_rate = plan_.schedule.peak;
   start.first_step = first_step_;
-  start.total_steps = plan_.total_steps;
-  if (!options_.checkpoint_dir.empty()) start.checkpoints = std::filesystem::absolute(options_.checkpoint_dir);
-  if (!options_.run_dir.empty()) start.run_dir = std::filesystem::absolute(options_.run_dir);
-  start.steps_per_epoch = std::llround(plan_.steps_per_epoch);
   return start;
 }
 
@@ -471,7 +478,7 @@ void Run::hold(Status status) {
 }
 
 double Run::epoch() const noexcept {
-  return plan_.steps_per_epoch > 0 ? static_cast<double>(step_) / plan_.steps_per_epoch : 0;
+  return plan_.steps_per_epoch > 0 ? static_cast<double>(step_ - plan_.shift) / plan_.steps_per_epoch : 0;
 }
 
 }  // namespace xoe::train

@@ -13,6 +13,7 @@
 #include "train/run_outputs.h"
 #include "train/setup.h"
 #include "train/trace.h"
+#include "train/trainer.h"
 
 namespace xoe::train {
 
@@ -24,7 +25,8 @@ struct PassSums {
 
 class Run {
  public:
-  Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop);
+  Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
+      Resizing* resizing);
   Result<Outcome> run();
 
  private:
@@ -33,7 +35,8 @@ class Run {
   Status agree_on_classes();
   // Runs reductions, and writes the timeline.
   Status start_engine();
-  Status resume(const Sections& sections);
+  // same_run: it goes on with other ranks; else: from a checkpoint.
+  Status resume(const Sections& sections, bool same_run);
   // Where the data go on.
   Status find_position();
   Status open_outputs();
@@ -54,6 +57,9 @@ class Run {
   Status report();
   Status evaluate();
   Status checkpoint();
+  Result<Outcome> leave_world();
+  Progress progress() const;
+  void close();
   Result<Outcome> finish();
   void tell_start();
   RunStart start_event() const;
@@ -68,7 +74,10 @@ class Run {
   const TrainOptions& options_;
   Communicator& comm_;
   Listener& listener_;
-  const std::atomic<bool>& stop_;
+  struct {
+    const std::atomic<bool>& stop;
+    Resizing* resizing;  // nullptr: the number of ranks stays
+  } wishes_;
 
   Setup setup_;
   Plan plan_;
@@ -81,7 +90,7 @@ class Run {
   std::int64_t first_step_ = 0;
   std::vector<Batch> batches_;  // of the next step
   std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
-  bool stopping_ = false;
+  enum class Next : std::uint8_t { kStep, kStop, kNextWorld } next_ = Next::kStep;
   Status held_;
   std::int64_t checkpoint_step_ = -1;
 

@@ -2,11 +2,13 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <mutex>
 
 #include "base/error.h"
@@ -123,6 +125,50 @@ Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
                    .warmup_steps = std::min<std::int64_t>(std::llround(warmup), plan.total_steps / 2),
                    .total_steps = plan.total_steps};
   return plan;
+}
+
+void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change) {
+  if (plan.steps_per_epoch <= 0 || options.steps > 0) return;
+  plan.shift = ranks_change && progress.epoch >= 0 ? progress.step - std::llround(progress.epoch * plan.steps_per_epoch)
+                                                   : progress.shift;
+  plan.total_steps += plan.shift;
+}
+
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks) {
+  RunStart start;
+  start.model = options.model;
+  for (const at::Tensor& parameter : setup.model->parameters()) start.parameters += parameter.numel();
+  start.device = setup.device.str();
+  start.data = options.data_dir.empty() ? "synthetic" : options.data_dir;
+  start.classes = setup.data->info().classes;
+  start.image_size = options.image_size;
+  start.held_out = setup.data->info().held_out;
+  start.ranks = ranks;
+  start.batch = options.batch;
+  start.accumulate = options.accumulate;
+  start.threads = setup.threads;
+  start.sharded = options.sharded;
+  start.peak_rate = plan.schedule.peak;
+  start.total_steps = plan.total_steps;
+  if (!options.checkpoint_dir.empty()) start.checkpoints = std::filesystem::absolute(options.checkpoint_dir);
+  if (!options.run_dir.empty()) start.run_dir = std::filesystem::absolute(options.run_dir);
+  start.steps_per_epoch = std::llround(plan.steps_per_epoch);
+  return start;
+}
+
+Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums) {
+  XOE_TRY(setup.data->start_held_out());
+  for (;;) {
+    XOE_ASSIGN(const auto batch, setup.data->next_held_out());
+    if (!batch) return {};
+    if (batch->count() == 0) continue;
+    const at::Tensor labels = batch->labels.to(setup.device);
+    const Autocast autocast(setup.device, options.precision);
+    const at::Tensor logits = setup.model->forward(place_images(setup, batch->images)).main;
+    sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
+    sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
+    sums.images += static_cast<double>(batch->count());
+  }
 }
 
 }  // namespace xoe::train

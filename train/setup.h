@@ -8,9 +8,12 @@
 
 #include "models/models.h"
 #include "train/batches.h"
+#include "train/checkpoint.h"
 #include "train/device.h"
 #include "train/emulated_accelerator.h"
+#include "train/events.h"
 #include "train/run_folder.h"
+#include "train/run_meter.h"
 #include "train/schedule.h"
 #include "train/upload.h"
 #include "xoe/communicator.h"
@@ -44,10 +47,22 @@ struct Plan {
   double steps_per_epoch = 0;  // 0: no epochs
   std::int64_t total_steps = 0;
   std::int64_t eval_interval = 0;  // steps; 0: at the end only
+  // The schedule's step is the run's step minus this: other than 0 after ranks came or left, which changes how many
+  // steps an epoch has.
+  std::int64_t shift = 0;
   Schedule schedule;
 };
 
 // Steps and learning rates from options and data.
 Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks);
+// Continues the plan of a run that has come so far; `ranks_change`: perhaps with another number of ranks. A learning
+// rate belongs to a place in the epochs; without epochs, to a step.
+void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change);
+
+// All that does not depend on the optimizer and on the first step.
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks);
+
+// Adds this rank's held-out images up. REQUIRES: the model is in evaluation mode; no gradients are recorded.
+Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums);
 
 }  // namespace xoe::train

@@ -28,11 +28,11 @@ Error from_torch(std::string message) {
 std::string_view libtorch_version() noexcept { return TORCH_VERSION; }
 
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
-                      const std::atomic<bool>& stop) {
+                      const std::atomic<bool>& stop, Resizing* resizing) {
   // libtorch reports errors by exceptions, which are converted here.
   try {
     load_cuda();
-    Run run(options, comm, listener, stop);
+    Run run(options, comm, listener, stop, resizing);
     return run.run();
   } catch (const PassFailed& failed) {
     return failure(failed.error());

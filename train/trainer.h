@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "train/events.h"
@@ -9,6 +11,13 @@
 #include "xoe/communicator.h"
 
 namespace xoe::train {
+
+// For a job whose number of ranks changes while it runs: train() returns when it shall, and is called again in the next
+// world.
+struct Resizing {
+  std::function<bool()> wished;  // whether the launcher wants another world; any rank may be the first to see it
+  std::string state = {};        // of rank 0: what the run goes on from; empty: its beginning, or a checkpoint
+};
 
 // The version of libtorch: "2.15.0".
 std::string_view libtorch_version() noexcept;
@@ -24,7 +33,11 @@ std::string_view libtorch_version() noexcept;
 // failed_everywhere().
 //
 // Errors: of input, of files, of peers; a loss that is not finite is `invalid_argument` and says at which step.
+//
+// resizing: where the number of ranks may change; on all ranks or none. Once a rank sees that it shall, all ranks
+// finish the same step and return with outcome.resized; resizing->state then is rank 0's whole state, for the next
+// call.
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
-                      const std::atomic<bool>& stop);
+                      const std::atomic<bool>& stop, Resizing* resizing = nullptr);
 
 }  // namespace xoe::train

@@ -62,6 +62,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_TIMEOUT",
     "XOE_TUNE",
     "XOE_TUNE_FILE",
+    "XOE_WORLD",
 };
 
 }  // namespace

@@ -233,17 +233,18 @@ bool StoreService::admit(Connection& connection, bool knows_secret) {
   return true;
 }
 
-void StoreService::begin_world(int version) {
+void StoreService::begin_world(int version, std::span<const int> slots) {
   values_.clear();
   bytes_ = 0;
   // An empty store has room for these keys.
-  static_cast<void>(set(kWorldVersionKey, std::to_string(version)));
+  static_cast<void>(set(kWorldVersionKey, slots.empty() ? std::to_string(version)
+                                                        : fmt::format("{} {}", version, fmt::join(slots, ","))));
   for (int past = 1; past <= version; ++past) static_cast<void>(set(fmt::format("{}/{}", kWorldVersionKey, past), ""));
   for (const auto& [key, waiting] : std::exchange(waiters_, {}))
     for (const int fd : waiting) {
       Connection& connection = *connections_.at(fd);
       connection.waits_for.clear();
-      append_fail(connection.out, Code::kUnavailable, "store: a rank failed and was restarted");
+      append_fail(connection.out, Code::kUnavailable, "store: another version of the world has begun");
       resumed_.push_back(fd);
     }
 }

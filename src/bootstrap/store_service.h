@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -39,9 +40,12 @@ class StoreService {
   const std::string& address() const noexcept { return text_; }  // "unix:@name", "tcp:10.0.0.1:4567"
   // Readable when serve() has something to do.
   int fd() const noexcept { return epoll_.get(); }
-  // Starts a version of the world after a restart of ranks; 0 announces that restarts are possible. Removes all keys,
-  // fails pending gets, and sets kWorldVersionKey.
-  void begin_world(int version);
+  // Starts a version of the world after a restart of ranks or a change of their number; 0 announces that this is
+  // possible. Removes all keys, fails pending gets, and sets kWorldVersionKey. `slots`: of the members; empty: all
+  // ranks.
+  void begin_world(int version, std::span<const int> slots = {});
+  // Whether a rank has set the key.
+  bool has(std::string_view key) const { return values_.contains(key); }
   // Ranks that wait for this one learn that it will not come: it ended well. `how`: "exited with code 0".
   void note_ended(int rank, std::string_view how);
   // The timeout for poll() on fd(), in milliseconds; -1: none.

@@ -117,6 +117,7 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   made->address = std::move(joined.address);
   made->encrypts = joined.encrypts;
   made->world_version = joined.version;
+  made->world_view = std::move(joined.view);
   Communicator world = std::move(joined.world);
   if (options != nullptr && !start.ranks.empty()) {
     XOE_ASSIGN(world, subgroup(std::move(world), start.ranks));
@@ -178,6 +179,20 @@ xoe_status xoe_key(const xoe_engine* engine, unsigned char* key) {
   return with_engine(engine, [&](xoe::Engine&) -> Status {
     XOE_TRY(need(key, "key"));
     std::memcpy(key, engine->key.data(), XOE_KEY_BYTES);
+    return {};
+  });
+}
+
+xoe_status xoe_world_wish(const xoe_engine* engine, int32_t* wish) {
+  using Wish = xoe::bootstrap::WorldView::Wish;
+  return with_engine(engine, [&](xoe::Engine&) -> Status {
+    XOE_TRY(need(wish, "wish"));
+    if (!engine->world_view.may_change()) {
+      *wish = XOE_WORLD_FIXED;
+      return {};
+    }
+    const Wish now = engine->world_view.wish(engine->world_version);
+    *wish = now == Wish::kStay ? XOE_WORLD_STAY : now == Wish::kReForm ? XOE_WORLD_RE_FORM : XOE_WORLD_LEAVE;
     return {};
   });
 }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "bootstrap/world_page.h"
 #include "capi/error.h"
 #include "engine/buckets/gradient_buckets.h"
 #include "engine/messages/messages.h"
@@ -18,6 +19,7 @@ struct xoe_engine {
   std::string address;
   bool encrypts = false;
   int world_version = 0;
+  xoe::bootstrap::WorldView world_view = {};
 };
 
 struct xoe_handle {

@@ -26,6 +26,9 @@ std::chrono::nanoseconds to_duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
+// A restarted rank loads its program, and the others may have a long step to finish first.
+constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
+
 // A name for the group that all ranks form now. All ranks call init() equally often in a world version, so each counts
 // for itself. Ranks can be threads of one process.
 std::string next_group(const bootstrap::LaunchInfo& info, int version) {
@@ -36,23 +39,60 @@ std::string next_group(const bootstrap::LaunchInfo& info, int version) {
   return version == 0 ? std::to_string(number) : fmt::format("{}.{}", version, number);
 }
 
-// The version of the world of ranks: each restart of failed ranks makes another one. It is in the launcher's store; see
-// bootstrap/store.h.
+struct World {
+  int version = 0;
+  std::vector<int> slots = {};  // of its members, in their order; empty: all ranks
+};
+
+Result<World> parse_world(const std::string& text) {
+  World world;
+  const auto space = text.find(' ');
+  const auto version = parse_integer(text.substr(0, space));
+  bool good = version.has_value();
+  if (version) world.version = static_cast<int>(*version);
+  if (space != std::string::npos)
+    for (const std::string& word : split_text(text.substr(space + 1), ',')) {
+      const auto slot = parse_integer(word);
+      good = good && slot && *slot >= 0 && *slot < bootstrap::kMostSlots;
+      if (good) world.slots.push_back(static_cast<int>(*slot));
+    }
+  if (!good) return failure(Code::kInternal, "store: '{}' is not a world version", text);
+  return world;
+}
+
+// The versions of the world of ranks: each restart of failed ranks, and each change of their number, makes another one.
+// It is in the launcher's store; see bootstrap/store.h.
 class WorldVersion {
  public:
   WorldVersion(const bootstrap::LaunchInfo& info, const Env& env)
       : info_(info), changes_(env.has("XOE_RESTARTS") && !info.store.empty() && info.topology.size > 1) {}
 
-  Result<int> current(std::chrono::nanoseconds timeout) {
-    if (!changes_) return 0;
+  Result<World> current(std::chrono::nanoseconds timeout) {
+    if (!changes_) return World();
     if (!store_) {
       XOE_ASSIGN(store_, bootstrap::open_store(info_, timeout));
     }
     XOE_ASSIGN(const std::string text, store_->get(bootstrap::kWorldVersionKey, timeout));
-    const auto number = parse_integer(text);
-    if (!number) return failure(Code::kInternal, "store: '{}' is not a world version", text);
-    known_ = static_cast<int>(*number);
-    return known_;
+    XOE_ASSIGN(World world, parse_world(text));
+    known_ = world.version;
+    return world;
+  }
+
+  // Says that this process is ready to become a member, and waits for a version in which it may be one.
+  Status await_membership() {
+    // Another version may begin meanwhile and remove the key; then the next one is there already, too.
+    const std::string slot = fmt::format("{}/{}", bootstrap::kWorldCandidateKey, info_.topology.rank);
+    if (const Status set = store_->set(slot, ""); !set && set.error().code() == Code::kPeerLost) return set;
+    const auto next = store_->get(fmt::format("{}/{}", bootstrap::kWorldVersionKey, known_ + 1), kRestartTimeout);
+    if (next || next.error().code() == Code::kUnavailable) return {};
+    if (next.error().code() != Code::kTimeout) return failure(next.error());
+    return failure(Code::kTimeout, "the launcher has not let rank {} into the world within {}", info_.topology.rank,
+                   human_seconds(kRestartTimeout));
+  }
+
+  // Tells the launcher that all members have joined, if it wants to know.
+  void formed() {
+    if (store_) static_cast<void>(store_->set(fmt::format("{}/{}", bootstrap::kWorldFormedKey, known_), ""));
   }
 
   // Whether joining failed because another version has begun. The peers of a rank that died know it a moment earlier
@@ -74,9 +114,6 @@ class WorldVersion {
   int known_ = 0;
   std::unique_ptr<bootstrap::Store> store_;
 };
-
-// A restarted rank loads its program, and the others may have a long step to finish first.
-constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
 
 // The host of each rank when the ranks of this machine simulate `count` hosts, each with an equal share of them.
 std::vector<int> simulated_hosts(int size, int count) {
@@ -158,14 +195,28 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
   XOE_ASSIGN(const BackendChoice choice, choose_backend(request, topology.local_size != topology.size, by_mpi));
   WorldVersion version(info, env);
   while (true) {
-    XOE_ASSIGN(const int number, version.current(settings.start_timeout));
-    info.group = next_group(info, number);
+    XOE_ASSIGN(const World world, version.current(settings.start_timeout));
+    bootstrap::LaunchInfo mine = info;
+    if (!world.slots.empty()) {
+      const auto member = std::ranges::find(world.slots, topology.rank);
+      if (member == world.slots.end()) {
+        XOE_TRY(version.await_membership());
+        continue;
+      }
+      const int rank = static_cast<int>(member - world.slots.begin());
+      const int size = static_cast<int>(world.slots.size());
+      mine.topology = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+    }
+    mine.group = next_group(info, world.version);
     JoinSettings now = settings;
-    if (number > 0 && !env.has("XOE_START_TIMEOUT")) now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
+    if (world.version > 0 && !env.has("XOE_START_TIMEOUT"))
+      now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
     auto joined =
-        choice.shm || topology.size == 1 ? join_one_host(info, env, now) : join_many_hosts(info, env, now, choice);
+        choice.shm || topology.size == 1 ? join_one_host(mine, env, now) : join_many_hosts(mine, env, now, choice);
     if (joined) {
-      joined->version = number;
+      joined->version = world.version;
+      joined->view = bootstrap::WorldView::of_process(env);
+      if (joined->view.may_change() && mine.topology.rank == 0) version.formed();
       return joined;
     }
     if (!version.superseded(joined.error())) return failure(joined.error());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "bootstrap/world_page.h"
 #include "xoe/communicator.h"
 
 namespace xoe {
@@ -20,8 +21,11 @@ struct Joined {
   // Numeric, of this host, at which ranks on other hosts reach this process.
   std::string address = "127.0.0.1";
   bool encrypts = false;  // what leaves this host
-  // How often the world has formed again after restarts of ranks; 0: this is the first.
+  // How often the world has formed again after restarts of ranks and changes of their number; 0: this is the first.
   int version = 0;
+  // What the launcher wants of this rank.
+  bootstrap::WorldView view = {};
+  bootstrap::WorldView::Wish wish() const noexcept { return view.wish(version); }
 };
 
 // warn: empty for standard error.

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <thread>
 
 #include "base/fd.h"
@@ -129,7 +130,7 @@ TEST_F(StoreTurns, ANewWorldVersionRemovesTheKeysOfTheLast) {
   EXPECT_THAT(answers(waiting), testing::ElementsAre("", "0"));
   EXPECT_THAT(answers(other), testing::ElementsAre("", ""));
   service_->begin_world(1);
-  EXPECT_THAT(answers(waiting), testing::ElementsAre(testing::HasSubstr("was restarted"), "1"));
+  EXPECT_THAT(answers(waiting), testing::ElementsAre(testing::HasSubstr("another version of the world"), "1"));
   EXPECT_THAT(answers(other), testing::ElementsAre(""));
   service_->begin_world(2);
   EXPECT_THAT(answers(other), testing::ElementsAre(""));
@@ -139,6 +140,13 @@ TEST_F(StoreTurns, ANewWorldVersionRemovesTheKeysOfTheLast) {
   append_set(bytes, "rank/0", "another value");
   send(waiting, bytes);
   EXPECT_THAT(answers(waiting), testing::ElementsAre("", "2", ""));
+  EXPECT_TRUE(service_->has("rank/0"));
+  service_->begin_world(3, std::array{0, 2});
+  EXPECT_FALSE(service_->has("rank/0"));
+  bytes.clear();
+  append_get(bytes, kWorldVersionKey);
+  send(waiting, bytes);
+  EXPECT_THAT(answers(waiting), testing::ElementsAre("3 0,2"));
 }
 
 TEST_F(StoreTurns, TheRestOfAMessageIsOwed) {

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(RestartPolicy, RanksThatFailAtOnceWaitLongerAndLonger) {
-  RestartPolicy policy(20);
+  RestartPolicy policy(20, true);
   std::chrono::nanoseconds all{0};
   EXPECT_EQ(policy.restart_after(1ms), 100ms);
   EXPECT_EQ(policy.restart_after(1ms), 200ms);
@@ -24,13 +24,20 @@ TEST(RestartPolicy, RanksThatFailAtOnceWaitLongerAndLonger) {
 }
 
 TEST(RestartPolicy, ARankThatRanForLongIsRestartedAtOnce) {
-  RestartPolicy policy(5);
+  RestartPolicy policy(5, true);
   EXPECT_EQ(policy.restart_after(1ms), 100ms);
   EXPECT_EQ(policy.restart_after(1h), 0ms);
   EXPECT_EQ(policy.restart_after(1ms), 100ms);
 }
 
-TEST(RestartPolicy, NoneMeansNone) { EXPECT_FALSE(RestartPolicy(0).restart_after(1h)); }
+TEST(RestartPolicy, NoneMeansNone) { EXPECT_FALSE(RestartPolicy(0, true).restart_after(1h)); }
+
+TEST(RestartPolicy, NoneIsRestartedOnceItWasForbidden) {
+  RestartPolicy policy(5, true);
+  EXPECT_TRUE(policy.forbid());
+  EXPECT_FALSE(policy.forbid());
+  EXPECT_FALSE(policy.restart_after(1h));
+}
 
 }  // namespace
 }  // namespace xoe::launch

@@ -156,7 +156,64 @@ TEST_F(GivesWay, NotIfThatOneNoLongerWaits) {
   EXPECT_THAT(events(holder), ElementsAre("asked", "granted", "give-way", "give-way-over"));
 }
 
+class Yields : public PoolTest {
+ protected:
+  Yields() : PoolTest({.give_way = GiveWayPolicy::kOff, .give_way_grace = minutes(5)}) {}
+  Ask yielding() const { return {.yields = true, .priority = -1, .wait = true}; }
+};
+
+TEST_F(Yields, ALeaseThatSaidSoAtAnyTimeAndWhateverTheRule) {
+  const auto base = acquire(ann_, {.gpus = 2}).value();
+  const auto first = acquire(ann_, yielding()).value();
+  const auto second = acquire(ann_, yielding()).value();
+  now_ += seconds(1);
+  const auto other = acquire(bob_, {.wait = true}).value();
+  EXPECT_FALSE(lease(base).give_way);
+  EXPECT_NE(lease(first).give_way.has_value(), lease(second).give_way.has_value());
+  EXPECT_EQ(lease(other).starts, now_ + minutes(5));
+  const auto asked = lease(first).give_way ? first : second;
+  const auto token = token_number(asked == first ? 2 : 3);
+  now_ += seconds(1);
+  turn([&] { EXPECT_TRUE(pool_.release(ann_, asked, token, "released")); });
+  EXPECT_EQ(lease(other).begins, now_);
+}
+
+TEST_F(Yields, OneAfterTheOtherAlthoughTheyStandInTheQueueAgain) {
+  ASSERT_TRUE(acquire(ann_, {.gpus = 1}));
+  std::vector<std::int64_t> extras;
+  for (int i = 0; i < 3; ++i) extras.push_back(acquire(ann_, yielding()).value());
+  for (int i = 0; i < 3; ++i) {
+    now_ += seconds(1);
+    const auto other = acquire(bob_, {.wait = true}).value();
+    std::int64_t asked = 0;
+    for (const auto extra : extras)
+      if (lease(extra).is_open() && lease(extra).give_way) asked = extra;
+    ASSERT_NE(asked, 0) << i;
+    now_ += seconds(1);
+    turn([&] { EXPECT_TRUE(pool_.revoke(admin_, asked, "left")); });
+    EXPECT_TRUE(lease(other).is_open());
+    extras.push_back(acquire(ann_, yielding()).value());
+    EXPECT_TRUE(lease(extras.back()).is_waiting());
+  }
+}
+
+TEST_F(Yields, NotToItsEquals) {
+  ASSERT_TRUE(acquire(ann_, {.gpus = 3}));
+  const auto extra = acquire(ann_, yielding()).value();
+  now_ += seconds(1);
+  Ask same = yielding();
+  ASSERT_TRUE(acquire(bob_, same));
+  EXPECT_FALSE(lease(extra).give_way);
+}
+
 using Hosts = PoolTest;
+
+TEST_F(Hosts, OneThatWasNamedGivesTheGpus) {
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("b", 2))); });
+  EXPECT_THAT(lease(acquire(ann_, {.gpus = 2, .host = "b"}).value()).gpus, ElementsAre("GPU-b0", "GPU-b1"));
+  const auto more = acquire(ann_, {.host = "b"}).value();
+  EXPECT_EQ(lease(more).state, LeaseState::kEnded);
+}
 
 TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {
   const auto id = acquire(ann_, {}).value();

@@ -97,6 +97,26 @@ class Pool(unittest.TestCase):
         self.assertEqual(running.returncode, 128 + signal.SIGTERM)
         self.assertEqual(self.json("status")["leases"], [])
 
+    def test_run_takes_gpus_of_its_host(self):
+        self.report("a", "1")
+        self.report("b", "2")
+        for host, number in (("a", "1"), ("b", "2")):
+            done = self.pool("run", "--host", host, "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+            self.assertRegex(done.stdout, f"^GPU-0*{number}-")
+        self.assertIn("the pool has 0 GPU on c", self.pool("run", "--host", "c", "--", "true", expect=3).stderr)
+        self.assertIn("the program runs on this host", self.pool("run", "--any-host", "--", "true", expect=1).stderr)
+
+    def test_what_enforces_a_lease(self):
+        self.report()
+        self.pool("acquire")
+        self.assertIn("lease 1: environment only; a program that ignores it", self.pool("status").stdout)
+        # The GPUs of the mock have no device files: no rule, so the program does not run either.
+        done = self.pool("run", "--host", "a", "--device-rule", "--", "echo", "ran", expect=None)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertNotIn("ran", done.stdout)
+        self.assertRegex(done.stderr, "device file|cgroup|device rule")
+        self.assertEqual(len(self.json("status")["leases"]), 1)
+
     def test_run_ends_with_its_lease(self):
         self.report()
         running = self.start("run", "--", "sleep", "100")

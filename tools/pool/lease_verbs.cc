@@ -46,6 +46,8 @@ int show(const Connection& connection, const Json& lease, bool variables) {
 
 int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
   const HeldSignals held;
+  if (verb.lease.most_gpus > 0)
+    return fail(Error(Code::kInvalidArgument, "--gpus MIN:MAX is for xoe run --pool; a lease has one number of GPUs"));
   auto client = connect(verb.connection);
   if (!client) return fail(client.error());
   const auto reply = acquire(*client, verb.connection, verb.lease, path);
@@ -86,6 +88,19 @@ void add_token(CLI::App& verb, std::string& token) {
   verb.add_option("--lease-token", token, "the lease's token, if it was acquired elsewhere")->type_name("TOKEN");
 }
 
+// "2", or "2:4" for at least and at most.
+void set_count(LeaseOptions& options, const std::string& text) {
+  constexpr std::int64_t kMost = 1024;
+  const auto colon = text.find(':');
+  const auto least = parse_integer(text.substr(0, colon));
+  const auto most = colon == std::string::npos ? least : parse_integer(text.substr(colon + 1));
+  if (!least || *least < 1 || *least > kMost || !most || *most < *least || *most > kMost)
+    throw CLI::ValidationError(fmt::format("--gpus {}: expected a number from 1 to {}, or MIN:MAX", text, kMost),
+                               CLI::ExitCodes::ValidationError);
+  options.ask["gpus"] = *least;
+  options.most_gpus = colon == std::string::npos ? 0 : static_cast<int>(*most);
+}
+
 }  // namespace
 
 std::string local_time(const Json& seconds) {
@@ -106,8 +121,9 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   const auto set = [&options](const char* field) {
     return [&options, field](const auto& value) { options.ask[field] = value; };
   };
-  verb.add_option_function<int>("--gpus", set("gpus"), "how many, all or none")
-      ->check(CLI::Range(1, 1024))
+  verb.add_option_function<std::string>(
+          "--gpus", [&options](const std::string& text) { set_count(options, text); }, "how many, all or none")
+      ->type_name("N")
       ->default_str("1");
   verb.add_option_function<std::string>("--type", set("type"), "part of their name, such as t4")->type_name("NAME");
   verb.add_option("--memory", options.memory, "of each at least, such as 16G")
@@ -126,8 +142,11 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
 }
 
-Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
-  XOE_ASSIGN(const std::string token, random_token());
+Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
+  std::string token = options.token;
+  if (token.empty()) {
+    XOE_ASSIGN(token, random_token());
+  }
   Json body = options.ask;
   body["token"] = token;
   body["seconds"] = std::chrono::duration<double>(options.duration).count();
@@ -142,9 +161,15 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
     body["at"] = static_cast<double>(std::mktime(&parts));
   }
   XOE_ASSIGN(Reply reply, client.post(path, body));
+  if (!reply.ok() || reply.body.at("lease").at("state") == "ended") return reply;
+  XOE_TRY(remember_lease(connection, reply.body.at("lease").at("id").get<std::int64_t>(), token));
+  return reply;
+}
+
+Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
+  XOE_ASSIGN(Reply reply, ask_lease(client, connection, options, path));
   if (!reply.ok()) return reply;
   const auto id = reply.body.at("lease").at("id").get<std::int64_t>();
-  if (reply.body.at("lease").at("state") != "ended") XOE_TRY(remember_lease(connection, id, token));
   std::string said;
   while (reply.ok() && reply.body.at("lease").at("state") == "waiting" && options.at.empty()) {
     if (std::string now = describe(reply.body.at("lease")); now != said)

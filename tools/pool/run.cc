@@ -1,6 +1,7 @@
 // xoe pool run: acquires, runs a program, releases whatever happens.
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,11 +10,17 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "pool/enforce/device_rule.h"
 #include "remote/spawn.h"
+#include "tools/pool/extra_gpus.h"
 #include "tools/pool/held_signals.h"
+#include "tools/pool/keeper.h"
 #include "tools/pool/verbs.h"
 
 namespace xoe::tools::pool {
@@ -21,14 +28,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+using xoe::pool::DeviceRule;
+
 struct RunOptions {
   Connection connection = {};
   LeaseOptions lease = {};
+  std::string host = {};  // empty: this one
+  std::optional<int> extra_priority = {};
+  bool ranks = false;
+  bool device_rule = false;
   bool or_cpu = false;
   int checkpoint_signal = 0;
   Span grace = std::chrono::seconds(30);
   std::vector<std::string> program = {};
 };
+
+// Of a program that could not be put into its cgroup.
+constexpr int kNoRule = 125;
 
 void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", what); }
 
@@ -39,8 +55,9 @@ sigset_t taken_signals() {
   return set;
 }
 
-// In this process's group, so that the terminal stays the program's.
-Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mask) {
+// In this process's group, so that the terminal stays the program's. `passed`: a descriptor for it; -1: none.
+// rule: for the program; nullptr: none.
+Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mask, int passed, const DeviceRule* rule) {
   std::vector<char*> argv = remote::c_strings(program);
   int failed[2];
   if (::pipe2(failed, O_CLOEXEC) != 0) return failure(Code::kUnavailable, "no pipe: {}", errno_text(errno));
@@ -52,7 +69,9 @@ Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mas
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its lease it must not go on
     if (::getppid() != parent) ::_exit(127);
+    if (rule != nullptr && !rule->enter()) ::_exit(kNoRule);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    if (passed >= 0) ::fcntl(passed, F_SETFD, 0);
     std::signal(SIGPIPE, SIG_DFL);
     std::signal(SIGXFSZ, SIG_DFL);
     ::execvp(argv[0], argv.data());
@@ -70,8 +89,9 @@ Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mas
 // Watches the program and its lease. The lease may end before the program: then the program is ended.
 class Watch {
  public:
-  Watch(Client& client, const RunOptions& options, Json lease, pid_t pid)
-      : client_(client), options_(options), lease_(std::move(lease)), pid_(pid) {}
+  // extras: nullptr where there are none.
+  Watch(Client& client, const RunOptions& options, Json lease, pid_t pid, ExtraGpus* extras)
+      : client_(client), options_(options), lease_(std::move(lease)), pid_(pid), extras_(extras) {}
 
   // Returns the program's wait status.
   int wait() {
@@ -79,9 +99,13 @@ class Watch {
     for (;;) {
       int status = 0;
       if (::waitpid(pid_, &status, WNOHANG) == pid_) return status;
-      const timespec second = {1, 0};
+      auto pause = std::chrono::nanoseconds(std::chrono::seconds(1));
+      if (extras_ != nullptr)
+        pause =
+            std::clamp<std::chrono::nanoseconds>(extras_->turn() - Clock::now(), std::chrono::nanoseconds(0), pause);
+      const timespec time = {pause / std::chrono::seconds(1), pause.count() % 1000000000};
       siginfo_t info = {};
-      const int signal = ::sigtimedwait(&set, &info, &second);
+      const int signal = ::sigtimedwait(&set, &info, &time);
       // The terminal sent Ctrl-C to the program, too.
       if (signal > 0 && signal != SIGCHLD && info.si_code <= 0) ::kill(pid_, signal);
       if (signal != SIGCHLD) look();
@@ -134,6 +158,7 @@ class Watch {
   const RunOptions& options_;
   Json lease_;
   pid_t pid_;
+  ExtraGpus* extras_;
   Json told_ = {};
   bool warned_ = false;
   std::string idle_ = "busy";
@@ -141,31 +166,121 @@ class Watch {
   std::optional<Clock::time_point> kill_at_;
 };
 
-int run_program(Client& client, const RunOptions& options, const Json& lease, const sigset_t& before) {
+// The command to start: the program, or `xoe run` with one rank for each GPU.
+std::vector<std::string> command_line(const RunOptions& options, const std::vector<std::string>& of_ranks) {
+  if (!options.ranks) return options.program;
+  std::error_code ignored;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  std::vector<std::string> words = {(folder / "xoe").string(), "run"};
+  words.insert(words.end(), of_ranks.begin(), of_ranks.end());
+  words.insert(words.end(), options.program.begin(), options.program.end());
+  return words;
+}
+
+int run_program(Client& client, const RunOptions& options, const Json& lease, const Keeper& keeper,
+                const sigset_t& before, const std::vector<std::string>& program, int passed, ExtraGpus* extras) {
+  std::optional<DeviceRule> rule;
+  if (options.device_rule) {
+    auto made = DeviceRule::create(device_rule_name(::getpid()), lease.at("gpus"));
+    if (!made) return fail(made.error());
+    rule.emplace(std::move(*made));
+  }
   const sigset_t set = taken_signals();
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  const auto pid = start(options.program, before);
+  const auto pid = start(program, before, passed, rule ? &*rule : nullptr);
   if (!pid) {
     fail(pid.error());
     return 127;
   }
-  return remote::exit_code_of(Watch(client, options, lease, *pid).wait());
+  keeper.runs(*pid);
+  return remote::exit_code_of(Watch(client, options, lease, *pid, extras).wait());
+}
+
+// The wishes for one of the GPUs beyond those that are needed.
+LeaseOptions extra_wishes(const RunOptions& options) {
+  LeaseOptions wishes = options.lease;
+  wishes.ask["gpus"] = 1;
+  wishes.ask["same_nvlink"] = false;
+  wishes.ask["wait"] = true;
+  wishes.ask["yields"] = true;
+  wishes.ask["priority"] = options.extra_priority.value_or(options.lease.ask.value("priority", 0) - 1);
+  return wishes;
+}
+
+// One rank for each GPU, and further ones while there are GPUs for them.
+int run_ranks(Client& patient, Client& client, const RunOptions& options, const Json& lease, const Keeper& keeper,
+              const sigset_t& before) {
+  std::vector<std::string> gpus = lease.at("gpus");
+  const int extra = options.lease.most_gpus - static_cast<int>(gpus.size());
+  if (options.lease.most_gpus == 0 || extra == 0)
+    return run_program(client, options, lease, keeper, before,
+                       command_line(options, {"--devices", fmt::format("{}", fmt::join(gpus, ","))}), -1, nullptr);
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return fail(Error(Code::kUnavailable, fmt::format("no socket: {}", errno_text(errno))));
+  const Fd theirs(ends[1]);
+  ExtraGpus extras(client, options.connection, keeper, extra_wishes(options), extra, Fd(ends[0]), options.grace, say);
+  for (std::string& gpu : extras.take_at_once()) gpus.push_back(std::move(gpu));
+  say(fmt::format("{} to begin with, {} at most", counted(std::ssize(gpus), "rank"), options.lease.most_gpus));
+  const int code = run_program(client, options, lease, keeper, before,
+                               command_line(options, {"--devices", fmt::format("{}", fmt::join(gpus, ",")), "--resize",
+                                                      fmt::format("{}:{}", theirs.get(), options.lease.most_gpus)}),
+                               theirs.get(), &extras);
+  extras.give_back_all(patient);
+  return code;
 }
 
 int run_on_cpu(const RunOptions& options, const std::string& why, const sigset_t& before) {
   say(fmt::format("no GPU ({}): {} runs on the CPU", why, options.program[0]));
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  std::vector<char*> argv = remote::c_strings(options.program);
+  const auto words = command_line(options, {"-np", std::to_string(options.lease.ask.value("gpus", 1))});
+  std::vector<char*> argv = remote::c_strings(words);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::execvp(argv[0], argv.data());
   fail(Error(Code::kInvalidArgument, fmt::format("cannot start {}: {}", options.program[0], errno_text(errno))));
   return 127;
 }
 
-int run(const RunOptions& options) {
+Status check(const RunOptions& options) {
+  if (options.lease.most_gpus > 0 && !options.ranks)
+    return failure(Code::kInvalidArgument,
+                   "--gpus {}:{} is for a training whose ranks come and go: xoe run --pool --gpus {}:{} PROGRAM",
+                   options.lease.ask.value("gpus", 1), options.lease.most_gpus, options.lease.ask.value("gpus", 1),
+                   options.lease.most_gpus);
+  if (options.lease.ask.value("any_host", false))
+    return failure(Code::kInvalidArgument,
+                   "--any-host: the program runs on this host; for several, `xoe pool acquire --any-host` and then "
+                   "xoe run -H");
+  if (options.device_rule && options.lease.most_gpus > 0)
+    return failure(Code::kUnsupported, "--device-rule is for a fixed number of GPUs, not for --gpus MIN:MAX");
+  return {};
+}
+
+// The program runs here, so GPUs of another host are of no use to it. But an agent may have given this host another
+// name.
+void take_from_this_host(Client& client, RunOptions& options) {
+  if (options.host.empty()) {
+    const auto status = client.get("/v1/status");
+    const std::string own = host_name("localhost");
+    if (status && status->ok())
+      for (const Json& host : status->body.at("hosts"))
+        if (host.at("name") == own) options.host = own;
+    if (options.host.empty() && status && status->ok() && status->body.at("hosts").size() > 1)
+      say(fmt::format("the pool knows no host {}: GPUs may come from any; --host says which name this host has", own));
+  }
+  if (!options.host.empty()) options.lease.ask["host"] = options.host;
+  if (options.device_rule) options.lease.ask["device_rule"] = true;
+}
+
+int run(RunOptions options) {
+  if (const Status good = check(options); !good) return fail(good.error());
   const HeldSignals held;
   auto client = connect(options.connection);
+  if (!client && options.or_cpu) return run_on_cpu(options, client.error().message(), held.before());
   if (!client) return fail(client.error());
+  take_from_this_host(*client, options);
+  const auto keeper = Keeper::start(options.connection);
+  if (!keeper) return fail(keeper.error());
   const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases");
   if (!reply && options.or_cpu && !HeldSignals::any())
     return run_on_cpu(options, reply.error().message(), held.before());
@@ -178,13 +293,18 @@ int run(const RunOptions& options) {
     say(lease.value("why", ""));
     return kNoGpu;
   }
+  keeper->holds(id);
   say(fmt::format("lease {} until {}: {}", id, local_time(lease.at("expires")), visible_devices(lease)));
   ::setenv("CUDA_VISIBLE_DEVICES", visible_devices(lease).c_str(), 1);
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
   // Its looks must not keep it from passing signals on while the server does not answer.
   auto watcher = connect(options.connection, Span(0));
-  const int code = watcher ? run_program(*watcher, options, lease, held.before()) : fail(watcher.error());
+  const int code = !watcher ? fail(watcher.error())
+                   : options.ranks
+                       ? run_ranks(*client, *watcher, options, lease, *keeper, held.before())
+                       : run_program(*watcher, options, lease, *keeper, held.before(), options.program, -1, nullptr);
   release(*client, options.connection, id);
+  keeper->gave_back(id);
   return code;
 }
 
@@ -195,6 +315,18 @@ void add_run(CLI::App& app, int& code) {
   CLI::App* const verb = app.add_subcommand("run", "take GPUs, run a program with them, give them back");
   add_connection_options(*verb, options->connection);
   add_lease_options(*verb, options->lease);
+  verb->add_option("--host", options->host, "this host's name in the pool: its GPUs are taken")
+      ->type_name("NAME")
+      ->default_str("its own, if the pool knows it");
+  verb->add_flag("--ranks", options->ranks,
+                 "PROGRAM is what follows `xoe run`: one rank for each GPU; --gpus may be MIN:MAX");
+  verb->add_flag("--device-rule", options->device_rule,
+                 "the program cannot open other GPUs, by a rule of a cgroup; needs root");
+  verb->add_option_function<int>(
+          "--extra-priority", [options](const int& priority) { options->extra_priority = priority; },
+          "of the GPUs beyond MIN, which are given back when a more important lease waits")
+      ->type_name("INT")
+      ->default_str("one less than --priority");
   verb->add_flag("--or-cpu", options->or_cpu, "without a GPU to give, run it on the CPU");
   verb->add_option_function<std::string>(
           "--checkpoint-signal",

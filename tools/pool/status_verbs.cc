@@ -46,6 +46,18 @@ std::string holder_text(const Json& status, const Json& gpu) {
   return "leased";
 }
 
+// How strongly leases hold.
+std::string enforcement_text(const Json& leases) {
+  std::map<std::string, std::vector<std::int64_t>> by;
+  for (const Json& lease : leases) by[lease.at("enforced")].push_back(lease.at("id").get<std::int64_t>());
+  std::string text;
+  for (const auto& [how, ids] : by)
+    text += fmt::format("{} {}: {}\n", ids.size() == 1 ? "lease" : "leases", fmt::join(ids, ", "),
+                        how == "cgroup" ? "a device rule of a cgroup; their programs cannot open other GPUs"
+                                        : "environment only; a program that ignores it can use any GPU");
+  return text.empty() ? text : "\nenforced by:\n" + text;
+}
+
 std::string status_text(const Json& status) {
   Rows gpus = {{"host", "GPU", "name", "memory", "use", "holder"}};
   for (const Json& gpu : status.at("gpus"))
@@ -56,6 +68,7 @@ std::string status_text(const Json& status) {
   for (const Json& host : status.at("hosts"))
     if (const std::string without = host.at("without"); !without.empty())
       text += fmt::format("{} has no GPUs: {}\n", host.at("name").get<std::string>(), without);
+  text += enforcement_text(status.at("leases"));
   if (!status.at("queue").empty()) text += "\nwaiting:\n";
   for (const Json& lease : status.at("queue"))
     text += fmt::format(

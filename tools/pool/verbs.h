@@ -56,9 +56,13 @@ struct LeaseOptions {
   std::string memory = {};
   Span duration = std::chrono::hours(4);
   std::string at = {};
+  int most_gpus = 0;       // of --gpus MIN:MAX; 0: no range was given
+  std::string token = {};  // of the lease; empty: a new one
 };
 void add_lease_options(CLI::App& verb, LeaseOptions& options);
-// Acquires, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
+// Asks for a lease, which may wait then; its token is remembered.
+Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
+// The same, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
 // ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, the lease
 // is given back.
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);

@@ -80,6 +80,12 @@ std::string gpu_refusal(const Engine& engine) {
   return why;
 }
 
+std::int32_t world_wish(const Engine& engine) {
+  std::int32_t wish = XOE_WORLD_FIXED;
+  check(xoe_world_wish(engine.get().get(), &wish));
+  return wish;
+}
+
 std::int32_t add_process_set(const Engine& engine, const std::vector<std::int32_t>& ranks) {
   std::int32_t set = 0;
   check(
@@ -159,6 +165,8 @@ void bind_engine(nb::module_& module) {
       .def("shutdown", &Engine::shutdown, "Ends it: what is pending fails, here and at the peers. Twice is once.")
       .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
       .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")
+      .def("world_wish", &world_wish,
+           "What the launcher wants: 0 the number of ranks never changes, 1 stay, 2 re-form the world, 3 leave it.")
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("key", &key, "A secret that only the processes know that joined together.")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("request"),

@@ -38,12 +38,25 @@ class State:
             callback()
 
     def commit(self) -> None:
-        """Saves the state to restore after a failure. This copies it: too expensive after every batch of a large model."""
+        """Saves the state to restore after a failure. This copies it: too expensive after every batch of a large model.
+
+        The number of ranks changes only here and in :meth:`check_host_updates`, which copies nothing.
+        """
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt when hosts were added or removed. At present the hosts of a job never change."""
+        """Raises HostsUpdatedInterrupt when the launcher changes the number of ranks (``xoe run --pool --gpus MIN:MAX``).
+
+        Collective there: all ranks find out in the same call. A rank that has to leave ends here, with SystemExit.
+        """
+        if not _world.may_change() or not any(allgather_object(_world.wish(), name="xoe.elastic.change")):
+            return
+        if _world.wish() == "leave":
+            _world.log(f"rank {_world.rank()} leaves: its GPU is given back")
+            _world.shutdown()
+            raise SystemExit(0)
+        raise HostsUpdatedInterrupt
 
     def save(self) -> None:
         """Saves a copy in memory."""
@@ -101,6 +114,7 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
     First, all ranks copy the state of rank 0. When the world breaks (HorovodInternalError: a rank died, an operation timed
     out, a connection was lost), every rank restores its last commit, the ranks form a new version of the world, and the
     function is called again. ``xoe run --restarts N`` restarts a rank that died; without that the launcher ends the job.
+    When the number of ranks changes (:meth:`State.check_host_updates`), nothing is restored: it goes on from where it is.
     """
 
     @functools.wraps(function)

@@ -240,6 +240,23 @@ def re_form() -> None:
     init(**_init_arguments)
 
 
+_WISHES = ("", "", "re-form", "leave")  # by xoe_world_wish's number
+
+
+def may_change() -> bool:
+    """Whether the launcher may change the number of ranks of this job."""
+    return _world is not None and _world.engine.world_wish() != 0
+
+
+def wish() -> str:
+    """What the launcher wants of this rank, where it changes the number of ranks.
+
+    ``"re-form"``: leave this world and join its next version; ``"leave"``: the next version is without this rank; ``""``:
+    go on.
+    """
+    return _WISHES[current().engine.world_wish()]
+
+
 def log(line: str) -> None:
     """Prints a line to standard error."""
     print(f"xoe: {line}", file=sys.stderr, flush=True)

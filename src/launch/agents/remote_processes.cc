@@ -51,6 +51,7 @@ void RemoteProcesses::send(SupervisorCommand command) {
       return send_to_all({.kind = remote::Frame::Kind::kSignal, .value = command.signal});
     case SupervisorCommand::Kind::kNoMoreRestarts: return send_to_all({.kind = remote::Frame::Kind::kNoMoreRestarts});
     case SupervisorCommand::Kind::kRestart: return restart(command.rank);
+    case SupervisorCommand::Kind::kSignalRank: return;  // only where ranks come and go: on one host
   }
 }
 

@@ -63,6 +63,7 @@ Status apply_horovod_flag(const HorovodFlag& flag, std::string_view name, std::s
 Result<std::size_t> apply_options(std::span<const std::string_view> arguments, RunArguments& run) {
   std::size_t at = 0;
   while (at < arguments.size() && arguments[at].size() > 1 && arguments[at].starts_with('-')) {
+    const std::size_t begin = at;
     const std::string_view word = arguments[at++];
     if (word == "--") break;
     const WrittenOption written = split_word(word);
@@ -73,9 +74,28 @@ Result<std::size_t> apply_options(std::span<const std::string_view> arguments, R
     XOE_ASSIGN(const std::string_view value, take_value(written, has_value, arguments, at));
     XOE_TRY(option == nullptr ? apply_horovod_flag(*horovods, written.name, value, run)
                               : apply_option(*option, written.name, value, run));
+    if (option == nullptr || option->group != kPoolOptions)
+      run.own_words.insert(run.own_words.end(), arguments.begin() + static_cast<std::ptrdiff_t>(begin),
+                           arguments.begin() + static_cast<std::ptrdiff_t>(at));
     if (run.help || run.version) break;
   }
   return at;
+}
+
+Status check_pool(const RunOptions& options) {
+  if (!options.pool && !options.pool_words.empty())
+    return failure(Code::kInvalidArgument, "{} is for GPUs of a pool: add --pool", options.pool_words.front());
+  if (!options.pool) return {};
+  if (options.size != 0)
+    return failure(Code::kInvalidArgument, "-np {} with --pool: there is one rank for each GPU; say --gpus {}",
+                   options.size, options.size);
+  if (!options.where.hosts.empty() || !options.where.hostfile.empty())
+    return failure(Code::kInvalidArgument,
+                   "--pool takes GPUs of this host; for several hosts, `xoe pool acquire --any-host` and then "
+                   "xoe run -H");
+  if (!options.devices.empty() || options.resize_fd >= 0)
+    return failure(Code::kInvalidArgument, "--devices and --resize with --pool: the pool gives the GPUs");
+  return {};
 }
 
 }  // namespace
@@ -92,12 +112,15 @@ Result<RunArguments> parse_run_arguments(std::span<const std::string_view> argum
       from_file.options.where.hosts.clear();
       from_file.options.where.hostfile.clear();
     }
+    if (from_file.options.pool || !from_file.options.pool_words.empty())
+      return failure(Code::kInvalidArgument, "{}: the options of the pool belong on the command line", run.config_file);
     run = std::move(from_file);
     XOE_ASSIGN(at, apply_options(arguments, run));
   }
   run.options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
   if (run.options.command.empty())
     return failure(Code::kInvalidArgument, "no program given; for example: {}", "xoe run -np 2 python train.py");
+  XOE_TRY(check_pool(run.options));
   if (!run.options.where.hosts.empty() && !run.options.where.hostfile.empty())
     return failure(Code::kInvalidArgument, "hosts are given with -H and with --hostfile {}; choose one of them",
                    run.options.where.hostfile);

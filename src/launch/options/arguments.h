@@ -14,6 +14,7 @@ namespace xoe::launch {
 struct RunArguments {
   RunOptions options;
   std::string config_file = {};
+  std::vector<std::string> own_words = {};  // of the command line: options that are not the pool's
   bool help = false;
   bool version = false;
 };

@@ -94,6 +94,26 @@ Status set_size(RunArguments& run, std::string_view text) {
   return {};
 }
 
+Status set_devices(RunArguments& run, std::string_view text) {
+  run.options.devices = split_text(text, ',');
+  for (const std::string& device : run.options.devices)
+    if (device.empty()) return wrong_form();
+  return {};
+}
+
+Status set_resize(RunArguments& run, std::string_view text) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return wrong_form();
+  const auto fd = parse_integer(text.substr(0, colon));
+  const auto most = parse_integer(text.substr(colon + 1));
+  if (!fd || *fd < 3 || *fd > 1 << 20 || !most || *most < 1 || *most > 1 << 20) return wrong_form();
+  if (::fcntl(static_cast<int>(*fd), F_GETFD) < 0)
+    return failure(Code::kInvalidArgument, "descriptor {} is not open", *fd);
+  run.options.resize_fd = static_cast<int>(*fd);
+  run.options.most_ranks = static_cast<int>(*most);
+  return {};
+}
+
 Status set_hosts(RunArguments& run, std::string_view text) {
   XOE_ASSIGN(run.options.where.hosts, remote::parse_hosts(text));
   return {};
@@ -147,6 +167,26 @@ Status set_jax(RunArguments& run, std::string_view /*text*/) {
   return {};
 }
 
+constexpr std::string_view kGpusName = "--gpus";
+constexpr std::string_view kTypeName = "--type";
+constexpr std::string_view kMemoryName = "--memory";
+constexpr std::string_view kSameNvlinkName = "--same-nvlink";
+constexpr std::string_view kForName = "--for";
+constexpr std::string_view kPriorityName = "--priority";
+constexpr std::string_view kExtraPriorityName = "--extra-priority";
+constexpr std::string_view kWaitName = "--wait";
+constexpr std::string_view kPurposeName = "--purpose";
+constexpr std::string_view kOrCpuName = "--or-cpu";
+constexpr std::string_view kCheckpointSignalName = "--checkpoint-signal";
+
+// `xoe pool run` checks it.
+template <const std::string_view& name>
+Status pass_to_pool(RunArguments& run, std::string_view text) {
+  run.options.pool_words.emplace_back(name);
+  if (!text.empty()) run.options.pool_words.emplace_back(text);
+  return {};
+}
+
 constexpr std::string_view kRankOptions = "Ranks";
 constexpr std::string_view kHostOptions = "Hosts";
 constexpr std::string_view kSettingOptions = "Settings";
@@ -182,6 +222,84 @@ constexpr std::array kOptions{
            .names = {"--no-gpu-binding"},
            .what = "leave CUDA_VISIBLE_DEVICES as it is",
            .apply = set_flag<&HostOptions::bind_gpus, false>},
+    Option{.group = kRankOptions,
+           .names = {"--devices"},
+           .value = "LIST",
+           .expected = "names of GPUs",
+           .what = "GPUs, by UUID, one for each rank, which sees no other (CUDA_VISIBLE_DEVICES); on this host",
+           .apply = set_devices},
+    Option{.group = kRankOptions,
+           .names = {"--resize"},
+           .value = "FD:MOST",
+           .expected = "an open descriptor and a number of ranks, such as 5:8",
+           .what = "the program at the other end of this socket changes the number of ranks, up to MOST; for `xoe run "
+                   "--pool`",
+           .apply = set_resize},
+    Option{.group = kPoolOptions,
+           .names = {"--pool"},
+           .what = "take GPUs from the team's pool (xoe pool), run one rank on each, and give them back",
+           .apply = set_flag<&RunOptions::pool, true>},
+    Option{.group = kPoolOptions,
+           .names = {"--gpus"},
+           .value = "N|MIN:MAX",
+           .expected = "a number of GPUs",
+           .what = "how many; MIN:MAX: begin with MIN or more, leave those beyond MIN when a more important lease "
+                   "waits, and take them again",
+           .apply = pass_to_pool<kGpusName>},
+    Option{.group = kPoolOptions,
+           .names = {"--type"},
+           .value = "NAME",
+           .expected = "a name",
+           .what = "part of their name, such as t4",
+           .apply = pass_to_pool<kTypeName>},
+    Option{.group = kPoolOptions,
+           .names = {"--memory"},
+           .value = "BYTES",
+           .expected = "a size",
+           .what = "of each at least, such as 16G",
+           .apply = pass_to_pool<kMemoryName>},
+    Option{.group = kPoolOptions,
+           .names = {"--same-nvlink"},
+           .what = "NVLinks between those that are needed",
+           .apply = pass_to_pool<kSameNvlinkName>},
+    Option{.group = kPoolOptions,
+           .names = {"--for"},
+           .value = "TIME",
+           .expected = "a time",
+           .what = "for how long, such as 4h",
+           .apply = pass_to_pool<kForName>},
+    Option{.group = kPoolOptions,
+           .names = {"--priority"},
+           .value = "N",
+           .expected = "a number",
+           .what = "more goes first; your user has a limit",
+           .apply = pass_to_pool<kPriorityName>},
+    Option{.group = kPoolOptions,
+           .names = {"--extra-priority"},
+           .value = "N",
+           .expected = "a number",
+           .what = "of the GPUs beyond MIN (default: one less)",
+           .apply = pass_to_pool<kExtraPriorityName>},
+    Option{.group = kPoolOptions,
+           .names = {"--wait"},
+           .what = "in the queue, until there are GPUs",
+           .apply = pass_to_pool<kWaitName>},
+    Option{.group = kPoolOptions,
+           .names = {"--purpose"},
+           .value = "TEXT",
+           .expected = "a text",
+           .what = "one line for the others",
+           .apply = pass_to_pool<kPurposeName>},
+    Option{.group = kPoolOptions,
+           .names = {"--or-cpu"},
+           .what = "without a GPU to give, run the ranks on the CPU",
+           .apply = pass_to_pool<kOrCpuName>},
+    Option{.group = kPoolOptions,
+           .names = {"--checkpoint-signal"},
+           .value = "USR1|USR2",
+           .expected = "a signal",
+           .what = "for the ranks when all shall give way",
+           .apply = pass_to_pool<kCheckpointSignalName>},
     Option{.group = kHostOptions,
            .names = {"-H", "--hosts"},
            .value = "A:4,B:4",

@@ -26,6 +26,9 @@ struct Option {
   bool has_name(std::string_view name) const;
 };
 
+// The group of the options for `xoe pool run`.
+inline constexpr std::string_view kPoolOptions = "GPUs of a pool";
+
 std::span<const Option> all_options() noexcept;
 
 // `name` is not empty. nullptr: there is no such option.

@@ -48,7 +48,16 @@ struct RunOptions {
   std::vector<std::pair<std::string, std::string>> env = {};
   std::vector<std::string> pass_env = {};  // the launcher's own variables, by name
   std::string backend = {};                // empty: the one that suits the topology
+  std::vector<std::string> devices = {};   // GPUs, one for each rank; empty: as they are
+  // The number of ranks changes, up to most_ranks, as the program asks that has the other end of this socket; -1: it
+  // does not. See supervise/resizing.h.
+  int resize_fd = -1;
+  int most_ranks = 0;
+  // For how many ranks there is room: streams, variables, a place in the world.
+  int slots() const noexcept { return resize_fd < 0 ? size : most_ranks; }
   HostOptions where = {};
+  bool pool = false;                         // GPUs come from a pool
+  std::vector<std::string> pool_words = {};  // options of `xoe pool run`
   std::vector<std::string> notes = {};    // for the user, before the job begins
   std::vector<std::string> command = {};  // program and its arguments
 };

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_identity.h"
+#include "bootstrap/world_page.h"
 #include "launch/output/rank_tag.h"
 #include "remote/child_process.h"
 
@@ -60,8 +61,8 @@ void show_live(const RunOptions& options, std::vector<Stream>& streams, Output& 
   if (streams.empty()) return;
   if (options.panel) {
     std::vector<std::string> tags;
-    tags.reserve(static_cast<std::size_t>(options.size));
-    for (int rank = 0; rank < options.size; ++rank) tags.push_back(rank_tag(rank, options.color));
+    tags.reserve(static_cast<std::size_t>(options.slots()));
+    for (int rank = 0; rank < options.slots(); ++rank) tags.push_back(rank_tag(rank, options.color));
     output.use_panel(std::move(tags), options.color);
   }
   streams[0].show_live(Sink::Place::kOut);
@@ -142,7 +143,7 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
   std::vector<Stream> streams;
   std::vector<RankEnds> ends;
   StdinRelay relay;
-  for (int rank = 0; rank < options.size; ++rank) {
+  for (int rank = 0; rank < options.slots(); ++rank) {
     RankEnds& end = ends.emplace_back();
     XOE_ASSIGN(auto out, open_stream(options, rank, "stdout", output.out(), end.out));
     XOE_ASSIGN(auto err, open_stream(options, rank, "stderr", output.err(), end.err));
@@ -175,8 +176,9 @@ Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Outpu
 }
 
 RankCommands::RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited,
-                           std::string_view status_path)
+                           std::string_view status_path, std::string_view world_path)
     : status_(fmt::format("{}={}", bootstrap::kStatusVariable, status_path)),
+      world_(fmt::format("{}={}", bootstrap::kWorldVariable, world_path)),
       argv_(remote::c_strings(plan.arguments)),
       shell_argv_(remote::script_arguments(plan.program, argv_)) {
   terminals_.resize(plan.ranks.size());
@@ -190,6 +192,8 @@ RankCommands::RankCommands(const JobPlan& plan, const std::vector<RankEnds>& end
         environments_[i][k] = terminals_[i].data();
       else if (rank.environment[k].starts_with(status_.substr(0, status_.find('=') + 1)))
         environments_[i][k] = status_.data();
+      else if (rank.environment[k].starts_with(world_.substr(0, world_.find('=') + 1)))
+        environments_[i][k] = world_.data();
     remote::SpawnRequest& request = requests_.emplace_back();
     request.path = plan.program.c_str();
     request.argv = argv_.data();

@@ -85,13 +85,15 @@ Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Outpu
 // asks for its status hears where the page is.
 class RankCommands {
  public:
+  // world_path: of the page for ranks whose number may change; empty: there is none.
   RankCommands(const JobPlan& plan, const std::vector<RankEnds>& ends, const remote::Inherited& inherited,
-               std::string_view status_path);
+               std::string_view status_path, std::string_view world_path = {});
   // Valid as long as this and the plan.
   const std::vector<remote::SpawnRequest>& requests() const noexcept { return requests_; }
 
  private:
-  std::string status_;  // the variable
+  std::string status_;  // the variables
+  std::string world_;
   std::vector<char*> argv_;
   std::vector<char*> shell_argv_;
   std::vector<std::string> terminals_;  // of each rank: the variable that tells of the pipe

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "bootstrap/status_page.h"
+#include "bootstrap/world_page.h"
 #include "launch/plan/binding.h"
 #include "launch/plan/cores.h"
 #include "launch/plan/jax_variables.h"
@@ -18,7 +19,7 @@
 namespace xoe::launch {
 namespace {
 
-constexpr std::array<std::string_view, 13> kOwnVariables{"XOE_RANK",
+constexpr std::array<std::string_view, 14> kOwnVariables{"XOE_RANK",
                                                          "XOE_SIZE",
                                                          "XOE_LOCAL_RANK",
                                                          "XOE_LOCAL_SIZE",
@@ -30,7 +31,8 @@ constexpr std::array<std::string_view, 13> kOwnVariables{"XOE_RANK",
                                                          "XOE_HOSTNAME",
                                                          "XOE_RESTARTS",
                                                          "XOE_TERMINAL",
-                                                         bootstrap::kStatusVariable};
+                                                         bootstrap::kStatusVariable,
+                                                         bootstrap::kWorldVariable};
 
 Status check_options(const RunOptions& options) {
   if (options.size < 1) return failure(Code::kInvalidArgument, "-np {}: a job has at least 1 rank", options.size);
@@ -38,6 +40,12 @@ Status check_options(const RunOptions& options) {
     return failure(Code::kInvalidArgument,
                    "-np {}: at most {} ranks run on one host: Xoe's shared-memory engine connects no more",
                    options.size, kMaxRanksPerHost);
+  if (options.slots() < options.size || options.slots() > kMaxRanksPerHost)
+    return failure(Code::kInvalidArgument, "--resize: the most ranks are {}; expected {} to {}", options.slots(),
+                   options.size, kMaxRanksPerHost);
+  if (!options.devices.empty() && std::ssize(options.devices) != options.size)
+    return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each", options.devices.size(),
+                   counted(options.size, "rank"));
   return check_env(options);
 }
 
@@ -120,22 +128,31 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
       .program = program, .arguments = options.command, .job = token, .store = {}, .secret = secret, .ranks = {}};
   plan.store = fmt::format("unix:@xoe-{}-{}", ::geteuid(), token);
 
-  XOE_ASSIGN(auto bound, bind_ranks(options.binding, options.where.map_by == MapBy::kSocket,
-                                    static_cast<std::size_t>(options.size), env, host));
-  plan.locality = std::move(bound.locality);
   Variables variables = env.all();
+  if (!options.devices.empty()) variables["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(options.devices, ","));
+  XOE_ASSIGN(auto bound, bind_ranks(options.binding, options.where.map_by == MapBy::kSocket,
+                                    static_cast<std::size_t>(options.slots()), Env(variables), host));
+  plan.locality = std::move(bound.locality);
   for (const auto& [name, value] : options.env) variables[name] = value;
   variables.erase("XOE_TERMINAL");  // of an outer job
   if (options.terminal) variables["XOE_TERMINAL"] = "1";
   variables.erase(bootstrap::kStatusVariable);
   if (options.panel) variables[bootstrap::kStatusVariable] = "1";
+  variables.erase(bootstrap::kWorldVariable);
+  const bool changes = options.resize_fd >= 0;
+  if (changes) variables[bootstrap::kWorldVariable] = "1";
   if (!options.backend.empty()) variables["XOE_BACKEND"] = options.backend;
   if (!options.where.network_interface.empty()) variables["XOE_INTERFACE"] = options.where.network_interface;
   XOE_ASSIGN(plan.jax, wants_jax(variables));
-  set_shared_variables(variables, host.usable_cores, options.size, options.restarts > 0);
-  for (int rank = 0; rank < options.size; ++rank)
-    add_rank(plan, variables, {.rank = rank, .size = options.size, .local_rank = rank, .local_size = options.size}, 0,
-             "127.0.0.1", std::move(bound.cpus[static_cast<std::size_t>(rank)]));
+  // A job that changes its size has a plan for each slot; the store says which of them are ranks now.
+  const int slots = options.slots();
+  set_shared_variables(variables, host.usable_cores, slots, options.restarts > 0 || changes);
+  for (int rank = 0; rank < slots; ++rank) {
+    const auto slot = static_cast<std::size_t>(rank);
+    if (slot < options.devices.size()) variables["CUDA_VISIBLE_DEVICES"] = options.devices[slot];
+    add_rank(plan, variables, {.rank = rank, .size = slots, .local_rank = rank, .local_size = slots}, 0, "127.0.0.1",
+             std::move(bound.cpus[slot]));
+  }
   return plan;
 }
 

@@ -1,5 +1,6 @@
 #include "launch/supervise/job.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "launch/supervise/asked_ends.h"
 #include "launch/supervise/first_fault.h"
 #include "launch/supervise/local_processes.h"
+#include "launch/supervise/resizing.h"
 #include "launch/supervise/restart_policy.h"
 #include "launch/supervise/shutdown_policy.h"
 
@@ -34,7 +36,7 @@ constexpr std::size_t kNamedRanks = 4;
 class Job {
  public:
   Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
-      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes)
+      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page)
       : options_(options),
         started_(Clock::now()),
         signals_(std::move(signals)),
@@ -42,10 +44,11 @@ class Job {
         output_(std::move(output)),
         processes_(std::move(processes)),
         shutdown_(started_, options.timeout, options.grace),
-        restarts_(options.restarts),
-        may_restart_(options.restarts > 0) {
-    if (may_restart_) store_->begin_world(0);
+        ends_to_come_(options.size),
+        restarts_(options.restarts, options.restarts > 0 || page.has_value()) {
     for (int rank = 0; rank < options.size; ++rank) running_.insert(running_.end(), rank);
+    if (page) allow_resizing(std::move(*page));
+    if (restarts_.allowed()) begin_world();
   }
 
   JobOutcome run() {
@@ -56,6 +59,7 @@ class Job {
       while (const auto signal = signals_.next()) on_signal(*signal);
       while (const auto event = processes_->next()) on_event(*event);
       store_->serve();
+      if (resizing_ && !gone_) resizing_->look(*store_, Clock::now());
       processes_->pump();
       output_->flush();
       if (output_->out().error() != 0 && outcome_.output_error == 0) on_output_error();
@@ -63,9 +67,46 @@ class Job {
   }
 
  private:
+  void allow_resizing(bootstrap::WorldPage page) {
+    ResizeActions actions{
+        .start = [this](int slot, const std::string& device) { start_rank(slot, device); },
+        .signal =
+            [this](int slot, int signal) {
+              processes_->send({.kind = SupervisorCommand::Kind::kSignalRank, .signal = signal, .rank = slot});
+            },
+        .begin_world = [this] { begin_next_world(); },
+        .tell = [this](const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }};
+    resizing_.emplace(Fd(options_.resize_fd), std::move(page), options_.size, options_.most_ranks, options_.devices,
+                      options_.grace, std::move(actions));
+    if (Panel* panel = output_->panel())
+      for (int slot = options_.size; slot < options_.most_ranks; ++slot)
+        panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
+  }
+
+  void start_rank(int slot, const std::string& device) {
+    SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
+    device.copy(command.device.data(), command.device.size() - 1);
+    processes_->send(command);
+    running_.insert(slot);
+    ++ends_to_come_;
+    if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(slot));
+  }
+
+  // The store comes before the page: ranks that see a version there find it in the store.
+  void begin_world() {
+    store_->begin_world(world_version_, resizing_ ? resizing_->members() : std::vector<int>());
+    if (resizing_) resizing_->begun(world_version_);
+  }
+  void begin_next_world() {
+    ++world_version_;
+    begin_world();
+  }
+
   void wait() {
     polled_.clear();
     for (const int fd : {signals_.fd(), store_->fd()}) polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (resizing_ && resizing_->fd() >= 0 && !gone_)
+      polled_.push_back({.fd = resizing_->fd(), .events = POLLIN, .revents = 0});
     processes_->add_to(polled_);
     for (const Sink* sink : {&output_->out(), &output_->err()})
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
@@ -77,6 +118,7 @@ class Job {
     if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
     if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
     for (const DueRestart& due : due_restarts_) earlier(due.at);
+    if (const auto step = resizing_ && !gone_ ? resizing_->next() : std::nullopt) earlier(*step);
     if (remind_at_ && !gone_) earlier(*remind_at_);
     if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->due());
     if (next) {
@@ -151,7 +193,7 @@ class Job {
     if (panel == nullptr) return;
     panel->observe(processes_->samples(now), now);
     std::vector<std::string> last_lines;
-    for (int rank = 0; rank < options_.size; ++rank) {
+    for (int rank = 0; rank < options_.slots(); ++rank) {
       const auto& out = processes_->stream_of(static_cast<std::size_t>(rank), false);
       const auto& err = processes_->stream_of(static_cast<std::size_t>(rank), true);
       last_lines.push_back(out.heard() >= err.heard() ? out.last_line() : err.last_line());
@@ -192,6 +234,10 @@ class Job {
     const auto now = Clock::now();
     switch (event.kind) {
       case SupervisorEvent::Kind::kStartFailed:
+        if (resizing_ && resizing_->ended(event.rank, "could not be started: " + errno_text(event.value))) {
+          running_.erase(event.rank);
+          return count_ended(1, now);
+        }
         forbid_restarts();
         outcome_.start_error = event.value;
         outcome_.start_rank = event.rank;
@@ -211,15 +257,18 @@ class Job {
   }
 
   void on_end(const SupervisorEvent& event, Clock::time_point now) {
-    if (event.value != 0 && may_restart_) {
-      if (const auto pause = restarts_.restart_after(event.ran)) {
-        // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
-        store_->begin_world(++world_version_);
-        const DueRestart due{.at = now + *pause, .end = event};
-        due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
-        if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
-        return;
-      }
+    if (resizing_ && resizing_->ended(event.rank, remote::describe_status(event.value))) {
+      running_.erase(event.rank);
+      if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
+      return count_ended(1, now);
+    }
+    if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
+      // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
+      begin_next_world();
+      const DueRestart due{.at = now + *pause, .end = event};
+      due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
+      if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
+      return;
     }
     forbid_restarts();
     on_last_end(event, now);
@@ -262,8 +311,8 @@ class Job {
   }
 
   void count_ended(int ranks, Clock::time_point now) {
-    ended_ += ranks;
-    if (ranks > 0 && ended_ == options_.size) shutdown_.leftovers(now);
+    ends_to_come_ -= ranks;
+    if (ranks > 0 && ends_to_come_ == 0) shutdown_.leftovers(now);
   }
 
   void restart_next() {
@@ -278,7 +327,8 @@ class Job {
 
   // Ranks that were about to be restarted have failed for good.
   void forbid_restarts() {
-    if (!std::exchange(may_restart_, false)) return;
+    if (!restarts_.forbid()) return;
+    if (resizing_) resizing_->stop();
     processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
     for (const DueRestart& due : std::exchange(due_restarts_, {})) on_last_end(due.end, Clock::now());
   }
@@ -342,11 +392,11 @@ class Job {
   ShutdownPolicy shutdown_;
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
-  int ended_ = 0;
-  int world_version_ = 0;  // how often a rank was restarted
+  int ends_to_come_;       // of ranks
+  int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
+  std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
   std::vector<DueRestart> due_restarts_;  // by time
-  bool may_restart_;  // until a rank ends well: the others cannot form a group with a restarted one then
   FirstFault faults_;
   AskedEnds asked_;
   std::set<int> running_;
@@ -360,7 +410,7 @@ class Job {
 Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
   reset_child_signal();
   const auto inherited = remote::Inherited::current({});  // the plan has the ranks' variables
-  XOE_TRY(remote::allow_open_files(options.size));
+  XOE_TRY(remote::allow_open_files(options.slots()));
   auto output = std::make_unique<Output>(out, err);
   XOE_ASSIGN(auto opened, open_streams(options, *output));
   XOE_ASSIGN(const auto address, bootstrap::SocketAddress::parse(plan.store));
@@ -368,23 +418,33 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
   XOE_ASSIGN(auto signals, SignalSource::open());
   std::optional<bootstrap::StatusPage> status;
   if (options.panel) {
-    XOE_ASSIGN(auto page, bootstrap::StatusPage::create(static_cast<std::size_t>(options.size)));
+    XOE_ASSIGN(auto page, bootstrap::StatusPage::create(static_cast<std::size_t>(options.slots())));
     status.emplace(std::move(page));
   }
-  const RankCommands commands(plan, opened.ends, inherited, status ? status->path() : "");
+  std::optional<bootstrap::WorldPage> world;
+  if (options.resize_fd >= 0) {
+    XOE_ASSIGN(auto page, bootstrap::WorldPage::create());
+    world.emplace(std::move(page));
+    ::fcntl(options.resize_fd, F_SETFD, FD_CLOEXEC);
+  }
+  const RankCommands commands(plan, opened.ends, inherited, status ? status->path() : "", world ? world->path() : "");
   auto not_inherited = opened.streams.descriptors();
   if (status) not_inherited.push_back(status->fd());
-  XOE_ASSIGN(auto supervisor, SupervisorLink::start(commands.requests(), not_inherited, options.restarts > 0));
+  if (world) not_inherited.insert(not_inherited.end(), {world->fd(), options.resize_fd});
+  XOE_ASSIGN(auto supervisor, SupervisorLink::start(commands.requests(), not_inherited, options.restarts > 0 || world,
+                                                    static_cast<std::size_t>(options.size)));
   opened.ends.clear();
   auto processes =
       std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams), std::move(status));
-  return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes));
+  return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes),
+                       std::move(world));
 }
 
 JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
                          std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
-                         std::unique_ptr<JobProcesses> processes) {
-  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes)).run();
+                         std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page) {
+  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes), std::move(page))
+      .run();
 }
 
 }  // namespace xoe::launch

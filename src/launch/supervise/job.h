@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "bootstrap/store_service.h"
+#include "bootstrap/world_page.h"
 #include "launch/options/options.h"
 #include "launch/output/output.h"
 #include "launch/output/report.h"
@@ -19,8 +21,9 @@ namespace xoe::launch {
 Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err);
 
 // Supervises ranks that were started already. `options.size`: how many they are.
+// `page`: where the number of ranks may change.
 JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
                          std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
-                         std::unique_ptr<JobProcesses> processes);
+                         std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page = {});
 
 }  // namespace xoe::launch

@@ -10,13 +10,18 @@ namespace xoe::launch {
 
 class RestartPolicy {
  public:
-  explicit RestartPolicy(int restarts) : left_(restarts) {}
+  // allowed: processes may be started again; of `restarts` failed ranks, and of further ones that come and go.
+  RestartPolicy(int restarts, bool allowed) : left_(restarts), allowed_(allowed) {}
 
   int left() const noexcept { return left_; }
+  // Until a rank ends well: the others cannot form a group with a restarted one then.
+  bool allowed() const noexcept { return allowed_; }
+  // False: it was forbidden already.
+  bool forbid() noexcept { return std::exchange(allowed_, false); }
   // How long to wait before a rank that failed after `ran` is restarted; nullopt: it is not. Ranks that fail again and
   // again right after their start would use up all restarts in a moment: each such pause is twice as long as the last.
   std::optional<std::chrono::nanoseconds> restart_after(std::chrono::nanoseconds ran) {
-    if (left_ == 0) return std::nullopt;
+    if (left_ == 0 || !allowed_) return std::nullopt;
     --left_;
     if (ran >= kLongRun) {
       next_pause_ = kFirstPause;
@@ -31,6 +36,7 @@ class RestartPolicy {
   static constexpr auto kLongestPause = std::chrono::seconds(10);
 
   int left_;
+  bool allowed_;
   std::chrono::nanoseconds next_pause_ = kFirstPause;
 };
 

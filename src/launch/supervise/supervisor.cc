@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "launch/supervise/process_scan.h"
@@ -22,10 +23,11 @@ constexpr int kUnknownStatus = 255 << 8;
 
 }  // namespace
 
-Supervisor::Supervisor(Fd control, std::vector<remote::SpawnRequest> requests, bool restarts)
+Supervisor::Supervisor(Fd control, std::vector<remote::SpawnRequest> requests, bool restarts, std::size_t first)
     : control_(std::move(control)),
       requests_(std::move(requests)),
       restarts_(restarts),
+      first_(std::min(first, requests_.size())),
       ended_(::epoll_create1(EPOLL_CLOEXEC)) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "xoe-supervisor");
@@ -60,7 +62,7 @@ void Supervisor::run() {
 bool Supervisor::start_all() {
   ranks_.resize(requests_.size());
   bool started = true;
-  for (std::size_t i = 0; i < requests_.size() && started; ++i) started = start(i);
+  for (std::size_t i = 0; i < first_ && started; ++i) started = start(i);
   if (!restarts_ || !started) close_streams();
   return started;
 }
@@ -82,10 +84,25 @@ bool Supervisor::start(std::size_t rank) {
 }
 
 // Processes that its predecessor left running would be in its way.
-void Supervisor::restart(std::size_t rank) {
+void Supervisor::restart(const SupervisorCommand& command) {
+  const auto rank = static_cast<std::size_t>(command.rank);
   if (!restarts_ || rank >= ranks_.size() || ranks_[rank].pid > 0) return;
-  ::kill(-ranks_[rank].group, SIGKILL);
+  if (ranks_[rank].group > 0) ::kill(-ranks_[rank].group, SIGKILL);
+  if (command.device[0] != '\0') give_device(rank, command.device.data());
   start(rank);
+}
+
+void Supervisor::give_device(std::size_t rank, const char* device) {
+  constexpr std::string_view kName = "CUDA_VISIBLE_DEVICES=";
+  Rank& one = ranks_[rank];
+  std::vector<char*> environment;
+  for (char* const* entry = requests_[rank].envp; *entry != nullptr; ++entry)
+    if (!std::string_view(*entry).starts_with(kName)) environment.push_back(*entry);
+  one.device = std::string(kName) + device;
+  environment.push_back(one.device.data());
+  environment.push_back(nullptr);
+  one.environment = std::move(environment);
+  requests_[rank].envp = one.environment.data();
 }
 
 // Only the ranks may hold the writing ends, so that the launcher sees the end of their output.
@@ -105,7 +122,11 @@ bool Supervisor::handle_commands() {
   if (count < 0) return errno == EAGAIN || errno == EINTR;
   if (count != sizeof command || command.kind == SupervisorCommand::Kind::kKillAll) return false;
   switch (command.kind) {
-    case SupervisorCommand::Kind::kRestart: restart(static_cast<std::size_t>(command.rank)); break;
+    case SupervisorCommand::Kind::kRestart: restart(command); break;
+    case SupervisorCommand::Kind::kSignalRank:
+      if (const auto rank = static_cast<std::size_t>(command.rank); rank < ranks_.size() && ranks_[rank].group > 0)
+        ::kill(-ranks_[rank].group, command.signal);
+      break;
     case SupervisorCommand::Kind::kNoMoreRestarts:
       if (std::exchange(restarts_, false)) close_streams();
       break;

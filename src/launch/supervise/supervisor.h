@@ -5,8 +5,10 @@
 // ranks and the launcher, a subreaper too, adopts and kills the rest.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/fd.h"
@@ -15,17 +17,21 @@
 namespace xoe::launch {
 
 // Messages travel over a SOCK_SEQPACKET pair between two copies of one program, so they are plain structs.
+inline constexpr std::size_t kMostDeviceName = 95;
 struct SupervisorCommand {
   enum class Kind : std::uint8_t {
     kSignal,          // to the process group of each rank, and to processes that ended ranks left behind
     kEnd,             // the same with SIGTERM, which also reaches stopped ones, because the job ends
     kKillAll,         // SIGKILL to every descendant, until none is left
-    kRestart,         // restarts `rank`, which has ended
+    kRestart,         // restarts `rank`, which has ended, or starts one that has not been started yet
+    kSignalRank,      // to the process group of `rank`, or what is left of it
     kNoMoreRestarts,  // no rank will be restarted
   };
   Kind kind = Kind::kSignal;
   int signal = 0;
   int rank = 0;
+  // kRestart: what CUDA_VISIBLE_DEVICES is from now on; empty: as it was.
+  std::array<char, kMostDeviceName + 1> device = {};
 };
 
 struct SupervisorEvent {
@@ -50,8 +56,9 @@ struct SupervisorEvent {
 class Supervisor {
  public:
   // `control`: its end of the pair. The requests' descriptors are closed when all ranks were started. `restarts`: ranks
-  // may be restarted; until the launcher sends kNoMoreRestarts the descriptors stay open and run() goes on.
-  Supervisor(Fd control, std::vector<remote::SpawnRequest> requests, bool restarts);
+  // may be restarted; until the launcher sends kNoMoreRestarts the descriptors stay open and run() goes on. `first`:
+  // how many of the ranks are started now.
+  Supervisor(Fd control, std::vector<remote::SpawnRequest> requests, bool restarts, std::size_t first);
 
   // Returns when no descendant is left, or when the remaining ones cannot be killed.
   void run();
@@ -64,11 +71,14 @@ class Supervisor {
     pid_t group = -1;  // the process group that it led last
     Clock::time_point started = {};
     bool asked = false;  // to end
+    std::string device = {};
+    std::vector<char*> environment = {};  // with the device, once it was given one
   };
 
   bool start_all();
   bool start(std::size_t rank);
-  void restart(std::size_t rank);
+  void restart(const SupervisorCommand& command);
+  void give_device(std::size_t rank, const char* device);
   void close_streams();
   bool handle_commands();  // false: the launcher is gone or ends the job
   void reap_ranks();
@@ -82,6 +92,7 @@ class Supervisor {
   Fd control_;
   std::vector<remote::SpawnRequest> requests_;
   bool restarts_;
+  std::size_t first_;
   std::vector<Rank> ranks_;
   Fd ended_;  // an epoll of the pidfds: it lists them in the order in which they became readable
   Fd child_signal_;

@@ -15,7 +15,7 @@
 namespace xoe::launch {
 
 Result<SupervisorLink> SupervisorLink::start(std::vector<remote::SpawnRequest> requests,
-                                             std::span<const int> not_inherited, bool restarts) {
+                                             std::span<const int> not_inherited, bool restarts, std::size_t first) {
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0)
     return failure(Code::kResourceExhausted, "cannot make a socket: {}", errno_text(errno));
@@ -31,7 +31,7 @@ Result<SupervisorLink> SupervisorLink::start(std::vector<remote::SpawnRequest> r
   if (pid == 0) {
     here = Fd();
     for (const int fd : not_inherited) ::close(fd);
-    Supervisor(std::move(there), std::move(requests), restarts).run();
+    Supervisor(std::move(there), std::move(requests), restarts, first).run();
     ::_exit(0);
   }
   return SupervisorLink(std::move(here), pid, std::move(older));

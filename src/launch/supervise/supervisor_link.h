@@ -1,6 +1,7 @@
 // The launcher's connection to its supervisor.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -13,9 +14,9 @@ namespace xoe::launch {
 class SupervisorLink {
  public:
   // Forks the supervisor, which starts the ranks. `not_inherited`: descriptors that it must not keep open. `restarts`:
-  // as the supervisor's.
+  // and `first` as the supervisor's.
   static Result<SupervisorLink> start(std::vector<remote::SpawnRequest> requests, std::span<const int> not_inherited,
-                                      bool restarts);
+                                      bool restarts, std::size_t first = SIZE_MAX);
   SupervisorLink(SupervisorLink&&) = default;
 
   int fd() const noexcept { return control_.get(); }

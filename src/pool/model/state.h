@@ -83,6 +83,10 @@ struct Ask {
   std::uint64_t memory = 0;  // at least, bytes of each
   bool same_nvlink = false;  // each linked to each
   bool any_host = false;     // several hosts may give them
+  std::string host = {};     // this one; empty: any
+  // Its holder can do without them: it is asked first, and at any time, and gives them back in time.
+  bool yields = false;
+  bool device_rule = false;  // its program runs in a cgroup that keeps it from other GPUs; else it is only asked to
   Span duration = std::chrono::hours(4);
   int priority = 0;
   std::optional<Time> at = {};          // a reservation: from then on, neither earlier nor later

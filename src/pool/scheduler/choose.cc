@@ -152,6 +152,7 @@ GpuSet suitable_gpus(const GpuTable& table, const Ask& ask) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
     set[gpu] = table[gpu].memory >= ask.memory && contains_ignoring_case(table[gpu].name, ask.type) &&
+               (ask.host.empty() || ask.host == table[gpu].host) &&
                (ask.exact.empty() || std::ranges::find(ask.exact, table[gpu].uuid) != ask.exact.end());
   return set;
 }

@@ -12,6 +12,7 @@ namespace {
 std::string gpus_like(const Ask& ask) {
   std::string text = "GPU";
   if (!ask.type.empty()) text += fmt::format(" of type {}", ask.type);
+  if (!ask.host.empty()) text += fmt::format(" on {}", ask.host);
   if (ask.memory > 0) text += fmt::format(" with {}", human_bytes(ask.memory));
   return text;
 }

@@ -46,14 +46,16 @@ class Planner {
   }
 
   Plan plan() {
+    Plan plan;
     for (auto first = queue_.begin(); first != queue_.end();) {
       const auto end = std::find_if(first, queue_.end(), [&](const Entry& e) { return e.rank != first->rank; });
       plan_class({first, end});
+      // Before less important leases take their places, which must not be in the way.
+      for (Entry& entry : Entries(first, end))
+        if (!call_holders(entry, plan, true) && state_.policy.give_way != GiveWayPolicy::kOff)
+          call_holders(entry, plan, false);
       first = end;
     }
-    Plan plan;
-    if (state_.policy.give_way != GiveWayPolicy::kOff)
-      for (Entry& entry : queue_) call_holders(entry, plan);
     int position = 0;
     for (const Entry& entry : queue_) plan.waiting.push_back(result_of(entry, ++position));
     return plan;
@@ -126,34 +128,36 @@ class Planner {
     const Class theirs{holder.ask.priority, !holder.borrowed};
     if (theirs >= entry.rank || holder.give_way) return std::nullopt;
     const Policy& policy = state_.policy;
-    return std::min(std::max(now_ + policy.give_way_grace, holder.begins + policy.min_runtime), holder.expires);
+    const Time earliest = now_ + policy.give_way_grace;
+    return std::min(holder.ask.yields ? earliest : std::max(earliest, holder.begins + policy.min_runtime),
+                    holder.expires);
   }
 
   // Looks whether the lease could start earlier if less important holders gave way, and calls on as few as possible.
-  void call_holders(Entry& entry, Plan& plan) {
+  // yielding: only of those that said that they can. False: none needs to, or can.
+  bool call_holders(Entry& entry, Plan& plan, bool yielding) {
     const Lease& lease = *entry.lease;
-    if (lease.ask.at || was_called_for(lease.id)) return;
+    if (lease.ask.at || was_called_for(lease.id)) return false;
     Timetable shortened(table_, available_);
     GpuSet avoid;  // GPUs whose holders would have to give way
     for (Claim claim : times_.claims()) {
       if (claim.lease == lease.id) continue;
-      if (claim.open)
-        if (const auto end = could_end(state_.leases.at(claim.lease), entry); end && *end < claim.to) {
+      if (const Lease& holder = state_.leases.at(claim.lease); claim.open && (!yielding || holder.ask.yields))
+        if (const auto end = could_end(holder, entry); end && *end < claim.to) {
           claim.to = *end;
           avoid |= claim.gpus;
         }
       shortened.add(claim);
     }
-    if (avoid.none()) return;
+    if (avoid.none()) return false;
     std::optional<Time> before;
     if (entry.slot) before = entry.slot->from;
     const auto better = shortened.find(lease, entry.limits, now_, before);
-    if (!better) return;
+    if (!better) return false;
     const GpuSet free = shortened.free_for(lease, better->from) & suitable_gpus(table_, lease.ask);
     const GpuSet untouched = times_.free_for(lease, better->from);
     const auto gpus = choose_gpus(table_, lease.ask, free, avoid & ~untouched);
-    if (!gpus) return;
-    give_way(entry, {better->from, *gpus}, plan);
+    return gpus && give_way(entry, {better->from, *gpus}, plan);
   }
 
   bool was_called_for(std::int64_t id) const {
@@ -162,24 +166,30 @@ class Planner {
     });
   }
 
-  void give_way(Entry& entry, const Slot& slot, Plan& plan) {
+  bool give_way(Entry& entry, const Slot& slot, Plan& plan) {
     const Lease& lease = *entry.lease;
-    const bool reclaim = state_.policy.give_way == GiveWayPolicy::kReclaim;
+    bool sure = true;  // that all will end by then
     std::vector<Claim> called;
     for (const Claim& claim : times_.claims())
       if (claim.open && claim.overlaps(slot.from, slot.from + lease.ask.duration) && (claim.gpus & slot.gpus).any())
         called.push_back(claim);
+    // Else the limits of its user or team leave no room.
+    const auto can = [&](const Claim& claim) { return could_end(state_.leases.at(claim.lease), entry).has_value(); };
+    if (called.empty() || !std::ranges::all_of(called, can)) return false;
     for (Claim& claim : called) {
-      const auto end = could_end(state_.leases.at(claim.lease), entry);
-      if (!end) return;  // the limits of its user or team leave no room
-      plan.calls.push_back({claim.lease, {now_, reclaim ? end : std::nullopt, lease.id}});
-      if (!reclaim) continue;
+      const Lease& holder = state_.leases.at(claim.lease);
+      const auto end = could_end(holder, entry);
+      const bool ends = state_.policy.give_way == GiveWayPolicy::kReclaim || holder.ask.yields;
+      plan.calls.push_back({claim.lease, {now_, ends ? end : std::nullopt, lease.id}});
+      sure = sure && ends;
+      if (!ends) continue;
       claim.to = *end;
       times_.put(claim);
     }
-    if (!reclaim || called.empty()) return;
+    if (!sure) return true;
     entry.slot = slot;
     claim(entry);
+    return true;
   }
 
   PlannedLease result_of(const Entry& entry, int position) const {

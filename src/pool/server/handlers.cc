@@ -64,6 +64,7 @@ void Handlers::add_to(httplib::Server& server) {
   for (const std::string what : {"renew", "release", "revoke", "exempt"})
     add(server, "POST", "/v1/leases/{id}/" + what,
         [this, what](const Request& q, Response& a) { change_lease(q, a, what); });
+  get("/v1/leases", &Handlers::show_leases);
   get("/v1/leases/{id}", &Handlers::show_lease);
   add(server, "GET", "/v1/status", [this](const Request& q, Response& a) {
     read(q, a, Needs::kUser, [this](Pool& pool, const User&) -> Result<Json> { return status_json(pool, clock_()); });
@@ -184,6 +185,25 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
         XOE_ASSIGN(const Lease lease, pool.lease(id));
         return Json{{"lease", json_of(lease, pool.state())}};
       });
+}
+
+// ?ids=3,4: of the user that asks.
+void Handlers::show_leases(const Request& request, Response& response) {
+  const auto ids = split_text(request.get_param_value("ids"), ',');
+  read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
+    if (ids.size() > kMaxGpus)
+      return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
+    Json list = Json::array();
+    for (const std::string& text : ids) {
+      const auto id = parse_integer(text);
+      if (!id) return failure(Code::kInvalidArgument, "ids: expected the numbers of leases such as 3,4");
+      XOE_ASSIGN(const Lease lease, pool.lease(*id));
+      if (lease.user != user.name) return failure(Code::kInvalidArgument, "lease {} is not one of {}", *id, user.name);
+      if (lease.is_waiting()) pool.touch(*id);
+      list.push_back(json_of(lease, pool.state()));
+    }
+    return Json{{"leases", std::move(list)}};
+  });
 }
 
 // With ?wait=SECONDS, after it has left the queue or that time.

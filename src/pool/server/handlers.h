@@ -46,6 +46,7 @@ class Handlers {
   void change(const Request& request, Response& response, Needs needs, const Command& command, const Reply& reply);
 
   void acquire(const Request& request, Response& response, bool adopt);
+  void show_leases(const Request& request, Response& response);
   void show_lease(const Request& request, Response& response);
   void change_lease(const Request& request, Response& response, const std::string& what);
   void stream(const Request& request, Response& response);

@@ -161,7 +161,9 @@ Json json_of(const Lease& lease, const State& state) {
             {"priority", lease.ask.priority},
             {"seconds", seconds_of(lease.ask.duration)},
             {"purpose", lease.ask.purpose},
-            {"borrowed", lease.borrowed}};
+            {"borrowed", lease.borrowed},
+            {"yields", lease.ask.yields},
+            {"enforced", lease.ask.device_rule ? "cgroup" : "environment"}};
   if (!lease.why.empty()) json["why"] = lease.why;
   if (lease.is_waiting()) {
     json["position"] = lease.position;
@@ -258,6 +260,9 @@ Result<Ask> ask_of(const Json& json) {
   fields.number("memory", ask.memory, 0, 1e15);
   fields.flag("same_nvlink", ask.same_nvlink);
   fields.flag("any_host", ask.any_host);
+  fields.text("host", ask.host);
+  fields.flag("yields", ask.yields);
+  fields.flag("device_rule", ask.device_rule);
   fields.number("seconds", seconds, 0, kMaxSeconds);
   fields.number("priority", ask.priority, -1000, 1000);
   fields.number("at", at, 0, kMaxSeconds);

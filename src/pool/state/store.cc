@@ -30,7 +30,8 @@ std::string ask_text(const Ask& ask) {
               {"any_host", ask.any_host}, {"duration", ask.duration.count()},
               {"priority", ask.priority}, {"at", optional_time(ask.at)},
               {"wait", ask.wait},         {"purpose", ask.purpose},
-              {"exact", ask.exact}}
+              {"exact", ask.exact},       {"host", ask.host},
+              {"yields", ask.yields},     {"device_rule", ask.device_rule}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -47,6 +48,9 @@ Ask ask_of(const Json& json) {
   json.at("wait").get_to(ask.wait);
   json.at("purpose").get_to(ask.purpose);
   json.at("exact").get_to(ask.exact);
+  ask.host = json.value("host", "");  // not there before version 0.3
+  ask.yields = json.value("yields", false);
+  ask.device_rule = json.value("device_rule", false);
   return ask;
 }
 

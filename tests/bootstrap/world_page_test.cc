@@ -1,0 +1,43 @@
+// What ranks see of the launcher's wishes.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "bootstrap/world_page.h"
+
+namespace xoe::bootstrap {
+namespace {
+
+WorldView view_of(const WorldPage& page, int slot) {
+  return WorldView::of_process(Env({{kWorldVariable, page.path()}, {"XOE_RANK", fmt::format("{}", slot)}}));
+}
+
+TEST(WorldPage, TellsEachRankWhetherItStaysLeavesOrJoinsAnother) {
+  auto page = WorldPage::create();
+  ASSERT_TRUE(page) << page.error().message();
+  const WorldView first = view_of(*page, 0), last = view_of(*page, kMostSlots - 1);
+  ASSERT_TRUE(first.may_change() && last.may_change());
+  const std::array both{0, kMostSlots - 1};
+  page->publish(0, both);
+  EXPECT_EQ(first.wish(0), WorldView::Wish::kStay);
+  page->publish(1, std::array{0});
+  EXPECT_EQ(first.wish(0), WorldView::Wish::kReForm);
+  EXPECT_EQ(last.wish(0), WorldView::Wish::kLeave);
+  EXPECT_EQ(first.wish(1), WorldView::Wish::kStay);
+  page->publish(2, both);
+  EXPECT_EQ(last.wish(0), WorldView::Wish::kReForm);
+}
+
+TEST(WorldPage, WithoutOneTheWorldNeverChanges) {
+  EXPECT_FALSE(WorldView::of_process(Env({{"XOE_RANK", "0"}})).may_change());
+  for (const char* path : {"/nowhere", "/dev/null", "/proc/self/exe"}) {
+    const WorldView view = WorldView::of_process(Env({{kWorldVariable, path}, {"XOE_RANK", "0"}}));
+    EXPECT_FALSE(view.may_change()) << path;
+    EXPECT_EQ(view.wish(0), WorldView::Wish::kStay);
+  }
+}
+
+}  // namespace
+}  // namespace xoe::bootstrap
