@@ -93,10 +93,10 @@ class Person(threading.Thread):
         wait = draw.random() < 0.8
         wishes = {"token": token, "gpus": draw.choice((1, 1, 1, 2, 2, 3)), "seconds": draw.choice((12, 40, 3600, 7200)),
                   "purpose": draw.choice(PURPOSES), "wait": wait}
-        if self.name == "ida" and draw.random() < 0.6:
-            wishes |= {"priority": 5, "gpus": 2}
+        if self.name == "ida":  # more important than the others
+            wishes |= {"priority": 5, "gpus": 4, "wait": True}
         if self.name == "jan":  # the lazy one, who holds a GPU and does not use it
-            wishes |= {"gpus": 1, "seconds": 3600, "wait": True}
+            wishes |= {"gpus": 1, "seconds": 3600, "wait": True, "priority": 6}
         status, answer = self.ask("/v1/leases", wishes)
         if status != 200:
             return
@@ -138,7 +138,7 @@ def play(pool, seconds, stay):
     for team, quota in (("vision", 4), ("speech", 2), ("robots", 2)):
         pool.run("team", team, "--quota", str(quota))
     people = [
-        Person(pool, name, pool.user(name, "--team", team, *(("--max-priority", "9") if name == "ida" else ())), seen, stop)
+        Person(pool, name, pool.user(name, "--team", team, "--max-priority", "9"), seen, stop)
         for name, team in USERS.items()
     ]
     lead = pool.user("lea", "--team", "vision", "--role", "lead")
@@ -149,6 +149,9 @@ def play(pool, seconds, stay):
         while len(json.loads(pool.ask("/v1/status", admin)[2])["gpus"]) < 8:
             time.sleep(0.1)
         people[0].ask("/v1/leases", {"token": "r" * 32, "gpus": 4, "at": time.time() + 7200, "seconds": 3600, "purpose": "a course"})
+        lease = people[0].ask("/v1/leases", {"token": "n" * 32, "seconds": 60, "purpose": "a short look"})[1]["lease"]
+        people[0].ask(f"/v1/leases/{lease['id']}/renew", {"seconds": 120})
+        people[0].ask(f"/v1/leases/{lease['id']}/release", {})
         for person in people:
             person.start()
         end = time.monotonic() + seconds

@@ -199,9 +199,9 @@ TEST_F(Server, ABodyIsNoSecondRequest) {
 
 TEST_F(Server, AWrongMethodIsTold) {
   start({});
-  const auto reply = client(1).get("/v1/leases/adopt");
+  const auto reply = client(1).get("/v1/teams");
   EXPECT_EQ(reply->status, 405);
-  EXPECT_EQ(reply->message(), "/v1/leases/adopt takes POST, not GET");
+  EXPECT_EQ(reply->message(), "/v1/teams takes POST, not GET");
 }
 
 TEST_F(Server, MetricsTellOfGpusAndLeases) {

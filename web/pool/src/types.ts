@@ -10,6 +10,8 @@ export interface Lease {
   seconds: number;
   purpose: string;
   borrowed: boolean;
+  yields: boolean;
+  enforced: "environment" | "cgroup";
   why?: string;
   position?: number;
   starts?: number | null;
