@@ -41,18 +41,35 @@ int show(const Connection& connection, const Json& lease, bool variables) {
   if (connection.json) return print(xoe::pool::to_text(lease) + "\n");
   fmt::print(stderr, "{}\n", describe(lease));
   if (!variables || lease.at("state") != "open") return 0;
+  if (lease.contains("slurm"))
+    return print(fmt::format("export XOE_POOL_LEASE={}{}\n", lease.at("id").get<std::int64_t>(),
+                             lease.contains("job") ? fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>())
+                                                   : std::string()));
   if (lease.contains("vm")) return print(fmt::format("export XOE_POOL_LEASE={}\n", lease.at("id").get<std::int64_t>()));
   return print(fmt::format("export XOE_POOL_LEASE={} CUDA_VISIBLE_DEVICES={}\n", lease.at("id").get<std::int64_t>(),
                            visible_devices(lease)));
+}
+
+// The cluster's agent makes the allocation when it next looks.
+void await_job(Client& client, Reply& reply) {
+  for (int tries = 0; tries < 60; ++tries) {
+    const Json& lease = reply.body.at("lease");
+    if (!lease.contains("slurm") || lease.at("state") != "open" || lease.contains("job")) return;
+    if (sleep_until_signal(std::chrono::milliseconds(500))) return;
+    auto next = client.get(fmt::format("/v1/leases/{}", lease.at("id").get<std::int64_t>()));
+    if (next && next->ok()) reply = std::move(*next);
+  }
+  fmt::print(stderr, "xoe pool: Slurm has not allocated the GPUs yet; `xoe pool status` says why\n");
 }
 
 int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
   const HeldSignals held;
   auto client = connect(verb.connection);
   if (!client) return fail(client.error());
-  const auto reply = acquire(*client, verb.connection, verb.lease, path);
+  auto reply = acquire(*client, verb.connection, verb.lease, path);
   if (!reply) return fail(reply.error());
   if (!reply->ok()) return fail(*reply);
+  await_job(*client, *reply);
   const Json& lease = reply->body.at("lease");
   const int shown = show(verb.connection, lease, true);
   return lease.at("state") == "ended" ? kNoGpu : shown;
@@ -129,7 +146,7 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
 }
 
-void add_vm_options(CLI::App& verb, LeaseOptions& options) {
+void add_target_options(CLI::App& verb, LeaseOptions& options) {
   CLI::Option* const vm = verb.add_option_function<std::string>(
       "--vm", [&options](const std::string& name) { options.ask["vm"] = name; },
       "give them to this virtual machine of a vSphere");
@@ -138,6 +155,9 @@ void add_vm_options(CLI::App& verb, LeaseOptions& options) {
           "--power-cycle", [&options] { options.ask["power_cycle"] = true; },
           "shut the machine down for that, if it runs, and start it again; also when they are taken back")
       ->needs(vm);
+  verb.add_flag_callback(
+          "--slurm", [&options] { options.ask["slurm"] = true; }, "as an allocation of a Slurm cluster")
+      ->excludes(vm);
 }
 
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
@@ -183,7 +203,7 @@ void add_lease_verbs(CLI::App& app, int& code) {
   const auto acquired = std::make_shared<LeaseVerb>();
   CLI::App* const acquire = add_verb(app, "acquire", "take GPUs; prints what a shell needs to use them", acquired);
   add_lease_options(*acquire, acquired->lease);
-  add_vm_options(*acquire, acquired->lease);
+  add_target_options(*acquire, acquired->lease);
   acquire->add_option("--at", acquired->lease.at, "reserve them from a time on: 2026-12-01T09:00")->type_name("TIME");
   acquire->callback([acquired, &code] { code = acquire_or_adopt(*acquired, "/v1/leases"); });
 

@@ -29,6 +29,7 @@ void add_run(CLI::App& app, int& code);
 void add_status_verbs(CLI::App& app, int& code);  // status, events, usage
 void add_admin_verbs(CLI::App& app, int& code);   // team, user, backup
 void add_vsphere(CLI::App& app, int& code);
+void add_slurm(CLI::App& app, int& code);
 
 inline constexpr int kDefaultPort = 7711;
 
@@ -62,8 +63,8 @@ struct LeaseOptions {
   std::string at = {};
 };
 void add_lease_options(CLI::App& verb, LeaseOptions& options);
-// For leases that a virtual machine may have.
-void add_vm_options(CLI::App& verb, LeaseOptions& options);
+// For leases that a virtual machine or a cluster may have.
+void add_target_options(CLI::App& verb, LeaseOptions& options);
 // Acquires, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
 // ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, the lease
 // is given back.

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "pool/core/limits.h"
-#include "pool/core/vms.h"
+#include "pool/core/targets.h"
 #include "pool/scheduler/plan.h"
 #include "pool/state/token.h"
 
@@ -306,9 +306,9 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   lease.why = why;
   XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
-  // Its processes may still be seen until the next report tells what is left. A VM keeps its GPUs until they are taken
-  // from it.
-  if (held && lease.ask.vm.empty())
+  // Its processes may still be seen until the next report tells what is left. A VM or a job keeps its GPUs until they
+  // are taken from it.
+  if (held && lease.ask.backend() == Backend::kHost)
     for (const std::string& gpu : lease.gpus)
       if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
   idle_.forget(lease.id);

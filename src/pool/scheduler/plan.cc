@@ -89,7 +89,7 @@ class Planner {
 
   // Many wish for the same.
   const GpuSet& suitable_for(const Ask& ask) {
-    const auto [known, is_new] = suitable_.try_emplace({ask.type, ask.host, !ask.vm.empty(), ask.memory, ask.exact});
+    const auto [known, is_new] = suitable_.try_emplace({ask.type, ask.host, ask.backend(), ask.memory, ask.exact});
     if (is_new) known->second = suitable_gpus(table_, ask);
     return known->second;
   }
@@ -293,7 +293,7 @@ class Planner {
   GpuSet available_;
   Timetable times_;
   std::vector<Entry> queue_;
-  std::map<std::tuple<std::string, std::string, bool, std::uint64_t, std::vector<std::string>>, GpuSet> suitable_;
+  std::map<std::tuple<std::string, std::string, Backend, std::uint64_t, std::vector<std::string>>, GpuSet> suitable_;
   std::map<std::string, int> in_use_;   // GPUs of open leases, by team
   std::vector<Room> freed_;             // what plans left that moved, of the priority that is being planned
   std::set<std::int64_t> called_for_;   // leases for which a holder gives way

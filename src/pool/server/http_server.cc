@@ -8,7 +8,7 @@
 #include "base/random_token.h"
 #include "base/text.h"
 #include "pool/core/drift.h"
-#include "pool/core/vms.h"
+#include "pool/core/targets.h"
 #include "pool/server/json.h"
 #include "pool/state/token.h"
 
@@ -238,6 +238,8 @@ class Handlers {
           Json answer{{"end", processes_to_end(pool.state(), told->host)}};
           XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
           for (const VmAssignment& each : assignments) answer["vms"].push_back(json_of(each));
+          for (const ClusterLease& each : cluster_leases(pool.state(), told->host, clock_()))
+            answer["leases"].push_back(json_of(each));
           return answer;
         });
   }

@@ -31,7 +31,8 @@ std::string ask_text(const Ask& ask) {
               {"priority", ask.priority}, {"at", optional_time(ask.at)},
               {"wait", ask.wait},         {"purpose", ask.purpose},
               {"exact", ask.exact},       {"host", ask.host},
-              {"vm", ask.vm},             {"power_cycle", ask.power_cycle}}
+              {"vm", ask.vm},             {"power_cycle", ask.power_cycle},
+              {"slurm", ask.slurm}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -52,6 +53,7 @@ Ask ask_of(const Json& json) {
   ask.host = json.value("host", "");
   ask.vm = json.value("vm", "");
   ask.power_cycle = json.value("power_cycle", false);
+  ask.slurm = json.value("slurm", false);
   return ask;
 }
 
