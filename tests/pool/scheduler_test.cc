@@ -61,8 +61,7 @@ int limit_of(const State& state, const Lease& lease) {
 bool could_start(const State& state, const Lease& lease, Time start, Time now) {
   std::vector<Interval> others;
   for (const Interval& interval : intervals_of(state))
-    if (interval.lease != &lease &&
-        (interval.lease->is_open() || interval.lease->ask.priority >= lease.ask.priority))
+    if (interval.lease != &lease && (interval.lease->is_open() || interval.lease->ask.priority >= lease.ask.priority))
       others.push_back(interval);
   const Time end = start + lease.ask.duration;
   const auto quota = quota_of(state, lease);

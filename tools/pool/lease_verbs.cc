@@ -42,9 +42,9 @@ int show(const Connection& connection, const Json& lease, bool variables) {
   fmt::print(stderr, "{}\n", describe(lease));
   if (!variables || lease.at("state") != "open") return 0;
   if (lease.contains("slurm"))
-    return print(fmt::format("export XOE_POOL_LEASE={}{}\n", lease.at("id").get<std::int64_t>(),
-                             lease.contains("job") ? fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>())
-                                                   : std::string()));
+    return print(fmt::format(
+        "export XOE_POOL_LEASE={}{}\n", lease.at("id").get<std::int64_t>(),
+        lease.contains("job") ? fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>()) : std::string()));
   if (lease.contains("vm")) return print(fmt::format("export XOE_POOL_LEASE={}\n", lease.at("id").get<std::int64_t>()));
   return print(fmt::format("export XOE_POOL_LEASE={} CUDA_VISIBLE_DEVICES={}\n", lease.at("id").get<std::int64_t>(),
                            visible_devices(lease)));

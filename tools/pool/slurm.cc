@@ -91,7 +91,8 @@ void add_slurm(CLI::App& app, int& code) {
   verb->require_subcommand(1);
   const auto options = std::make_shared<SlurmOptions>();
   CLI::App* const agent = verb->add_subcommand(
-      "agent", "tell the pool of a cluster's GPUs, and make allocations of their leases; as root, for the leases' users");
+      "agent",
+      "tell the pool of a cluster's GPUs, and make allocations of their leases; as root, for the leases' users");
   add_connection_options(*agent, options->connection);
   agent->add_option("--partition", options->rules.partition, "of the allocations, if not the default one")
       ->type_name("NAME");

@@ -80,9 +80,9 @@ std::string text_of(const Json& inventory) {
       const bool shared = gpu.at("shared").get<bool>();
       text += fmt::format("  {}  {}, {}, {}\n", gpu.at("pci").get<std::string>(), gpu.at("name").get<std::string>(),
                           human_bytes(gpu.at("memory").get<std::uint64_t>()),
-                          shared                         ? "for vGPUs"
+                          shared                          ? "for vGPUs"
                           : gpu.at("enabled").get<bool>() ? "for DirectPath I/O"
-                                                         : "not enabled for DirectPath I/O");
+                                                          : "not enabled for DirectPath I/O");
     }
     const std::vector<std::string> profiles = host.at("vgpu_profiles");
     if (!profiles.empty()) text += fmt::format("  vGPU profiles: {}\n", fmt::join(profiles, ", "));

@@ -46,8 +46,9 @@ Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
     return failure(Code::kInvalidArgument, "the agent of {} may not shut down VMs: shut down {} first", vm.host,
                    vm.name);
   if (const int devices = vm.devices + due(state, vm); devices + ask.gpus > kMaxVmDevices)
-    return failure(Code::kResourceExhausted, "VM {} has or gets {} passthrough devices; with {} more it would have more than {}",
-                   vm.name, devices, ask.gpus, kMaxVmDevices);
+    return failure(Code::kResourceExhausted,
+                   "VM {} has or gets {} passthrough devices; with {} more it would have more than {}", vm.name,
+                   devices, ask.gpus, kMaxVmDevices);
   Ask placed = ask;
   placed.host = vm.host;
   return placed;
@@ -114,8 +115,8 @@ std::vector<std::string> vm_drift(const State& state, const Gpu& gpu, const Leas
   if (vm == state.vms.end())
     found.push_back(fmt::format("leased by {} for VM {}, which is not there", lease->user, lease->ask.vm));
   else if (!has(vm->second, gpu.uuid))
-    found.push_back(
-        fmt::format("leased by {} for VM {}, which does not have it yet{}", lease->user, lease->ask.vm, reason(vm->second)));
+    found.push_back(fmt::format("leased by {} for VM {}, which does not have it yet{}", lease->user, lease->ask.vm,
+                                reason(vm->second)));
   return found;
 }
 

@@ -10,8 +10,8 @@
 
 namespace xoe::pool {
 
-// The wishes with the host of their VM; without a VM, as they are. Refused with the reason: there is no such VM, it runs
-// and may not be shut down, its memory is not reserved, it would have too many devices.
+// The wishes with the host of their VM; without a VM, as they are. Refused with the reason: there is no such VM, it
+// runs and may not be shut down, its memory is not reserved, it would have too many devices.
 Result<Ask> with_host_of_vm(const State& state, const Ask& ask);
 
 // A GPU that a VM has may become part of a lease for that VM only.

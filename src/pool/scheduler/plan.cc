@@ -58,9 +58,8 @@ class Planner {
       plan_priority({first, end});
       first = end;
     }
-    std::ranges::sort(queue_, {}, [](const Entry& e) {
-      return std::tuple(-e.rank.first, !e.rank.second, e.lease().id);
-    });
+    std::ranges::sort(queue_, {},
+                      [](const Entry& e) { return std::tuple(-e.rank.first, !e.rank.second, e.lease().id); });
     Plan plan;
     if (state_.policy.give_way != GiveWayPolicy::kOff)
       for (Entry& entry : queue_) call_holders(entry, plan);
@@ -71,10 +70,10 @@ class Planner {
 
  private:
   struct Entry {
-    Demand demand;   // with the limits that always hold
-    Demand in_quota; // with its team's quota as a limit
-    bool has_quota;  // which is one of its own, and it could be within it
-    Class rank;      // borrows: its slot is beyond the quota, or it has none
+    Demand demand;    // with the limits that always hold
+    Demand in_quota;  // with its team's quota as a limit
+    bool has_quota;   // which is one of its own, and it could be within it
+    Class rank;       // borrows: its slot is beyond the quota, or it has none
     std::optional<Slot> slot = {};
     std::optional<std::size_t> looked = {};  // at so many of freed_, it could not move
 
@@ -282,8 +281,7 @@ class Planner {
       result.gpus = table_.uuids_of(entry.slot->gpus);
     }
     if (!result.starts || *result.starts > now_)
-      result.why = explain_wait({state_, table_, times_, available_, now_}, entry.demand, quota_of(entry),
-                                entry.slot);
+      result.why = explain_wait({state_, table_, times_, available_, now_}, entry.demand, quota_of(entry), entry.slot);
     return result;
   }
 

@@ -120,9 +120,8 @@ Json processes_json(const GpuActivity& activity) {
 }
 
 Json json_of(const Vm& vm) {
-  return {{"name", vm.name},           {"running", vm.running}, {"reserved", vm.has_reserved},
-          {"may_cycle", vm.may_cycle}, {"devices", vm.devices}, {"gpus", vm.gpus},
-          {"problem", vm.problem}};
+  return {{"name", vm.name},       {"running", vm.running}, {"reserved", vm.has_reserved}, {"may_cycle", vm.may_cycle},
+          {"devices", vm.devices}, {"gpus", vm.gpus},       {"problem", vm.problem}};
 }
 
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
@@ -252,7 +251,7 @@ Json json_of(const HostReport& report) {
 }
 
 Json json_of(const ClusterLease& lease) {
-  return {{"id", lease.id},     {"user", lease.user},           {"host", lease.host},
+  return {{"id", lease.id},     {"user", lease.user},          {"host", lease.host},
           {"gpus", lease.gpus}, {"ends", json_of(lease.ends)}, {"seconds", seconds_of(lease.left)}};
 }
 

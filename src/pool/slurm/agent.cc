@@ -74,10 +74,8 @@ std::vector<Job> jobs_of(std::string_view text, std::string_view prefix) {
   for (const std::string& line : split_text(text, '\n')) {
     const auto parts = split_text(line, '|');
     if (parts.size() < 5) continue;
-    Job job{.id = parse_integer(parts[0]).value_or(0),
-            .user = parts[1],
-            .node = parts[2],
-            .gpus = gpus_in(parts[3]).count};
+    Job job{
+        .id = parse_integer(parts[0]).value_or(0), .user = parts[1], .node = parts[2], .gpus = gpus_in(parts[3]).count};
     if (parts[4].starts_with(prefix)) job.lease = parse_integer(parts[4].substr(prefix.size())).value_or(0);
     if (job.id > 0 && job.gpus > 0) jobs.push_back(std::move(job));
   }

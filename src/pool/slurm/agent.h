@@ -41,9 +41,9 @@ using Run = std::function<Result<std::string>(const std::vector<std::string>& wo
 Result<std::string> run_program(const std::vector<std::string>& words);
 
 struct Rules {
-  std::string partition = {};          // empty: the cluster's default
-  std::string prefix = "xoe-pool-";    // of the names of the jobs; the lease's number follows
-  bool as_users = false;               // jobs belong to the leases' users; the agent is root
+  std::string partition = {};        // empty: the cluster's default
+  std::string prefix = "xoe-pool-";  // of the names of the jobs; the lease's number follows
+  bool as_users = false;             // jobs belong to the leases' users; the agent is root
 };
 
 class Agent {

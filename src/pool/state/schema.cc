@@ -39,8 +39,8 @@ CREATE TRIGGER events_stand BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'th
 CREATE TABLE usage (hour INTEGER NOT NULL, user TEXT NOT NULL, team TEXT NOT NULL,
   busy INTEGER NOT NULL, idle INTEGER NOT NULL, PRIMARY KEY (hour, user, team)) STRICT, WITHOUT ROWID;
 )",
-                              // Which lease had a GPU last.
-                              "CREATE INDEX holding_of_gpu ON holding(gpu, lease);"};
+                                               // Which lease had a GPU last.
+                                               "CREATE INDEX holding_of_gpu ON holding(gpu, lease);"};
 
 }  // namespace
 

@@ -25,13 +25,20 @@ std::optional<Time> optional_time(const Json& json) {
 }
 
 std::string ask_text(const Ask& ask) {
-  return Json{{"gpus", ask.gpus},         {"type", ask.type},
-              {"memory", ask.memory},     {"same_nvlink", ask.same_nvlink},
-              {"any_host", ask.any_host}, {"duration", ask.duration.count()},
-              {"priority", ask.priority}, {"at", optional_time(ask.at)},
-              {"wait", ask.wait},         {"purpose", ask.purpose},
-              {"exact", ask.exact},       {"host", ask.host},
-              {"vm", ask.vm},             {"power_cycle", ask.power_cycle},
+  return Json{{"gpus", ask.gpus},
+              {"type", ask.type},
+              {"memory", ask.memory},
+              {"same_nvlink", ask.same_nvlink},
+              {"any_host", ask.any_host},
+              {"duration", ask.duration.count()},
+              {"priority", ask.priority},
+              {"at", optional_time(ask.at)},
+              {"wait", ask.wait},
+              {"purpose", ask.purpose},
+              {"exact", ask.exact},
+              {"host", ask.host},
+              {"vm", ask.vm},
+              {"power_cycle", ask.power_cycle},
               {"slurm", ask.slurm}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -151,14 +158,14 @@ Status Store::prepare() {
   XOE_ASSIGN(find_by_token_,
              database_.prepare(fmt::format("SELECT {} FROM lease WHERE user = ? AND token_hash = ?", kLeaseColumns)));
   XOE_ASSIGN(last_of_, database_.prepare("SELECT lease FROM holding JOIN lease ON id = lease WHERE gpu = ? AND "
-                                        "json_extract(ask, '$.vm') = ? ORDER BY lease DESC LIMIT 1"));
+                                         "json_extract(ask, '$.vm') = ? ORDER BY lease DESC LIMIT 1"));
   XOE_ASSIGN(held_by_, database_.prepare("SELECT gpu FROM holding WHERE lease = ? ORDER BY rowid"));
   return {};
 }
 
 void Store::rollback() {
-  for (Statement* statement :
-       {&save_lease_, &hold_, &end_holdings_, &append_, &add_usage_, &find_by_id_, &find_by_token_, &held_by_, &last_of_})
+  for (Statement* statement : {&save_lease_, &hold_, &end_holdings_, &append_, &add_usage_, &find_by_id_,
+                               &find_by_token_, &held_by_, &last_of_})
     statement->reset();
   // Without an open transaction there is nothing to undo.
   static_cast<void>(database_.execute("ROLLBACK"));

@@ -96,8 +96,7 @@ void add_gpu(HostReport& report, const EsxiHost& host, const HostGpu& gpu, std::
 }
 
 HostReport report_of(const EsxiHost& host, const Inventory& inventory, const Rules& rules,
-                     const std::vector<VmAssignment>& assignments,
-                     const std::map<std::string, std::string>& problems) {
+                     const std::vector<VmAssignment>& assignments, const std::map<std::string, std::string>& problems) {
   HostReport report{.host = host.name};
   for (const HostGpu& gpu : host.gpus) {
     if (!gpu.shared && gpu.enabled) add_gpu(report, host, gpu, gpu_id(host, gpu.pci), gpu.memory, gpu.name);

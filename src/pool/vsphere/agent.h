@@ -14,9 +14,9 @@
 namespace xoe::pool::vsphere {
 
 struct Rules {
-  std::set<std::string> vms = {};       // only these; empty: all
-  std::string vgpu_profile = {};        // that shared GPUs are cut by; empty: they are left out
-  bool power_cycle = false;             // VMs may be shut down and started again
+  std::set<std::string> vms = {};  // only these; empty: all
+  std::string vgpu_profile = {};   // that shared GPUs are cut by; empty: they are left out
+  bool power_cycle = false;        // VMs may be shut down and started again
   Span shutdown_patience = std::chrono::minutes(5);
 };
 

@@ -13,8 +13,8 @@ namespace xoe::pool::vsphere {
 // An element of an answer, without its namespaces.
 struct Element {
   std::string name = {};
-  std::string type = {};    // attribute `type`: of a reference, the kind of its object
-  std::string is_a = {};    // attribute `xsi:type`: which of several types the value has
+  std::string type = {};  // attribute `type`: of a reference, the kind of its object
+  std::string is_a = {};  // attribute `xsi:type`: which of several types the value has
   std::string text = {};
   std::vector<Element> children = {};
 

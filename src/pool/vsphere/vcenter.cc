@@ -35,9 +35,10 @@ Result<Vcenter> Vcenter::open(std::unique_ptr<Transport> transport, Credentials 
   Vcenter vcenter(std::move(transport), std::move(credentials), std::move(sleep));
   XOE_ASSIGN(const Answer answer, vcenter.send(request("RetrieveServiceContent", kServiceInstance)));
   if (answer.fault) return failure(refused("RetrieveServiceContent", *answer.fault));
-  for (const auto& [member, name] :
-       {std::pair(&Vcenter::properties_, "propertyCollector"), {&Vcenter::views_, "viewManager"},
-        {&Vcenter::root_, "rootFolder"}, {&Vcenter::sessions_, "sessionManager"}}) {
+  for (const auto& [member, name] : {std::pair(&Vcenter::properties_, "propertyCollector"),
+                                     {&Vcenter::views_, "viewManager"},
+                                     {&Vcenter::root_, "rootFolder"},
+                                     {&Vcenter::sessions_, "sessionManager"}}) {
     const Element* const found = answer.body.at(std::string("returnval/") + name);
     if (found == nullptr) return failure(Code::kUnsupported, "vCenter does not name its {}", name);
     vcenter.*member = reference_of(*found);
@@ -72,8 +73,8 @@ Result<Element> Vcenter::call(std::string_view method, const Reference& object, 
 
 Result<std::vector<Element>> Vcenter::retrieve(const std::string& spec) {
   std::vector<Element> objects;
-  XOE_ASSIGN(Element answer, call("RetrievePropertiesEx", properties_,
-                                  fmt::format("<specSet>{}</specSet><options></options>", spec)));
+  XOE_ASSIGN(Element answer,
+             call("RetrievePropertiesEx", properties_, fmt::format("<specSet>{}</specSet><options></options>", spec)));
   for (;;) {
     Element* result = nullptr;
     for (Element& each : answer.children)
@@ -90,8 +91,8 @@ Result<std::vector<Element>> Vcenter::retrieve(const std::string& spec) {
 }
 
 Result<Element> Vcenter::property(const Reference& object, std::string_view path) {
-  XOE_ASSIGN(const auto objects, retrieve(paths(object.type, {path}) +
-                                          fmt::format("<objectSet>{}</objectSet>", element("obj", object))));
+  XOE_ASSIGN(const auto objects,
+             retrieve(paths(object.type, {path}) + fmt::format("<objectSet>{}</objectSet>", element("obj", object))));
   const Element* const value = objects.empty() ? nullptr : objects.front().at("propSet/val");
   if (value == nullptr) return failure(Code::kResourceExhausted, "vCenter has no {} of {}", path, object.id);
   return *value;
@@ -160,7 +161,8 @@ Result<std::string> Vcenter::added_devices(const VirtualMachine& vm, const Chang
           "add", key--,
           fmt::format(R"(<backing xsi:type="VirtualPCIPassthroughDeviceBackingInfo">{}{}{}{}{}</backing>)",
                       element("deviceName", found->text_at("pciDevice/deviceName")), element("id", pci),
-                      element("deviceId", fmt::format("{:x}", device_id)), element("systemId", found->text_at("systemId")),
+                      element("deviceId", fmt::format("{:x}", device_id)),
+                      element("systemId", found->text_at("systemId")),
                       element("vendorId", found->text_at("pciDevice/vendorId"))));
     }
   }
