@@ -272,7 +272,7 @@ TEST(Quota, TheStartThatIsSaidIsWithinItAndBorrowersGoBehind) {
   const auto next = pool.ask("ann", {.gpus = 2, .duration = minutes(10)}, "x");
   const auto third = pool.ask("ann", {.gpus = 2, .duration = minutes(10)}, "x");
   EXPECT_EQ(pool.state.leases.at(next).starts, at(10));
-  EXPECT_EQ(pool.state.leases.at(third).starts, at(20));  // although nobody else waits yet
+  EXPECT_EQ(pool.state.leases.at(third).starts, at(20));  // although no other team waits yet
   EXPECT_THAT(pool.state.leases.at(third).why, HasSubstr("lease 2 of ann goes first"));
   const auto large = pool.ask("bob", {.gpus = 4, .duration = minutes(10)}, "y");
   const auto own = pool.ask("bob", {.gpus = 2, .duration = minutes(10)}, "y");

@@ -29,6 +29,15 @@ bool governs(const User& actor, const Lease& lease) {
   return actor.role == Role::kAdmin || (actor.role == Role::kLead && actor.team == lease.team);
 }
 
+// One that the actor may `doing` although it is another's.
+Result<Lease*> governed_lease(State& state, const User& actor, std::int64_t id, std::string_view doing) {
+  const auto found = state.leases.find(id);
+  if (found == state.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
+  if (governs(actor, found->second)) return &found->second;
+  return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may {} lease {}", found->second.team,
+                 doing, id);
+}
+
 // For the audit log.
 std::string describe(const User& user, bool new_token) {
   return fmt::format("{} of team \"{}\", {}, priority up to {}{}{}", name_of(user.role), user.team,
@@ -231,23 +240,15 @@ Status Pool::release(const User& user, std::int64_t id, std::string_view token, 
 }
 
 Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
-  const auto found = state_.leases.find(id);
-  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  if (!governs(actor, found->second))
-    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may end lease {}", found->second.team,
-                   id);
-  return end(found->second, now_, actor.name, why);
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "end"));
+  return end(*lease, now_, actor.name, why);
 }
 
 Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
-  const auto found = state_.leases.find(id);
-  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  if (!governs(actor, found->second))
-    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may exempt lease {}",
-                   found->second.team, id);
-  found->second.idle_exempt = true;
-  XOE_TRY(log(actor.name, "exempted", id, gpus_text(found->second.gpus), why));
-  return save(found->second);
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "exempt"));
+  lease->idle_exempt = true;
+  XOE_TRY(log(actor.name, "exempted", id, gpus_text(lease->gpus), why));
+  return save(*lease);
 }
 
 Status Pool::set_team(const User& actor, const Team& team) {
