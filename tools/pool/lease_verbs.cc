@@ -46,8 +46,8 @@ int show(const Connection& connection, const Json& lease, bool variables) {
         "export XOE_POOL_LEASE={}{}\n", lease.at("id").get<std::int64_t>(),
         lease.contains("job") ? fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>()) : std::string()));
   if (lease.contains("vm")) return print(fmt::format("export XOE_POOL_LEASE={}\n", lease.at("id").get<std::int64_t>()));
-  return print(fmt::format("export XOE_POOL_LEASE={} CUDA_VISIBLE_DEVICES={}\n", lease.at("id").get<std::int64_t>(),
-                           visible_devices(lease)));
+  return print(fmt::format("export XOE_POOL_LEASE={} {}={}\n", lease.at("id").get<std::int64_t>(),
+                           visible_variable(lease), visible_devices(lease)));
 }
 
 // The cluster's agent makes the allocation when it next looks.
@@ -119,6 +119,14 @@ std::string local_time(const Json& seconds) {
 std::string visible_devices(const Json& lease) {
   const std::vector<std::string> gpus = lease.at("gpus");
   return fmt::format("{}", fmt::join(gpus, ","));
+}
+
+const char* visible_variable(const Json& lease) {
+  const std::vector<std::string> gpus = lease.at("gpus");
+  constexpr std::size_t kLengthOfAmds = 20;  // "GPU-" and 16 digits
+  const bool amd = !gpus.empty() && gpus[0].starts_with("GPU-") && gpus[0].size() == kLengthOfAmds &&
+                   gpus[0].find('-', 4) == std::string::npos;
+  return amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
 }
 
 void add_lease_options(CLI::App& verb, LeaseOptions& options) {

@@ -71,6 +71,8 @@ void add_target_options(CLI::App& verb, LeaseOptions& options);
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
 // Tells why it could not be given back.
 void release(Client& client, const Connection& connection, std::int64_t id);
+// The variable that programs find their GPUs in: AMD's have one of their own.
+const char* visible_variable(const Json& lease);
 // "GPU-...,GPU-..."
 std::string visible_devices(const Json& lease);
 std::string local_time(const Json& seconds);

@@ -142,6 +142,7 @@ class Planner {
   // A lease with a place within its quota borrows only to start at once, so that its planned start never depends on
   // what others leave. Whether one does; the shares of the teams change then.
   bool lend(Entries entries) {
+    bool any = false;
     std::vector<Entry*> order;
     for (Entry& entry : entries) order.push_back(&entry);
     std::ranges::stable_sort(order, {}, [this](const Entry* entry) { return share_in_use(entry->lease().team); });
@@ -151,11 +152,12 @@ class Planner {
       const Time latest = entry->has_quota && !lease.ask.at ? now_ + Span(1) : Time::max();
       const bool moved = move_forward(*entry, entry->demand, latest);
       if (!moved) entry->looked = looked;
+      any |= moved;
       if (!moved || entry->slot->from > now_) continue;
       in_use_[lease.team] += lease.ask.gpus;
       return true;
     }
-    return false;
+    return any;
   }
 
   // Of its team's quota: who has least of it borrows first.
