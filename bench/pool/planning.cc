@@ -1,5 +1,5 @@
-// How much CPU time the pool's scheduler takes to plan for all who wait, when a lease is asked for, when one is given back
-// early, and when nothing has changed.
+// How much CPU time the pool's scheduler takes to plan for all who wait, when a lease is asked for, when one is given
+// back early, and when nothing has changed.
 //   xoe_bench_pool_planning [WAITING [HOSTS]]     of 8 GPUs each, linked in pairs
 #include <algorithm>
 #include <cstdio>

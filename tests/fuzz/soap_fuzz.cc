@@ -1,6 +1,6 @@
 // What a vCenter answers: any bytes.
-#include "pool/vsphere/vcenter.h"
 #include "memory_file.h"
+#include "pool/vsphere/vcenter.h"
 #include "target.h"
 
 XOE_FUZZ_TARGET(soap_fuzz) {

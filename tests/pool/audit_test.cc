@@ -131,7 +131,8 @@ class AuditedPool {
       case 4:
         if (tokens_of_.contains(id)) ignore(pool_.release(tokens_of_[id].first, id, tokens_of_[id].second, "done"));
         break;
-      case 5: ignore(pick(3) == 0 ? pool_.revoke(admin_, id, "asked to") : pool_.exempt(admin_, id, "a demonstration"));
+      case 5:
+        ignore(pick(3) == 0 ? pool_.revoke(admin_, id, "asked to") : pool_.exempt(admin_, id, "a demonstration"));
         break;
       case 6: ignore(pool_.set_team(admin_, {.name = "x", .quota = 1 + pick(5), .may_borrow = pick(4) != 0})); break;
       case 7: ignore(pool_.set_user(admin_, user(pick(4)))); break;

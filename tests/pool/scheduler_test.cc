@@ -61,8 +61,7 @@ int limit_of(const State& state, const Lease& lease) {
 bool could_start(const State& state, const Lease& lease, Time start, Time now) {
   std::vector<Interval> others;
   for (const Interval& interval : intervals_of(state))
-    if (interval.lease != &lease &&
-        (interval.lease->is_open() || interval.lease->ask.priority >= lease.ask.priority))
+    if (interval.lease != &lease && (interval.lease->is_open() || interval.lease->ask.priority >= lease.ask.priority))
       others.push_back(interval);
   const Time end = start + lease.ask.duration;
   const auto quota = quota_of(state, lease);
@@ -273,7 +272,7 @@ TEST(Quota, TheStartThatIsSaidIsWithinItAndBorrowersGoBehind) {
   const auto next = pool.ask("ann", {.gpus = 2, .duration = minutes(10)}, "x");
   const auto third = pool.ask("ann", {.gpus = 2, .duration = minutes(10)}, "x");
   EXPECT_EQ(pool.state.leases.at(next).starts, at(10));
-  EXPECT_EQ(pool.state.leases.at(third).starts, at(20));  // although nobody else waits yet
+  EXPECT_EQ(pool.state.leases.at(third).starts, at(20));  // although no other team waits yet
   EXPECT_THAT(pool.state.leases.at(third).why, HasSubstr("lease 2 of ann goes first"));
   const auto large = pool.ask("bob", {.gpus = 4, .duration = minutes(10)}, "y");
   const auto own = pool.ask("bob", {.gpus = 2, .duration = minutes(10)}, "y");

@@ -75,19 +75,21 @@ class Session : public ::testing::Test {
  protected:
   void will_answer(const std::string& body) { answers_.emplace_back(envelope(body)); }
   void will_tell_task(const std::string& state, const std::string& more = {}) {
-    will_answer("<RetrievePropertiesExResponse><returnval><objects><obj type=\"Task\">task-1</obj><propSet><name>info"
-                "</name><val><state>" + state + "</state>" + more +
-                "</val></propSet></objects></returnval></RetrievePropertiesExResponse>");
+    will_answer(
+        "<RetrievePropertiesExResponse><returnval><objects><obj type=\"Task\">task-1</obj><propSet><name>info"
+        "</name><val><state>" +
+        state + "</state>" + more + "</val></propSet></objects></returnval></RetrievePropertiesExResponse>");
   }
   Vcenter open() {
-    will_answer("<RetrieveServiceContentResponse><returnval><rootFolder type=\"Folder\">root</rootFolder>"
-                "<propertyCollector type=\"PropertyCollector\">pc</propertyCollector><viewManager type=\"ViewManager\">"
-                "vm</viewManager><sessionManager type=\"SessionManager\">sm</sessionManager></returnval>"
-                "</RetrieveServiceContentResponse>");
+    will_answer(
+        "<RetrieveServiceContentResponse><returnval><rootFolder type=\"Folder\">root</rootFolder>"
+        "<propertyCollector type=\"PropertyCollector\">pc</propertyCollector><viewManager type=\"ViewManager\">"
+        "vm</viewManager><sessionManager type=\"SessionManager\">sm</sessionManager></returnval>"
+        "</RetrieveServiceContentResponse>");
     will_answer("<LoginResponse/>");
-    return Vcenter::open(std::make_unique<Script>(answers_, sent_), {"ann", "secret"}, [this](Span span) {
-             slept_ += span;
-           }).value();
+    return Vcenter::open(std::make_unique<Script>(answers_, sent_), {"ann", "secret"},
+                         [this](Span span) { slept_ += span; })
+        .value();
   }
 
   std::deque<Result<std::string>> answers_;
@@ -112,8 +114,9 @@ TEST_F(Session, ATaskIsAwaitedAndItsFaultIsTold) {
   will_answer(R"(<PowerOnVM_TaskResponse><returnval type="Task">task-1</returnval></PowerOnVM_TaskResponse>)");
   will_tell_task("queued");
   will_tell_task("running");
-  will_tell_task("error", "<error><fault xmlns:i=\"x\" i:type=\"ResourceInUse\"/><localizedMessage>busy"
-                          "</localizedMessage></error>");
+  will_tell_task("error",
+                 "<error><fault xmlns:i=\"x\" i:type=\"ResourceInUse\"/><localizedMessage>busy"
+                 "</localizedMessage></error>");
   const auto done = vcenter.power_on(vm_);
   EXPECT_EQ(done.error().message(), "vCenter refuses PowerOnVM_Task of VM python: busy (ResourceInUse)");
   EXPECT_EQ(slept_, std::chrono::seconds(1));
@@ -134,7 +137,8 @@ TEST_F(Session, ATaskThatDoesNotEndIsNotAwaitedForEver) {
 Inventory two_machines() {
   const Reference host{"HostSystem", "host-1"};
   Inventory inventory;
-  inventory.hosts.push_back({.object = host, .name = "esx", .gpus = {{.pci = "0000:3b:00.0"}, {.pci = "0000:3c:00.0"}}});
+  inventory.hosts.push_back(
+      {.object = host, .name = "esx", .gpus = {{.pci = "0000:3b:00.0"}, {.pci = "0000:3c:00.0"}}});
   inventory.vms = {{.object = {"VirtualMachine", "1"}, .name = "python", .host = host},
                    {.object = {"VirtualMachine", "2"}, .name = "r", .host = host}};
   return inventory;

@@ -148,9 +148,7 @@ TEST(Fairness, GpuHoursFollowTheQuotas) {
   const auto fill = [&] {
     for (const User& user : week.users())
       while (week.waiting_of(user) < 2)
-        week.ask(user, {.gpus = 1 + week.pick(4),
-                        .duration = minutes(10 + week.pick(100)),
-                        .wait = true});
+        week.ask(user, {.gpus = 1 + week.pick(4), .duration = minutes(10 + week.pick(100)), .wait = true});
   };
   fill();
   while (week.advance(kMonday + kWeek)) fill();

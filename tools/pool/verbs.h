@@ -29,6 +29,7 @@ void add_run(CLI::App& app, int& code);
 void add_status_verbs(CLI::App& app, int& code);  // status, events, usage
 void add_admin_verbs(CLI::App& app, int& code);   // team, user, backup
 void add_vsphere(CLI::App& app, int& code);
+void add_slurm(CLI::App& app, int& code);
 
 inline constexpr int kDefaultPort = 7711;
 
@@ -64,7 +65,7 @@ struct LeaseOptions {
   std::string token = {};  // of the lease; empty: a new one
 };
 void add_lease_options(CLI::App& verb, LeaseOptions& options);
-// Where the GPUs shall be: --host, or in a virtual machine.
+// Where the GPUs shall be: --host, a virtual machine, or a cluster.
 void add_place_options(CLI::App& verb, LeaseOptions& options);
 // Asks for a lease, which may wait then; its token is remembered.
 Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
@@ -74,6 +75,8 @@ Result<Reply> ask_lease(Client& client, const Connection& connection, const Leas
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
 // Tells why it could not be given back.
 void release(Client& client, const Connection& connection, std::int64_t id);
+// The variable that programs find their GPUs in: AMD's have one of their own.
+const char* visible_variable(const Json& lease);
 // "GPU-...,GPU-..."
 std::string visible_devices(const Json& lease);
 std::string local_time(const Json& seconds);

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "pool/core/vms.h"
+#include "pool/core/targets.h"
 
 namespace xoe::pool {
 
@@ -46,7 +46,13 @@ std::vector<Drift> find_drift(const State& state, Time now) {
         add(lease->id, fmt::format("leased by {}, but not seen: its host or the GPU is gone", lease->user));
       continue;
     }
-    if (gpu.is_for_vms()) {
+    if (gpu.backend() == Backend::kSlurm && lease != nullptr && seen->second.processes.empty()) {
+      const std::string& problem = state.hosts.at(gpu.host).problem;
+      add(lease->id, fmt::format("leased by {}, not allocated by Slurm yet{}{}", lease->user,
+                                 problem.empty() ? "" : ": ", problem));
+      continue;
+    }
+    if (gpu.backend() == Backend::kVsphere) {
       for (std::string& what : vm_drift(state, gpu, lease)) add(lease == nullptr ? 0 : lease->id, std::move(what));
       continue;
     }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "pool/core/limits.h"
-#include "pool/core/vms.h"
+#include "pool/core/targets.h"
 #include "pool/scheduler/plan.h"
 #include "pool/state/token.h"
 
@@ -27,6 +27,15 @@ Time warning_time(const Policy& policy, const Lease& lease) {
 
 bool governs(const User& actor, const Lease& lease) {
   return actor.role == Role::kAdmin || (actor.role == Role::kLead && actor.team == lease.team);
+}
+
+// One that the actor may `doing` although it is another's.
+Result<Lease*> governed_lease(State& state, const User& actor, std::int64_t id, std::string_view doing) {
+  const auto found = state.leases.find(id);
+  if (found == state.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
+  if (governs(actor, found->second)) return &found->second;
+  return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may {} lease {}", found->second.team,
+                 doing, id);
 }
 
 // For the audit log.
@@ -234,23 +243,15 @@ Status Pool::release(const User& user, std::int64_t id, std::string_view token, 
 }
 
 Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
-  const auto found = state_.leases.find(id);
-  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  if (!governs(actor, found->second))
-    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may end lease {}", found->second.team,
-                   id);
-  return end(found->second, now_, actor.name, why);
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "end"));
+  return end(*lease, now_, actor.name, why);
 }
 
 Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
-  const auto found = state_.leases.find(id);
-  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  if (!governs(actor, found->second))
-    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may exempt lease {}",
-                   found->second.team, id);
-  found->second.idle_exempt = true;
-  XOE_TRY(log(actor.name, "exempted", id, gpus_text(found->second.gpus), why));
-  return save(found->second);
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "exempt"));
+  lease->idle_exempt = true;
+  XOE_TRY(log(actor.name, "exempted", id, gpus_text(lease->gpus), why));
+  return save(*lease);
 }
 
 Status Pool::set_team(const User& actor, const Team& team) {
@@ -309,9 +310,9 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   lease.why = why;
   XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
-  // Its processes may still be seen until the next report tells what is left. A VM keeps its GPUs until they are taken
-  // from it.
-  if (held && lease.ask.vm.empty())
+  // Its processes may still be seen until the next report tells what is left. A VM or a job keeps its GPUs until they
+  // are taken from it.
+  if (held && lease.ask.backend() == Backend::kHost)
     for (const std::string& gpu : lease.gpus)
       if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
   idle_.forget(lease.id);

@@ -23,6 +23,7 @@ Status Pool::report(const HostReport& report) {
   }
   host.heard = now_;
   host.online = true;
+  host.problem = report.problem;
   for (const auto& [uuid, gpu] : state_.gpus)
     if (gpu.host == host.name) state_.activity.erase(uuid);
   for (std::size_t i = 0; i < report.gpus.size(); ++i) state_.activity[report.gpus[i].uuid] = report.activity[i];

@@ -23,8 +23,10 @@ struct GpuProcess {
   bool operator==(const GpuProcess&) const = default;
 };
 
-// GPUs whose names begin so are given to virtual machines, the others to programs.
+// GPUs whose names begin so are given to virtual machines, or by a Slurm cluster; the others to programs.
 inline constexpr std::string_view kVmGpuPrefix = "vsphere:";
+inline constexpr std::string_view kSlurmGpuPrefix = "slurm:";
+enum class Backend : std::uint8_t { kHost, kVsphere, kSlurm };
 
 // A whole GPU, a MIG instance, or a vGPU.
 struct Gpu {
@@ -36,7 +38,10 @@ struct Gpu {
   std::uint64_t memory = 0;               // bytes
   std::vector<std::string> nvlinks = {};  // UUIDs of the GPUs that it has a direct NVLink to
   bool operator==(const Gpu&) const = default;
-  bool is_for_vms() const { return uuid.starts_with(kVmGpuPrefix); }
+  Backend backend() const {
+    if (uuid.starts_with(kVmGpuPrefix)) return Backend::kVsphere;
+    return uuid.starts_with(kSlurmGpuPrefix) ? Backend::kSlurm : Backend::kHost;
+  }
 };
 
 // What an agent saw of a GPU last. Not stored: the next report tells it again.
@@ -70,6 +75,17 @@ struct VmAssignment {
   bool operator==(const VmAssignment&) const = default;
 };
 
+// A lease that a cluster's agent makes an allocation of.
+struct ClusterLease {
+  std::int64_t id = 0;
+  std::string user = {};
+  std::string host = {};
+  std::vector<std::string> gpus = {};
+  Time ends = {};
+  Span left{0};  // until then
+  bool operator==(const ClusterLease&) const = default;
+};
+
 // What the agent of a host tells.
 struct HostReport {
   std::string host = {};
@@ -77,6 +93,7 @@ struct HostReport {
   std::vector<Gpu> gpus = {};
   std::vector<GpuActivity> activity = {};  // of each of them
   std::vector<Vm> vms = {};
+  std::string problem = {};  // why a lease has not what it should
 };
 
 struct Host {
@@ -84,6 +101,7 @@ struct Host {
   Time heard = {};           // the last report
   bool online = false;       // heard of within the policy's time
   std::string without = {};  // why it has no GPUs: "no driver"; empty: it has
+  std::string problem = {};  // of its last report
 };
 
 enum class Role : std::uint8_t { kAgent, kUser, kLead, kAdmin };
@@ -123,6 +141,12 @@ struct Ask {
   std::vector<std::string> exact = {};  // these GPUs and no others (adopt)
   std::string vm = {};                  // they are given to this virtual machine, instead of to programs
   bool power_cycle = false;             // which may be shut down and started again for them
+  bool slurm = false;                   // they become an allocation of a Slurm cluster
+
+  Backend backend() const {
+    if (!vm.empty()) return Backend::kVsphere;
+    return slurm ? Backend::kSlurm : Backend::kHost;
+  }
 };
 
 enum class LeaseState : std::uint8_t { kWaiting, kOpen, kEnded };

@@ -146,7 +146,7 @@ std::vector<std::string> GpuTable::uuids_of(const GpuSet& set) const {
 GpuSet suitable_gpus(const GpuTable& table, const Ask& ask) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
-    set[gpu] = table[gpu].is_for_vms() == !ask.vm.empty() && (ask.host.empty() || table[gpu].host == ask.host) &&
+    set[gpu] = table[gpu].backend() == ask.backend() && (ask.host.empty() || table[gpu].host == ask.host) &&
                table[gpu].memory >= ask.memory && contains_ignoring_case(table[gpu].name, ask.type) &&
                (ask.exact.empty() || std::ranges::find(ask.exact, table[gpu].uuid) != ask.exact.end());
   return set;

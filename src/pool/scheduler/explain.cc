@@ -15,7 +15,8 @@ std::string gpus_like(const Ask& ask) {
   if (!ask.host.empty()) text += fmt::format(" on {}", ask.host);
   if (ask.memory > 0) text += fmt::format(" with {}", human_bytes(ask.memory));
   if (!ask.host.empty()) text += " on " + ask.host;
-  if (!ask.vm.empty()) text += " for VMs";
+  if (ask.backend() == Backend::kVsphere) text += " for VMs";
+  if (ask.backend() == Backend::kSlurm) text += " of a Slurm cluster";
   return text;
 }
 

@@ -91,7 +91,7 @@ class Planner {
 
   // Many wish for the same.
   const GpuSet& suitable_for(const Ask& ask) {
-    const auto [known, is_new] = suitable_.try_emplace({ask.type, ask.host, !ask.vm.empty(), ask.memory, ask.exact});
+    const auto [known, is_new] = suitable_.try_emplace({ask.type, ask.host, ask.backend(), ask.memory, ask.exact});
     if (is_new) known->second = suitable_gpus(table_, ask);
     return known->second;
   }
@@ -145,6 +145,7 @@ class Planner {
   // A lease with a place within its quota borrows only to start at once, so that its planned start never depends on
   // what others leave. Whether one does; the shares of the teams change then.
   bool lend(Entries entries) {
+    bool any = false;
     std::vector<Entry*> order;
     for (Entry& entry : entries) order.push_back(&entry);
     std::ranges::stable_sort(order, {}, [this](const Entry* entry) { return share_in_use(entry->lease().team); });
@@ -154,11 +155,12 @@ class Planner {
       const Time latest = entry->has_quota && !lease.ask.at ? now_ + Span(1) : Time::max();
       const bool moved = move_forward(*entry, entry->demand, latest);
       if (!moved) entry->looked = looked;
+      any |= moved;
       if (!moved || entry->slot->from > now_) continue;
       in_use_[lease.team] += lease.ask.gpus;
       return true;
     }
-    return false;
+    return any;
   }
 
   // Of its team's quota: who has least of it borrows first.
@@ -305,7 +307,7 @@ class Planner {
   GpuSet available_;
   Timetable times_;
   std::vector<Entry> queue_;
-  std::map<std::tuple<std::string, std::string, bool, std::uint64_t, std::vector<std::string>>, GpuSet> suitable_;
+  std::map<std::tuple<std::string, std::string, Backend, std::uint64_t, std::vector<std::string>>, GpuSet> suitable_;
   std::map<std::string, int> in_use_;   // GPUs of open leases, by team
   std::vector<Room> freed_;             // what plans left that moved, of the priority that is being planned
   std::set<std::int64_t> called_for_;   // leases for which a holder gives way

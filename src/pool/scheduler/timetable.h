@@ -64,7 +64,7 @@ class Timetable {
   bool within_limits(const Lease& lease, const Limits& limits, Time from) const;
 
  private:
-  // What is used between two changes. The counts are made when a search first asks for them.
+  // The use between two changes. The counts are made when a search first asks for them.
   struct Use {
     GpuSet gpus = {};
     mutable int free = -1;          // -1: not counted yet

@@ -171,6 +171,7 @@ Json json_of(const Lease& lease, const State& state) {
             {"yields", lease.ask.yields},
             {"enforced", lease.ask.device_rule ? "cgroup" : "environment"}};
   if (!lease.ask.vm.empty()) json["vm"] = lease.ask.vm;
+  if (lease.ask.slurm) json["slurm"] = true;
   if (!lease.why.empty()) json["why"] = lease.why;
   if (lease.is_waiting()) {
     json["position"] = lease.position;
@@ -192,6 +193,10 @@ Json json_of(const Lease& lease, const State& state) {
     json["give_way"] = {{"by", lease.give_way->by ? json_of(*lease.give_way->by) : Json()},
                         {"for", lease.give_way->for_lease}};
   if (!lease.is_open()) json["ended"] = json_of(lease.ended);
+  // The job that an allocation of Slurm has become.
+  if (const auto seen = state.activity.find(lease.gpus.empty() ? std::string() : lease.gpus.front());
+      lease.ask.slurm && lease.is_open() && seen != state.activity.end() && !seen->second.processes.empty())
+    json["job"] = seen->second.processes.front().pid;
   return json;
 }
 
@@ -259,9 +264,39 @@ Json json_of(const HostReport& report) {
     json["gpus"].push_back(gpu_json(report.gpus[i], &report.activity[i]));
     json["gpus"].back().erase("host");
   }
+  if (!report.problem.empty()) json["problem"] = report.problem;
   if (report.vms.empty()) return json;
   for (const Vm& vm : report.vms) json["vms"].push_back(json_of(vm));
   return json;
+}
+
+Json json_of(const ClusterLease& lease) {
+  return {{"id", lease.id},     {"user", lease.user},          {"host", lease.host},
+          {"gpus", lease.gpus}, {"ends", json_of(lease.ends)}, {"seconds", seconds_of(lease.left)}};
+}
+
+Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer) {
+  std::vector<ClusterLease> leases;
+  Fields fields(answer);
+  for (const Json* const each : fields.objects("leases", kMaxGpus)) {
+    ClusterLease lease;
+    double ends = 0;
+    double seconds = 0;
+    Fields of_lease(*each);
+    of_lease.number("id", lease.id, 1, 1e15);
+    of_lease.text("user", lease.user);
+    of_lease.text("host", lease.host);
+    of_lease.texts("gpus", lease.gpus);
+    of_lease.number("ends", ends, 0, kMaxSeconds);
+    of_lease.number("seconds", seconds, -kMaxSeconds, kMaxSeconds);
+    XOE_TRY(of_lease.done());
+    lease.ends = Time(span_of_seconds(ends));
+    lease.left = span_of_seconds(seconds);
+    leases.push_back(std::move(lease));
+  }
+  fields.ignore("end");
+  XOE_TRY(fields.done());
+  return leases;
 }
 
 Json json_of(const VmAssignment& assignment) {
@@ -311,6 +346,7 @@ Result<Ask> ask_of(const Json& json) {
   fields.texts("exact", ask.exact);
   fields.text("vm", ask.vm);
   fields.flag("power_cycle", ask.power_cycle);
+  fields.flag("slurm", ask.slurm);
   fields.ignore("token");
   XOE_TRY(fields.done());
   ask.duration = span_of_seconds(seconds);
@@ -324,6 +360,7 @@ Result<HostReport> report_of(const Json& json) {
   fields.require("host");
   fields.text("host", report.host);
   fields.text("without", report.without);
+  fields.text("problem", report.problem);
   for (const Json* const each : fields.objects("gpus", kMaxGpus)) {
     Gpu gpu{.host = report.host};
     GpuActivity activity;

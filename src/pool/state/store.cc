@@ -40,7 +40,8 @@ std::string ask_text(const Ask& ask) {
               {"yields", ask.yields},
               {"device_rule", ask.device_rule},
               {"vm", ask.vm},
-              {"power_cycle", ask.power_cycle}}
+              {"power_cycle", ask.power_cycle},
+              {"slurm", ask.slurm}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -63,6 +64,7 @@ Ask ask_of(const Json& json) {
   ask.device_rule = json.value("device_rule", false);
   ask.vm = json.value("vm", "");
   ask.power_cycle = json.value("power_cycle", false);
+  ask.slurm = json.value("slurm", false);
   return ask;
 }
 

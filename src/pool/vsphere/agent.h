@@ -46,7 +46,7 @@ class Agent {
  public:
   Agent(Vcenter vcenter, Rules rules) : vcenter_(std::move(vcenter)), rules_(std::move(rules)) {}
 
-  // What is. Errors are those of Vcenter.
+  // A report for each host. Errors are those of Vcenter.
   Result<Reports> observe();
   // Makes the VMs that were observed have what they should. What cannot be done is in the next report, as the problem
   // of its VM; returns lines for a log.

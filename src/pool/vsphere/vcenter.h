@@ -49,7 +49,7 @@ struct Inventory {
   std::vector<VirtualMachine> vms = {};
 };
 
-// From the objects of RetrievePropertiesEx. What is not understood is left out.
+// From the objects of RetrievePropertiesEx. Whatever is not understood is left out.
 Inventory inventory_of(const std::vector<Element>& objects);
 
 struct Credentials {

@@ -1,4 +1,5 @@
-// Virtual machines that are given GPUs: what they shall have, and how that differs from what they have.
+// GPUs that are not given to programs of a host: what virtual machines and clusters shall have, and how that differs
+// from what they have.
 #pragma once
 
 #include <string>
@@ -18,6 +19,9 @@ Status check_adoption_by_vm(const State& state, const Ask& ask, const Gpu& gpu);
 
 // For the agent of a host's vCenter. What a VM has without ever having had a lease for it is not taken from it.
 Result<std::vector<VmAssignment>> vm_assignments(const State& state, Store& store, std::string_view host);
+
+// For the agent of a Slurm cluster: the leases on one of its nodes.
+std::vector<ClusterLease> cluster_leases(const State& state, std::string_view host, Time now);
 
 // Of a GPU for VMs that its agent sees; `lease`: who holds it, or nullptr.
 std::vector<std::string> vm_drift(const State& state, const Gpu& gpu, const Lease* lease);

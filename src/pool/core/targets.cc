@@ -1,4 +1,4 @@
-#include "pool/core/vms.h"
+#include "pool/core/targets.h"
 
 #include <algorithm>
 #include <map>
@@ -23,6 +23,8 @@ int due(const State& state, const Vm& vm) {
 }  // namespace
 
 Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
+  if (ask.slurm && (!ask.vm.empty() || ask.any_host))
+    return failure(Code::kInvalidArgument, "slurm: an allocation is on one node, and not for a VM");
   if (ask.vm.empty()) {
     if (ask.power_cycle) return failure(Code::kInvalidArgument, "power_cycle: no VM is named");
     return ask;
@@ -53,9 +55,11 @@ Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
 }
 
 Status check_adoption_by_vm(const State& state, const Ask& ask, const Gpu& gpu) {
-  if (!gpu.is_for_vms() && ask.vm.empty()) return {};
+  if (gpu.backend() == Backend::kSlurm)
+    return failure(Code::kInvalidArgument, "adopt: {} belongs to a job of Slurm, and stays with it", gpu.uuid);
+  if (gpu.backend() == Backend::kHost && ask.vm.empty()) return {};
   const auto vm = state.vms.find(ask.vm);
-  if (gpu.is_for_vms() && vm != state.vms.end() && has(vm->second, gpu.uuid)) return {};
+  if (gpu.backend() == Backend::kVsphere && vm != state.vms.end() && has(vm->second, gpu.uuid)) return {};
   return failure(Code::kInvalidArgument, "adopt: {} is not a GPU that {} has", gpu.uuid,
                  ask.vm.empty() ? "the VM that you name" : "VM " + ask.vm);
 }
@@ -84,6 +88,17 @@ Result<std::vector<VmAssignment>> vm_assignments(const State& state, Store& stor
   std::vector<VmAssignment> all;
   for (auto& [name, assignment] : assignments) all.push_back(std::move(assignment));
   return all;
+}
+
+std::vector<ClusterLease> cluster_leases(const State& state, std::string_view host, Time now) {
+  std::vector<ClusterLease> leases;
+  for (const auto& [id, lease] : state.leases) {
+    if (!lease.is_open() || !lease.ask.slurm) continue;
+    const auto gpu = state.gpus.find(lease.gpus.front());
+    if (gpu == state.gpus.end() || gpu->second.host != host) continue;
+    leases.push_back({id, lease.user, gpu->second.host, lease.gpus, lease.ends(), lease.ends() - now});
+  }
+  return leases;
 }
 
 std::vector<std::string> vm_drift(const State& state, const Gpu& gpu, const Lease* lease) {
