@@ -176,21 +176,7 @@ Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_v
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
   XOE_TRY(check_ask(state_, user, ask, now_));
-  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
-    return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
-  for (const std::string& uuid : ask.exact) {
-    const auto gpu = state_.gpus.find(uuid);
-    if (gpu == state_.gpus.end()) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
-    XOE_TRY(check_adoption_by_vm(state_, ask, gpu->second));
-    if (const Lease* holder = state_.holder_of(uuid))
-      return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
-    const auto& processes = state_.unleased_processes(gpu->second);
-    if (processes.empty()) return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
-    for (const GpuProcess& process : processes)
-      if (process.user != user.name && user.role != Role::kAdmin)
-        return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
-                       process.user.empty() ? "an unknown user" : process.user);
-  }
+  XOE_TRY(check_adoption(state_, user, ask));
   Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
   lease.gpus = ask.exact;
   const std::int64_t id = lease.id;
