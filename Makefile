@@ -1,7 +1,7 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo chexnet-demo test test-all test-peers test-frameworks mutants bench bench-models soak lint format docs setup build asan tsan fuzz clean
+.PHONY: help demo pool-demo chexnet-demo test test-all test-peers test-frameworks mutants bench bench-models soak lint format docs setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
@@ -9,6 +9,9 @@ help:  ## show this list
 
 demo:  ## train ResNet-18 on rendered images with two workers, to 90 % accuracy
 	@scripts/demo.sh
+
+pool-demo:  ## a pool of GPUs with ten simulated users for a minute, and its web page
+	@scripts/pool_demo.sh
 
 chexnet-demo:  ## train CheXNet on phantoms with two workers, to 95 % of the best that is possible
 	@scripts/chexnet_demo.sh

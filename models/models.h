@@ -59,10 +59,9 @@ std::span<const std::string_view> model_names() noexcept;
 //   inception_v3: C. Szegedy et al., Rethinking the Inception Architecture, 2015; made for images of 299x299. From that
 //     size on it has the auxiliary classifier, and forward() its logits in training mode; smaller images, down to
 //     75x75, are too small for it. Dropout 0.5.
-//   vit_tiny, vit_s16, vit_b16: A. Dosovitskiy et al., An Image is Worth 16x16 Words, 2020; 12 layers of width 192 and
-//   3
-//     heads, 384 and 6, 768 and 12; patches of 16 pixels, in vit_tiny of 8 for images below 128. Initial values as
-//     H. Touvron et al., DeiT, 2020.
+//   vit_tiny, vit_s16, vit_b16: A. Dosovitskiy et al., An Image is Worth 16x16 Words, 2020; 12 layers of width 192
+//     and 3 heads, 384 and 6, 768 and 12; patches of 16 pixels, in vit_tiny of 8 for images below 128. Initial values
+//     as H. Touvron et al., DeiT, 2020.
 //   mlp: two hidden layers (512, 256), no normalisation.
 Result<ModelHandle> make_model(std::string_view name, int classes, int height, int width);
 

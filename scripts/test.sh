@@ -47,7 +47,7 @@ fi
 if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net; fi
 # Python's tests need a PyTorch that Python can import, some TensorFlow too; while they are downloaded the build goes on. What cannot
 # be installed is skipped.
-environments=(pytorch)
+environments=(pytorch pool)
 if wants peers; then environments+=(tfdata); fi
 if wants frameworks; then environments+=(frameworks mxnet); fi
 downloads=

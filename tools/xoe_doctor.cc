@@ -35,9 +35,11 @@ constexpr const char* kExamples = R"(Examples:
   xoe doctor                          this machine
   xoe doctor --only gpu,rdma -v       two groups, with all details
   xoe doctor -H node1,node2           other hosts too, and the network between them
+  xoe doctor --compute                products of matrices on each device too
   xoe doctor --json | jq '.findings[] | select(.state == "problem")'
 
-Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe, python.
+Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe, python,
+compute (with --compute).
 
 Exit codes: 0 no problem found, 1 a problem (with --strict: or a warning),
 2 wrong usage.)";
@@ -178,6 +180,8 @@ int answer_requests(const DoctorOptions& options) {
 
 void add_options(CLI::App& app, DoctorOptions& options) {
   app.add_option("--only", options.examine.only, "these groups alone")->delimiter(',')->type_name("GROUP,...");
+  app.add_flag("--compute", options.examine.compute,
+               "multiply matrices on the CPU and each GPU, of this machine, with PyTorch: are they right, how fast?");
   app.add_flag("--json", options.json, "print one JSON object");
   app.add_flag("-v,--verbose", options.verbose, "why each check matters, and all that was seen");
   app.add_flag("--strict", options.strict, "warnings fail too");

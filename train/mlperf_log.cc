@@ -61,8 +61,8 @@ std::int64_t images_in_step(const RunStart& start) {
 Result<MlperfLog> MlperfLog::open(const std::string& path, std::int64_t first_step) {
   XOE_ASSIGN(auto file, GrowingFile::open(path, /*append=*/first_step > 0));
   const auto age = static_cast<std::int64_t>(std::llround(process_age_seconds() * 1e3));
-  XOE_TRY(file.append(joined({point("cache_clear", false),
-                              line(Kind::kBegin, "init_start", nullptr, Json::object(), now_ms() - age)})));
+  XOE_TRY(file.append(joined(
+      {point("cache_clear", false), line(Kind::kBegin, "init_start", nullptr, Json::object(), now_ms() - age)})));
   return MlperfLog(std::move(file));
 }
 
@@ -103,9 +103,9 @@ Status MlperfLog::evaluation_begins(std::int64_t images) {
 
 Status MlperfLog::evaluated(const Evaluation& evaluation, std::int64_t images) {
   const Json metadata = at_epoch(evaluation.epoch, images);
-  return file_.append(joined({point("eval_accuracy", evaluation.accuracy, metadata),
-                              line(Kind::kEnd, "eval_stop", nullptr, metadata),
-                              line(Kind::kBegin, "block_start", nullptr, samples(images))}));
+  return file_.append(
+      joined({point("eval_accuracy", evaluation.accuracy, metadata), line(Kind::kEnd, "eval_stop", nullptr, metadata),
+              line(Kind::kBegin, "block_start", nullptr, samples(images))}));
 }
 
 Status MlperfLog::finished(const Outcome& outcome, std::int64_t images) {

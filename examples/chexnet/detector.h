@@ -17,6 +17,7 @@ class Detector : public xoe::models::ImageModel {
   Detector(int labels, int image_size);
 
   xoe::models::Logits forward(const at::Tensor& images) override;
+  std::vector<std::string> head() const override { return {}; }  // each label has parameters of its own throughout
 
  private:
   torch::nn::Conv2d filter_;

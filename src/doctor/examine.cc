@@ -8,6 +8,7 @@
 #include "base/cgroup.h"
 #include "base/error.h"
 #include "base/nearest_word.h"
+#include "doctor/checks/compute.h"
 #include "doctor/checks/gpus.h"
 #include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
@@ -20,7 +21,8 @@ namespace {
 constexpr auto kDriverPatience = std::chrono::seconds(20);
 constexpr auto kLibraryPatience = std::chrono::seconds(10);
 constexpr auto kTryPatience = std::chrono::seconds(5);
-constexpr auto kPythonPatience = std::chrono::seconds(50);  // PyTorch from a slow disk; other hosts have a minute
+constexpr auto kPythonPatience = std::chrono::seconds(50);    // PyTorch from a slow disk; other hosts have a minute
+constexpr auto kComputePatience = std::chrono::seconds(180);  // two seconds a device, and a minute to wake them
 
 std::string host_name(const Tree& tree) {
   char name[256] = {};
@@ -65,6 +67,7 @@ class Examination {
       add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_), read_gpu_variables(Env::process())));
     if (wants("xoe")) add_installation(rdma);
     if (wants("python")) add_python();
+    if (wants_compute()) add_compute();
     return std::move(report_);
   }
 
@@ -72,6 +75,7 @@ class Examination {
   bool wants(std::string_view group) const {
     return options_.only.empty() || std::find(options_.only.begin(), options_.only.end(), group) != options_.only.end();
   }
+  bool wants_compute() const { return options_.compute || (!options_.only.empty() && wants("compute")); }
   void add(Findings findings) { append(report_.findings, std::move(findings)); }
 
   void add_network() {
@@ -113,6 +117,13 @@ class Examination {
     for (const auto& [name, version] : {std::pair("python", facts.version), std::pair("torch", facts.torch)})
       if (!version.empty()) report_.versions[name] = version;
     add(check_python(facts, options_.version, options_.program));
+  }
+
+  void add_compute() {
+    if (tree_.live()) return add(check_compute(ask_compute(Env::process(), kComputePatience)));
+    Finding none{.id = "compute.python", .what = {}, .why = "a recorded tree has no devices"};
+    none.report(Severity::kSkipped, "nothing multiplied: this is a recorded tree");
+    add({none});
   }
 
   const ExamineOptions& options_;

@@ -8,9 +8,15 @@
 #include "base/make_folder.h"
 #include "base/output_file.h"
 #include "base/random_token.h"
+#include "base/text.h"
+#include "base/text_file.h"
 #include "pool/core/command_queue.h"
+#include "pool/hooks/mail.h"
+#include "pool/hooks/notifier.h"
 #include "pool/inventory/inventory.h"
 #include "pool/server/http_server.h"
+#include "pool/server/page.h"
+#include "pool/server/webhook.h"
 #include "pool/state/token.h"
 #include "tools/manners/command_line.h"
 #include "tools/pool/held_signals.h"
@@ -22,13 +28,20 @@ namespace {
 using xoe::pool::CommandQueue;
 using xoe::pool::GiveWayPolicy;
 using xoe::pool::HttpServer;
+using xoe::pool::Notice;
+using xoe::pool::NoticeCounters;
+using xoe::pool::Notifier;
 using xoe::pool::Pool;
 using xoe::pool::Store;
 
 struct ServeOptions {
   std::string state = {};
-  xoe::pool::ServerOptions server = {.port = kDefaultPort};
+  xoe::pool::ServerOptions server = {.port = kDefaultPort, .page = xoe::pool::web_page()};
   xoe::pool::Policy policy = {};
+  std::vector<std::string> webhooks = {};
+  std::string webhook_secret = {};  // a file
+  std::string mail_command = {};
+  std::string mail_domain = {};
 };
 
 // A pool without users gets its first one: the user who starts it.
@@ -61,10 +74,42 @@ Result<std::unique_ptr<CommandQueue>> open_queue(const ServeOptions& options) {
   return std::make_unique<CommandQueue>(std::move(pool), xoe::pool::system_now);
 }
 
-int serve(const ServeOptions& options) {
+using Notifiers = std::vector<std::unique_ptr<Notifier>>;
+
+Result<Notifiers> start_notifiers(const ServeOptions& options, CommandQueue& queue, NoticeCounters& counters) {
+  Notifiers notifiers;
+  const auto add = [&](Notifier::Send send) {
+    const auto say = [](const std::string& what) { fmt::print(stderr, "xoe pool serve: {}\n", what); };
+    notifiers.push_back(std::make_unique<Notifier>(queue, std::move(send), say, counters));
+  };
+  std::string secret;
+  if (!options.webhook_secret.empty()) {
+    XOE_ASSIGN(const std::string text, read_text_file(options.webhook_secret));
+    secret = trimmed(text);
+    if (secret.empty())
+      return failure(Code::kInvalidArgument, "{} is empty: it must have a secret", options.webhook_secret);
+  }
+  for (const std::string& url : options.webhooks) {
+    XOE_ASSIGN(auto made, xoe::pool::Webhook::create(url, secret));
+    add([webhook = std::make_shared<xoe::pool::Webhook>(std::move(made))](const Notice& notice) {
+      return webhook->post(notice);
+    });
+  }
+  if (!options.mail_command.empty())
+    add([command = options.mail_command, domain = options.mail_domain](const Notice& notice) {
+      return xoe::pool::send_mail(command, domain, notice);
+    });
+  return notifiers;
+}
+
+int serve(ServeOptions options) {
   const HeldSignals held;  // also of the threads that start from here on
+  NoticeCounters counters;
+  options.server.notices = &counters;
   const auto queue = open_queue(options);
   if (!queue) return fail(queue.error());
+  const auto notifiers = start_notifiers(options, **queue, counters);
+  if (!notifiers) return fail(notifiers.error());
   const auto server = HttpServer::start(**queue, xoe::pool::system_now, options.server);
   if (!server) return fail(server.error());
   const bool tls = !options.server.certificate.empty();
@@ -121,6 +166,19 @@ void add_serve(CLI::App& app, int& code) {
       ->capture_default_str();
   verb->add_option("--tls-cert", options->server.certificate, "certificate, in PEM form")->type_name("FILE");
   verb->add_option("--tls-key", options->server.private_key, "its private key")->type_name("FILE");
+  verb->add_option("--webhook", options->webhooks,
+                   "tell this address of leases that begin, end, or have to: JSON by POST")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+  verb->add_option("--webhook-secret", options->webhook_secret, "file with a secret that signs what is sent")
+      ->type_name("FILE");
+  verb->add_option("--mail-command", options->mail_command, "mail the same to the users: sendmail -t")
+      ->type_name("COMMAND");
+  verb->add_option("--mail-domain", options->mail_domain, "their addresses are USER@DOMAIN; else USER")
+      ->type_name("DOMAIN");
+  verb->add_option("--max-rate", options->server.rate, "requests of one token in a second; 0: any number")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
   add_policy_options(*verb, options->policy);
   verb->callback([options, &code] { code = serve(*options); });
 }

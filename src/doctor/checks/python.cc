@@ -1,20 +1,15 @@
 #include "doctor/checks/python.h"
 
-#include <poll.h>
-
-#include <array>
 #include <cstdio>
 #include <filesystem>
 
 #include "base/error.h"
-#include "remote/child_process.h"
+#include "doctor/checks/ask_program.h"
 #include "remote/program.h"
 
 namespace xoe::doctor {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A package that is not there is no error. The last line that is printed is the answer.
 constexpr const char* kQuestions = R"(
@@ -45,23 +40,6 @@ if "torch" in found:
     look("backend", "", backend)
 print("\n" + json.dumps(found))
 )";
-
-// What a program prints, if it ends in time; with all that it started, it is killed if it does not.
-Result<std::string> output_of(const std::vector<std::string>& command, std::chrono::milliseconds patience) {
-  XOE_ASSIGN(auto child, remote::ChildProcess::start(command, remote::Inherited::current()));
-  child.in = Fd();
-  const auto deadline = Clock::now() + patience;
-  std::string out;
-  while (child.out.valid() || child.err.valid()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return failure(Code::kTimeout, "no answer within {} s", patience.count() / 1000);
-    std::array<pollfd, 2> waits = {pollfd{child.out.get(), POLLIN, 0}, pollfd{child.err.get(), POLLIN, 0}};
-    ::poll(waits.data(), waits.size(), static_cast<int>(left.count()));
-    if (child.out.valid()) out += remote::read_some(child.out);
-    if (child.err.valid()) remote::read_some(child.err);
-  }
-  return out;
-}
 
 // PyTorch 2.4 is the oldest that Xoe is for.
 bool too_old(const std::string& torch) {
@@ -156,11 +134,13 @@ PythonFacts ask_python(const Env& env, std::chrono::milliseconds patience) {
   PythonFacts facts;
   const auto program = remote::find_program("python3", env);
   if (!program) return facts;
-  const auto answer = output_of({*program, "-c", kQuestions}, patience);
-  if (answer) {
-    const auto end = answer->find_last_not_of('\n');
-    const auto begin = answer->rfind('\n', end);
-    const auto parsed = Json::parse(answer->substr(begin == std::string::npos ? 0 : begin), nullptr, false);
+  const auto answer = ask_program({*program, "-c", kQuestions}, patience);
+  if (answer && !answer->in_time) {
+    facts.error = fmt::format("no answer within {} s", patience.count() / 1000);
+  } else if (answer) {
+    const auto end = answer->out.find_last_not_of('\n');
+    const auto begin = answer->out.rfind('\n', end);
+    const auto parsed = Json::parse(answer->out.substr(begin == std::string::npos ? 0 : begin), nullptr, false);
     if (parsed.is_object()) parsed.get_to(facts);
     if (facts.version.empty()) facts.error = "it ended without an answer";
   } else {

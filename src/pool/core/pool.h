@@ -44,6 +44,7 @@ class Pool {
   Result<std::int64_t> acquire(const User& user, const Ask& ask, std::string_view token);
   // For GPUs that the user's processes use without a lease.
   Result<std::int64_t> adopt(const User& user, const Ask& ask, std::string_view token);
+  // The next two take the lease's token, or none: its user, who has proved who it is, may speak for all of its leases.
   // Makes the lease end `duration` from now if that is later. `resource_exhausted`: its GPUs are promised to another.
   Status renew(const User& user, std::int64_t id, std::string_view token, Span duration);
   // Ends an open lease, or takes one out of the queue. Again: no change.

@@ -49,8 +49,8 @@ Result<Reply> Client::ask(Send&& send) {
   const auto end = std::chrono::steady_clock::now() + options_.patience;
   for (;;) {
     const httplib::Result result = send(connection_->http);
-    // 503: its database does not take changes now.
-    if (result && (result->status != 503 || std::chrono::steady_clock::now() >= end)) {
+    // 503: its database does not take changes now. 429: too many requests in this second.
+    if (result && ((result->status != 503 && result->status != 429) || std::chrono::steady_clock::now() >= end)) {
       Json body = Json::parse(result->body, nullptr, false);
       if (!body.is_object())
         return failure(Code::kUnavailable, "{} answers, but is not a pool (HTTP {})", options_.url, result->status);

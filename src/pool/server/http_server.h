@@ -5,16 +5,39 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "pool/core/command_queue.h"
+#include "pool/hooks/notifier.h"
+#include "pool/server/event_stream.h"
 
 namespace xoe::pool {
 
+// A file that is served to everybody, such as the web page.
+struct PageFile {
+  std::string_view path = {};  // "/app.js"
+  std::string_view type = {};  // "text/javascript"
+  std::string_view content = {};
+};
+
+// A request that the server knows; its path has {id} where a number is.
+struct Route {
+  std::string method = {};
+  std::string path = {};
+  auto operator<=>(const Route&) const = default;
+};
+
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  int port = 0;                                 // 0: any that is free
-  std::size_t max_body = std::size_t{1} << 20;  // bytes of a request
-  int threads = 256;                            // connections that are served at once
+  int port = 0;                                  // 0: any that is free
+  std::size_t max_body = std::size_t{1} << 20;   // bytes of a request
+  int threads = 256;                             // connections that are served at once
+  int rate = 1000;                               // requests of one token in a second; 0: any number
+  Span write_timeout = std::chrono::seconds(5);  // a client that takes nothing for so long is given up
+  StreamLimits streams = {};
+  std::vector<PageFile> page = {};
+  const NoticeCounters* notices = nullptr;  // for /metrics; it outlives the server
   // Both or none: files in PEM form for TLS.
   std::string certificate = {};
   std::string private_key = {};
@@ -29,6 +52,8 @@ class HttpServer {
                                                    const ServerOptions& options);
   virtual ~HttpServer() = default;
   virtual int port() const = 0;
+  // Without those of the page.
+  virtual const std::vector<Route>& routes() const = 0;
 };
 
 }  // namespace xoe::pool

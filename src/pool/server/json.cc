@@ -14,6 +14,7 @@ namespace {
 constexpr double kMaxSeconds = 1e11;  // beyond the year 5000
 constexpr std::size_t kMaxText = 4096;
 constexpr std::size_t kMostProcesses = 4096;
+constexpr std::size_t kMostVms = 4096;
 
 double seconds_of(Span span) { return std::chrono::duration<double>(span).count(); }
 Span span_of_seconds(double seconds) { return Span(static_cast<std::int64_t>(std::llround(seconds * 1000))); }
@@ -22,6 +23,13 @@ Span span_of_seconds(double seconds) { return Span(static_cast<std::int64_t>(std
 bool is_line(const Json& json) {
   if (!json.is_string() || json.get_ref<const std::string&>().size() > kMaxText) return false;
   return printable_utf8(json.get_ref<const std::string&>()) == json.get_ref<const std::string&>();
+}
+
+// A value in a message: short, and not by a recursion as deep as a request may be.
+std::string shown(const Json& value) {
+  if (value.is_structured()) return value.type_name();
+  const std::string text = to_text(value);
+  return text.size() <= 64 ? text : text.substr(0, 64) + "...";
 }
 
 // Takes the fields of an object one by one, and remembers the first mistake.
@@ -37,7 +45,7 @@ class Fields {
     if (!field->is_number() || (whole && !field->is_number_integer()) || !(field->get<double>() >= low) ||
         !(field->get<double>() <= high)) {
       mistake(
-          fmt::format("{}: {} is not a{} number from {} to {}", name, field->dump(), whole ? " whole" : "", low, high));
+          fmt::format("{}: {} is not a{} number from {} to {}", name, shown(*field), whole ? " whole" : "", low, high));
       return;
     }
     value = field->get<Number>();
@@ -45,7 +53,7 @@ class Fields {
   void flag(const char* name, bool& value) {
     const Json* const field = find(name);
     if (field == nullptr) return;
-    if (!field->is_boolean()) return mistake(fmt::format("{}: {} is neither true nor false", name, field->dump()));
+    if (!field->is_boolean()) return mistake(fmt::format("{}: {} is neither true nor false", name, shown(*field)));
     value = field->get<bool>();
   }
   void text(const char* name, std::string& value) {
@@ -100,7 +108,7 @@ class Fields {
   const Json* find(const char* name) {
     known_.insert(name);
     const auto found = json_.find(name);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
+    return found == json_.end() ? nullptr : &*found;
   }
 
   const Json& json_;
@@ -116,6 +124,11 @@ Json processes_json(const GpuActivity& activity) {
   Json list = Json::array();
   for (const GpuProcess& process : activity.processes) list.push_back(json_of(process));
   return list;
+}
+
+Json json_of(const Vm& vm) {
+  return {{"name", vm.name},       {"running", vm.running}, {"reserved", vm.has_reserved}, {"may_cycle", vm.may_cycle},
+          {"devices", vm.devices}, {"gpus", vm.gpus},       {"problem", vm.problem}};
 }
 
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
@@ -157,10 +170,14 @@ Json json_of(const Lease& lease, const State& state) {
             {"borrowed", lease.borrowed},
             {"yields", lease.ask.yields},
             {"enforced", lease.ask.device_rule ? "cgroup" : "environment"}};
+  if (!lease.ask.vm.empty()) json["vm"] = lease.ask.vm;
+  if (lease.ask.slurm) json["slurm"] = true;
   if (!lease.why.empty()) json["why"] = lease.why;
   if (lease.is_waiting()) {
     json["position"] = lease.position;
     json["starts"] = lease.starts ? json_of(*lease.starts) : Json();
+    json["planned_gpus"] = lease.gpus;
+    if (lease.ask.at) json["at"] = json_of(*lease.ask.at);
     return json;
   }
   json["gpus"] = lease.gpus;
@@ -176,7 +193,20 @@ Json json_of(const Lease& lease, const State& state) {
     json["give_way"] = {{"by", lease.give_way->by ? json_of(*lease.give_way->by) : Json()},
                         {"for", lease.give_way->for_lease}};
   if (!lease.is_open()) json["ended"] = json_of(lease.ended);
+  // The job that an allocation of Slurm has become.
+  if (const auto seen = state.activity.find(lease.gpus.empty() ? std::string() : lease.gpus.front());
+      lease.ask.slurm && lease.is_open() && seen != state.activity.end() && !seen->second.processes.empty())
+    json["job"] = seen->second.processes.front().pid;
   return json;
+}
+
+Json json_of(const User& user, const Policy& policy) {
+  return {{"name", user.name},
+          {"team", user.team},
+          {"role", name_of(user.role)},
+          {"max_gpus", user.max_gpus},
+          {"max_priority", user.max_priority},
+          {"max_seconds", seconds_of(policy.max_duration)}};
 }
 
 Json json_of(const Event& event) {
@@ -199,6 +229,11 @@ Json status_json(const Pool& pool, Time now) {
   for (const auto& [name, host] : state.hosts)
     json["hosts"].push_back(
         {{"name", name}, {"online", host.online}, {"heard", json_of(host.heard)}, {"without", host.without}});
+  json["vms"] = Json::array();
+  for (const auto& [name, vm] : state.vms) {
+    json["vms"].push_back(json_of(vm));
+    json["vms"].back()["host"] = vm.host;
+  }
   for (const auto& [uuid, gpu] : state.gpus) {
     const auto seen = state.activity.find(uuid);
     Json entry = gpu_json(gpu, seen == state.activity.end() ? nullptr : &seen->second);
@@ -229,7 +264,65 @@ Json json_of(const HostReport& report) {
     json["gpus"].push_back(gpu_json(report.gpus[i], &report.activity[i]));
     json["gpus"].back().erase("host");
   }
+  if (!report.problem.empty()) json["problem"] = report.problem;
+  if (report.vms.empty()) return json;
+  for (const Vm& vm : report.vms) json["vms"].push_back(json_of(vm));
   return json;
+}
+
+Json json_of(const ClusterLease& lease) {
+  return {{"id", lease.id},     {"user", lease.user},          {"host", lease.host},
+          {"gpus", lease.gpus}, {"ends", json_of(lease.ends)}, {"seconds", seconds_of(lease.left)}};
+}
+
+Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer) {
+  std::vector<ClusterLease> leases;
+  Fields fields(answer);
+  for (const Json* const each : fields.objects("leases", kMaxGpus)) {
+    ClusterLease lease;
+    double ends = 0;
+    double seconds = 0;
+    Fields of_lease(*each);
+    of_lease.number("id", lease.id, 1, 1e15);
+    of_lease.text("user", lease.user);
+    of_lease.text("host", lease.host);
+    of_lease.texts("gpus", lease.gpus);
+    of_lease.number("ends", ends, 0, kMaxSeconds);
+    of_lease.number("seconds", seconds, -kMaxSeconds, kMaxSeconds);
+    XOE_TRY(of_lease.done());
+    lease.ends = Time(span_of_seconds(ends));
+    lease.left = span_of_seconds(seconds);
+    leases.push_back(std::move(lease));
+  }
+  fields.ignore("end");
+  XOE_TRY(fields.done());
+  return leases;
+}
+
+Json json_of(const VmAssignment& assignment) {
+  return {{"vm", assignment.vm},
+          {"gpus", assignment.gpus},
+          {"take_back", assignment.take_back},
+          {"power_cycle", assignment.power_cycle}};
+}
+
+Result<std::vector<VmAssignment>> assignments_of(const Json& answer) {
+  std::vector<VmAssignment> assignments;
+  Fields fields(answer);
+  for (const Json* const each : fields.objects("vms", kMostVms)) {
+    VmAssignment assignment;
+    Fields of_vm(*each);
+    of_vm.require("vm");
+    of_vm.text("vm", assignment.vm);
+    of_vm.texts("gpus", assignment.gpus);
+    of_vm.texts("take_back", assignment.take_back);
+    of_vm.flag("power_cycle", assignment.power_cycle);
+    XOE_TRY(of_vm.done());
+    assignments.push_back(std::move(assignment));
+  }
+  fields.ignore("end");
+  XOE_TRY(fields.done());
+  return assignments;
 }
 
 Result<Ask> ask_of(const Json& json) {
@@ -251,6 +344,9 @@ Result<Ask> ask_of(const Json& json) {
   fields.flag("wait", ask.wait);
   fields.text("purpose", ask.purpose);
   fields.texts("exact", ask.exact);
+  fields.text("vm", ask.vm);
+  fields.flag("power_cycle", ask.power_cycle);
+  fields.flag("slurm", ask.slurm);
   fields.ignore("token");
   XOE_TRY(fields.done());
   ask.duration = span_of_seconds(seconds);
@@ -264,6 +360,7 @@ Result<HostReport> report_of(const Json& json) {
   fields.require("host");
   fields.text("host", report.host);
   fields.text("without", report.without);
+  fields.text("problem", report.problem);
   for (const Json* const each : fields.objects("gpus", kMaxGpus)) {
     Gpu gpu{.host = report.host};
     GpuActivity activity;
@@ -293,6 +390,20 @@ Result<HostReport> report_of(const Json& json) {
     report.gpus.push_back(std::move(gpu));
     report.activity.push_back(std::move(activity));
   }
+  for (const Json* const each : fields.objects("vms", kMostVms)) {
+    Vm vm{.host = report.host};
+    Fields of_vm(*each);
+    of_vm.require("name");
+    of_vm.text("name", vm.name);
+    of_vm.flag("running", vm.running);
+    of_vm.flag("reserved", vm.has_reserved);
+    of_vm.flag("may_cycle", vm.may_cycle);
+    of_vm.number("devices", vm.devices, 0, 1000);
+    of_vm.texts("gpus", vm.gpus);
+    of_vm.text("problem", vm.problem);
+    XOE_TRY(of_vm.done());
+    report.vms.push_back(std::move(vm));
+  }
   XOE_TRY(fields.done());
   return report;
 }
@@ -308,7 +419,7 @@ Result<Team> team_of(const Json& json) {
   return team;
 }
 
-Result<User> user_of(const Json& json) {
+Result<User> user_of(const Json& json, bool& new_token) {
   User user;
   std::string role = "user";
   Fields fields(json);
@@ -319,12 +430,19 @@ Result<User> user_of(const Json& json) {
   fields.number("max_gpus", user.max_gpus, 0, kMaxGpus);
   fields.number("max_priority", user.max_priority, -1000, 1000);
   fields.flag("idle_exempt", user.idle_exempt);
+  fields.flag("new_token", new_token);
   if (const auto known = role_named(role))
     user.role = *known;
   else
     fields.mistake(fmt::format("role: {} is none of agent, user, lead, admin", role));
   XOE_TRY(fields.done());
   return user;
+}
+
+Status only_fields(const Json& json, std::initializer_list<const char*> names) {
+  Fields fields(json);
+  for (const char* const name : names) fields.ignore(name);
+  return fields.done();
 }
 
 Result<Span> span_field(const Json& json, const char* field) {

@@ -2,6 +2,7 @@
 // fraction.
 #pragma once
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "pool/core/pool.h"
@@ -18,17 +19,25 @@ Result<Json> parse_object(std::string_view text);
 Json json_of(Time time);
 Json json_of(const Error& error);
 Json json_of(const Lease& lease, const State& state);
+Json json_of(const User& user, const Policy& policy);  // what the user may know of itself
 Json json_of(const Event& event);
 Json json_of(const UsageRow& row);
 Json status_json(const Pool& pool, Time now);
 Json json_of(const HostReport& report);
+Json json_of(const VmAssignment& assignment);
+Json json_of(const ClusterLease& lease);
 
 // `invalid_argument` names the field that is missing, unknown, or not what it should be.
 Result<Ask> ask_of(const Json& json);
 Result<HostReport> report_of(const Json& json);
+// Of the pool's answer to a report.
+Result<std::vector<VmAssignment>> assignments_of(const Json& answer);
+Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer);
 Result<Team> team_of(const Json& json);
-// Without its token.
-Result<User> user_of(const Json& json);
+// Without its token; `new_token`: whether it shall get another one.
+Result<User> user_of(const Json& json, bool& new_token);
+// `invalid_argument`: the object has a field of another name.
+Status only_fields(const Json& json, std::initializer_list<const char*> names);
 Result<Span> span_field(const Json& json, const char* field);
 Result<std::string> text_field(const Json& json, const char* field);
 

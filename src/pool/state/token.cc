@@ -18,6 +18,16 @@ std::string hash_of_token(std::string_view token) {
   return fmt::format("{:02x}", fmt::join(hash, ""));
 }
 
+std::string signature_of(std::string_view text, std::string_view secret) {
+  const auto bytes = [](std::string_view of) { return reinterpret_cast<const unsigned char*>(of.data()); };
+  crypto_auth_hmacsha256_state state;
+  std::array<unsigned char, crypto_auth_hmacsha256_BYTES> sum;
+  crypto_auth_hmacsha256_init(&state, bytes(secret), secret.size());
+  crypto_auth_hmacsha256_update(&state, bytes(text), text.size());
+  crypto_auth_hmacsha256_final(&state, sum.data());
+  return fmt::format("{:02x}", fmt::join(sum, ""));
+}
+
 Status check_token(std::string_view token) {
   const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   if (token.size() >= 32 && token.size() <= 128 && std::ranges::all_of(token, allowed)) return {};

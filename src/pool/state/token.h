@@ -16,6 +16,9 @@ std::string hash_of_token(std::string_view token);
 // letters, digits, "-" and "_".
 Status check_token(std::string_view token);
 
+// HMAC-SHA256 of a text, in hexadecimal digits.
+std::string signature_of(std::string_view text, std::string_view secret);
+
 // nullptr: no user has it.
 const User* user_with_token(const State& state, std::string_view token);
 

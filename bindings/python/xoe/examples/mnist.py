@@ -2,7 +2,8 @@
 
     xoe run -np 2 python -m xoe.examples.mnist [--data FOLDER]
 
-FOLDER holds MNIST's four unpacked idx files; without it, this program draws digits itself, and downloads nothing.
+FOLDER holds MNIST's four unpacked idx files; without it, this program draws digits itself, and downloads nothing. A rank
+trains on its GPU if it has been given one, else on the CPU.
 """
 
 from __future__ import annotations
@@ -57,13 +58,22 @@ def draw(count: int, seed: int) -> TensorDataset:
     return TensorDataset(images.reshape(-1, 1, 28, 28), labels)
 
 
-def accuracy_of(model: nn.Module, data: Dataset[tuple[Tensor, ...]], size: int) -> float:
+def choose_device() -> torch.device:
+    """The GPU of this rank; the CPU where it has none."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", hvd.local_rank() % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def accuracy_of(model: nn.Module, data: Dataset[tuple[Tensor, ...]], size: int, device: torch.device) -> float:
     """Each rank looks at a part; the counts are added up over all ranks."""
     model.eval()
     counts = torch.zeros(2)
     with torch.no_grad():
         for images, labels in DataLoader(Subset(data, range(hvd.rank(), size, hvd.size())), batch_size=500):
-            counts += torch.tensor([(model(images).argmax(1) == labels).sum(), len(labels)])
+            counts += torch.tensor([(model(images.to(device)).argmax(1).cpu() == labels).sum(), len(labels)])
     right, seen = hvd.allreduce(counts, op=hvd.Sum, name="accuracy")
     return float(right / seen)
 
@@ -77,18 +87,19 @@ def main() -> None:
     args = parser.parse_args()
 
     hvd.init()
+    device = choose_device()
     started = time.monotonic()
     train, test = (load(args.data, kind) for kind in ("train", "t10k")) if args.data else (draw(6000, 1), draw(2000, 2))
     if hvd.rank() == 0:
-        digits = f"digits of {args.data}" if args.data else "digits drawn by this program (not MNIST)"
-        print(f"{digits}: {len(train)} to learn from, {len(test)} to test with; ranks: {hvd.size()}", flush=True)
+        digits = f"digits of {args.data}" if args.data else "digits drawn here (not MNIST)"
+        print(f"{digits}: {len(train)} to learn from, {len(test)} to test with; ranks: {hvd.size()}, {device.type}", flush=True)
     sampler: DistributedSampler[tuple[Tensor, ...]] = DistributedSampler(train, num_replicas=hvd.size(), rank=hvd.rank())
     loader = DataLoader(train, batch_size=32, sampler=sampler)
 
     model = nn.Sequential(
         *(nn.Conv2d(1, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 5), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10)),
-    )
+    ).to(device)
     sgd = torch.optim.SGD(model.parameters(), lr=args.lr * hvd.size(), momentum=0.9)
     optimizer = hvd.DistributedOptimizer(sgd, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
@@ -100,10 +111,10 @@ def main() -> None:
         sampler.set_epoch(epoch)
         for images, labels in loader:
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(images), labels)
+            loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        accuracy = accuracy_of(model, test, len(test))
+        accuracy = accuracy_of(model, test, len(test), device)
         if hvd.rank() == 0:
             seconds = time.monotonic() - started
             print(f"epoch {epoch + 1}: loss {loss.item():.3f}, accuracy {accuracy:.2%}, after {seconds:.1f} s", flush=True)

@@ -1,0 +1,22 @@
+// Programs that are asked for facts.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "xoe/status.h"
+
+namespace xoe::doctor {
+
+struct Answer {
+  std::string out = {};
+  int status = 0;       // of wait()
+  bool in_time = true;  // false: it was killed, and `out` is what it had printed
+};
+
+// What a program prints until it ends or `patience` is over; then it is killed, with all that it started.
+// `unavailable`: it cannot be started.
+Result<Answer> ask_program(const std::vector<std::string>& command, std::chrono::milliseconds patience);
+
+}  // namespace xoe::doctor

@@ -1,0 +1,71 @@
+// The requests of docs/reference/pool-http.md, each with a handler.
+#pragma once
+
+#include <httplib.h>
+
+#include <atomic>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "pool/server/event_stream.h"
+#include "pool/server/http_server.h"
+#include "pool/server/metrics.h"
+
+namespace xoe::pool {
+
+class Handlers {
+ public:
+  Handlers(CommandQueue& queue, CommandQueue::Clock clock, StreamLimits limits, ServerCounters& counters);
+
+  void add_to(httplib::Server& server);
+  const std::vector<Route>& routes() const noexcept { return routes_; }
+  // The methods that this path has; empty: there is no such path.
+  std::vector<std::string> methods_of(const std::string& path) const;
+  // Ends all requests that wait: the server ends.
+  void end();
+
+ private:
+  using Request = httplib::Request;
+  using Response = httplib::Response;
+  using Command = std::function<Status(Pool&, const User&)>;
+  using Reply = std::function<Result<Json>(Pool&, const User&)>;
+  using Handler = std::function<void(const Request&, Response&)>;
+  enum class Needs { kAgent, kUser, kLead, kAdmin };
+
+  void add(httplib::Server& server, const char* method, const std::string& path, Handler handler);
+  static bool may(Role role, Needs needs);
+  static std::optional<User> allow(const Pool& pool, const Request& request, Response& response, Needs needs);
+  static void give(Response& response, const Result<Json>& json);
+  static std::optional<Json> body_of(const Request& request, Response& response,
+                                     std::initializer_list<const char*> fields = {});
+  void read(const Request& request, Response& response, Needs needs, const Reply& reply);
+  void change(const Request& request, Response& response, Needs needs, const Command& command, const Reply& reply);
+
+  void acquire(const Request& request, Response& response, bool adopt);
+  void show_leases(const Request& request, Response& response);
+  void show_lease(const Request& request, Response& response);
+  void change_lease(const Request& request, Response& response, const std::string& what);
+  void stream(const Request& request, Response& response);
+  void metrics(const Request& request, Response& response);
+  void events(const Request& request, Response& response);
+  void usage(const Request& request, Response& response);
+  void report(const Request& request, Response& response);
+  void set_team(const Request& request, Response& response);
+  void set_user(const Request& request, Response& response);
+  void remove_user(const Request& request, Response& response);
+  void backup(const Request& request, Response& response);
+
+  CommandQueue& queue_;
+  CommandQueue::Clock clock_;
+  ServerCounters& counters_;
+  EventStreams streams_;
+  std::atomic<bool> ending_ = false;
+  std::vector<Route> routes_;
+  std::vector<std::regex> patterns_;  // of their paths
+};
+
+}  // namespace xoe::pool

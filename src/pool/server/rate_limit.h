@@ -1,0 +1,34 @@
+// How many requests each client may send in a second: a bucket for each that fills steadily.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace xoe::pool {
+
+// Any thread.
+class RateLimit {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `rate`: requests in a second; twice as many may come at once. 0: any number.
+  explicit RateLimit(int rate) : rate_(rate) {}
+
+  // False: too many.
+  bool take(const std::string& client, Time now);
+
+ private:
+  struct Bucket {
+    double tokens = 0;
+    Time filled = {};
+  };
+  double tokens_at(const Bucket& bucket, Time now) const;
+
+  const int rate_;
+  std::mutex mutex_;
+  std::map<std::string, Bucket, std::less<>> buckets_;
+};
+
+}  // namespace xoe::pool

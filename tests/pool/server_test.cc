@@ -1,0 +1,233 @@
+// What the server does beyond the pool's rules: its routes, streams, limits, metrics.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/fd.h"
+#include "pool/server/client.h"
+#include "pool/server/http_server.h"
+#include "pool/server/openapi.h"
+#include "pool/server/rate_limit.h"
+#include "pool/state/token.h"
+#include "pool_fixture.h"
+
+namespace xoe::pool::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAreArray;
+
+// A server with the user ann and the admin root, whose tokens are those with the numbers 1 and 2.
+class Server : public ::testing::Test {
+ protected:
+  void start(const ServerOptions& options) {
+    server_.reset();
+    queue_.reset();
+    Pool pool = open_pool(scratch_.file("pool.db"));
+    ASSERT_TRUE(pool.begin(system_now()));
+    const User admin{.name = "root", .role = Role::kAdmin, .token_hash = hash_of_token(token_number(2))};
+    ASSERT_TRUE(pool.set_user(admin, admin));
+    ASSERT_TRUE(pool.set_user(admin, {.name = "ann", .token_hash = hash_of_token(token_number(1))}));
+    ASSERT_TRUE(pool.report(report_of("a", 4)));
+    ASSERT_TRUE(pool.finish());
+    queue_ = std::make_unique<CommandQueue>(std::move(pool), system_now);
+    server_ = HttpServer::start(*queue_, system_now, options).value();
+  }
+
+  Client client(int token) {
+    return Client::create({.url = fmt::format("http://127.0.0.1:{}", server_->port()),
+                           .token = token_number(token),
+                           .patience = 0s})
+        .value();
+  }
+
+  Fd open_stream(int token, const std::string& more = {}) { return send_get("/v1/events/stream", token, more); }
+
+  // A connection that has asked for something. It takes little at once.
+  Fd send_get(const char* path, int token, const std::string& more) {
+    Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int small = 4096;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(server_->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    const std::string request = fmt::format("GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}\r\n", path,
+                                            token_number(token), more);
+    EXPECT_EQ(::send(fd.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+    return fd;
+  }
+
+  // Reads until `text` has come, or the stream has ended.
+  static std::string read_until(const Fd& fd, const std::string& text) {
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    std::string all;
+    std::array<char, 65536> part;
+    while (all.find(text) == std::string::npos) {
+      const auto got = ::recv(fd.get(), part.data(), part.size(), 0);
+      if (got <= 0) return all + (got == 0 ? "[end]" : "[silence]");
+      all.append(part.data(), static_cast<std::size_t>(got));
+    }
+    return all;
+  }
+
+  void report(int gpus, int utilisation) {
+    HostReport told = report_of("a", gpus);
+    for (GpuActivity& activity : told.activity) activity.utilisation = utilisation;
+    ASSERT_TRUE(queue_->change([&](Pool& pool) { EXPECT_TRUE(pool.report(told)); }, {}));
+  }
+
+  std::string metrics() { return read_until(send_get("/metrics", 1, "Connection: close\r\n"), "[never]"); }
+
+  Scratch scratch_;
+  std::unique_ptr<CommandQueue> queue_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(Server, ItsDocumentHasItsRoutes) {
+  start({});
+  const auto document = nlohmann::json::parse(kOpenapiDocument);
+  std::vector<Route> described;
+  for (const auto& [path, operations] : document.at("paths").items())
+    for (const auto& [method, operation] : operations.items()) {
+      std::string upper = method;
+      std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+      described.push_back({.method = upper, .path = path});
+    }
+  EXPECT_THAT(server_->routes(), UnorderedElementsAreArray(described));
+}
+
+TEST_F(Server, AStreamTellsWhatChanges) {
+  start({});
+  const Fd ann = open_stream(1, "Accept-Encoding: gzip, br\r\n");  // events are not held back to be compressed
+  const std::string first = read_until(ann, "event: status");
+  EXPECT_THAT(first, HasSubstr("200 OK"));
+  EXPECT_THAT(first, HasSubstr("Content-Type: text/event-stream"));
+  EXPECT_THAT(first, HasSubstr("Content-Security-Policy: "));
+  const Fd root = open_stream(2);
+  read_until(root, "event: status");
+  Client by = client(1);
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}, {"purpose", "a trial"}})->ok());
+  const std::string seen = read_until(ann, "a trial");
+  EXPECT_THAT(seen, HasSubstr("\"leases\":[{"));
+  EXPECT_EQ(seen.find("event: audit"), std::string::npos);
+  EXPECT_THAT(read_until(root, "granted"), HasSubstr("event: audit"));
+}
+
+TEST_F(Server, AStreamGoesOnAfterTheLastEventThatItsClientHas) {
+  start({});
+  Client by = client(1);
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}})->ok());
+  const std::string seen = read_until(open_stream(2, "Last-Event-ID: 1\r\n"), "granted");
+  EXPECT_THAT(seen, HasSubstr("id: 2\nevent: audit\ndata: "));
+  EXPECT_EQ(seen.find("id: 1\n"), std::string::npos);
+  EXPECT_THAT(read_until(open_stream(2, "Last-Event-ID: x\r\n"), "}}"), HasSubstr("400 Bad Request"));
+}
+
+TEST_F(Server, StreamsEndCleanly) {
+  start({.streams = {.life = 1s}});
+  EXPECT_THAT(read_until(open_stream(1), "\r\n0\r\n\r\n"),
+              HasSubstr("event: end\ndata: {\"why\":\"it was open for long"));
+  start({.streams = {.keep_alive = 1s}});
+  const Fd removed = open_stream(1);
+  read_until(removed, "event: status");
+  Client admin = client(2);
+  ASSERT_TRUE(admin.post("/v1/users/remove", {{"name", "ann"}})->ok());
+  EXPECT_THAT(read_until(removed, "\r\n0\r\n\r\n"), HasSubstr("no user has this token any more"));
+  const Fd last = open_stream(2);
+  read_until(last, "event: status");
+  const auto begin = std::chrono::steady_clock::now();
+  server_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 8s);
+  EXPECT_THAT(read_until(last, "\r\n0\r\n\r\n"), HasSubstr("the server ends"));
+}
+
+TEST_F(Server, StreamsAreBounded) {
+  start({.streams = {.streams = 3, .of_one_user = 2}});
+  std::vector<Fd> open;
+  const auto add = [&](int token) {
+    open.push_back(open_stream(token));
+    read_until(open.back(), "event: status");
+  };
+  add(1);
+  add(1);
+  EXPECT_THAT(read_until(open_stream(1), "}}"), HasSubstr("ann has 2 streams of events open"));
+  add(2);
+  const std::string refused = read_until(open_stream(2), "}}");
+  EXPECT_THAT(refused, HasSubstr("429 Too Many Requests"));
+  EXPECT_THAT(refused, HasSubstr("3 streams of events are open"));
+  EXPECT_TRUE(client(1).get("/v1/status")->ok());
+}
+
+// While others are served.
+TEST_F(Server, AClientThatReadsNothingIsDropped) {
+  start({.write_timeout = 500ms});
+  const Fd slow = open_stream(1);
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  for (int i = 0; std::chrono::steady_clock::now() < end; ++i) {
+    report(512, i % 100);
+    std::this_thread::sleep_for(100ms);
+    if (metrics().find("xoe_pool_streams_dropped_total 1\n") != std::string::npos) return;
+  }
+  FAIL() << "the stream was never given up";
+}
+
+TEST_F(Server, TooManyRequestsOfOneTokenAreRefused) {
+  start({.rate = 5});
+  Client fast = client(1);
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) refused += fast.get("/v1/status")->status == 429 ? 1 : 0;
+  EXPECT_GT(refused, 5);
+  EXPECT_TRUE(client(2).get("/v1/status")->ok());
+}
+
+// A body that was not read must not be taken for the next request of the connection.
+TEST_F(Server, ABodyIsNoSecondRequest) {
+  start({.rate = 1});
+  const std::string second = "GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string length = fmt::format("Content-Length: {}\r\n\r\n{}", second.size(), second);
+  const std::string got = read_until(send_get("/v1/me", 1, length), "[never]");
+  EXPECT_THAT(got, HasSubstr("400 Bad Request"));
+  EXPECT_THAT(got, HasSubstr("GET with a body is not understood"));
+  EXPECT_EQ(got.find("openapi"), std::string::npos);
+}
+
+TEST_F(Server, AWrongMethodIsTold) {
+  start({});
+  const auto reply = client(1).get("/v1/teams");
+  EXPECT_EQ(reply->status, 405);
+  EXPECT_EQ(reply->message(), "/v1/teams takes POST, not GET");
+}
+
+TEST_F(Server, MetricsTellOfGpusAndLeases) {
+  start({});
+  report(4, 50);
+  Client by = client(1);
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}, {"gpus", 3}})->ok());
+  const std::string text = metrics();
+  for (const char* const line : {"# TYPE xoe_pool_gpus gauge\n", "xoe_pool_gpus{use=\"leased\"} 3\n",
+                                 "xoe_pool_gpus{use=\"free\"} 1\n", "xoe_pool_leases{state=\"open\"} 1\n",
+                                 "xoe_pool_gpu_utilisation_ratio{gpu=\"GPU-a0\",host=\"a\",name=\"Tesla T4\"} 0.5\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+}
+
+TEST(RateLimit, ABucketFillsSteadily) {
+  RateLimit limit(10);
+  const RateLimit::Time start{};
+  int taken = 0;
+  while (limit.take("ann", start)) ++taken;
+  EXPECT_EQ(taken, 20);
+  EXPECT_TRUE(limit.take("bob", start));
+  EXPECT_FALSE(limit.take("ann", start + 50ms));
+  EXPECT_TRUE(limit.take("ann", start + 200ms));
+  RateLimit none(0);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(none.take("ann", start));
+}
+
+}  // namespace
+}  // namespace xoe::pool::testing

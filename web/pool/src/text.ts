@@ -1,0 +1,41 @@
+// Times and sizes for people.
+
+/** "2 h 05 min", "40 s" */
+export function span(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** A moment of today without its date. */
+export function moment(seconds: number, now: number): string {
+  const at = new Date(seconds * 1000);
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  if (at.toDateString() === new Date(now * 1000).toDateString()) return time;
+  return `${at.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
+}
+
+export function gibibytes(bytes: number): string {
+  return `${(bytes / 2 ** 30).toFixed(bytes < 10 * 2 ** 30 ? 1 : 0)} GiB`;
+}
+
+export function gpus(count: number): string {
+  return count === 1 ? "1 GPU" : `${count} GPUs`;
+}
+
+/** "GPU-00000001-…-4440" */
+export function short(uuid: string): string {
+  return uuid.length <= 20 ? uuid : `${uuid.slice(0, 12)}…${uuid.slice(-4)}`;
+}
+
+/** A colour of Okabe and Ito for each name, in the order in which they are first seen: colour-blind people can tell them apart. */
+const kColours = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7f00"];
+const given = new Map<string, string>();
+export function colour(name: string): string {
+  if (!given.has(name)) given.set(name, kColours[given.size % kColours.length]);
+  return given.get(name)!;
+}

@@ -1,0 +1,2 @@
+// Read by the checker and the build.
+export default {};
