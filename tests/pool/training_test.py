@@ -145,6 +145,25 @@ class PoolTraining(unittest.TestCase):
             self.until(lambda: not processes_with(self.mark), "nothing is left")
             self.assertEqual(self.status()["queue"], [])
 
+    def test_a_server_that_is_away_for_a_while(self):
+        running = self.marked("run", "--pool", "--gpus", "1:3", "--", "sleep", "100")
+        other = self.marked("run", "--pool", "--", "sleep", "100")
+        self.until(lambda: len(self.leases()) == 4, "all run")
+        port = self.env["XOE_POOL"].rsplit(":", 1)[1]
+        self.server.kill()
+        self.server.communicate()
+        time.sleep(1)
+        self.assertIsNone(running.poll())
+        # It is killed while no server can take its leases back.
+        os.kill(running.pid, signal.SIGKILL)
+        self.serve("--port", port)
+        self.until(lambda: len(self.leases()) == 1, "they are given back later")
+        running.wait(timeout=20)
+        other.send_signal(signal.SIGTERM)
+        other.communicate(timeout=20)
+        running.communicate(timeout=20)
+        self.until(lambda: not self.leases(), "so is the other")
+
     def test_a_signal_gives_back(self):
         running = self.marked("run", "--pool", "--gpus", "1:3", "--", "sleep", "100")
         self.until(lambda: len(self.leases()) == 3, "all run")

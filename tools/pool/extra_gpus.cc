@@ -114,6 +114,7 @@ void ExtraGpus::update(Extra& extra, const Json& lease) {
       extra.state = State::kReturning;
       return;
     }
+    extra.taken_back = true;
     return leave(extra, kAfterTheEnd, why);
   }
   if (extra.state == State::kWaiting) {
@@ -183,8 +184,8 @@ void ExtraGpus::on_line(const std::string& line) {
   }
   // What cannot leave, because there is no such rank any more, has left.
   extra->again = Clock::now();
+  if (words[0] != "left" || extra->taken_back) extra->again += kAskAgain;
   if (words[0] != "left") {
-    extra->again += kAskAgain;
     say_(fmt::format("no rank with {}: {}", extra->gpu, line));
   }
   extra->state = State::kReturning;

@@ -44,6 +44,7 @@ class ExtraGpus {
     State state = State::kNone;
     std::int64_t lease = 0;
     std::string gpu = {};
+    bool taken_back = false;  // by another than its holder, for a reason: it is not asked for at once
     // Asking again with it is asking for the same lease: a reply that was lost loses none.
     std::string token = {};
     Clock::time_point again = {};

@@ -210,6 +210,8 @@ LeaseOptions extra_wishes(const RunOptions& options) {
 // One rank for each GPU, and further ones while there are GPUs for them.
 int run_ranks(Client& patient, Client& client, const RunOptions& options, const Json& lease, const Keeper& keeper,
               const sigset_t& before) {
+  if (visible_variable(lease) != std::string_view("CUDA_VISIBLE_DEVICES"))
+    return fail(Error(Code::kUnsupported, "the ranks of xoe run use NVIDIA's GPUs; --type names such ones"));
   std::vector<std::string> gpus = lease.at("gpus");
   const int extra = options.lease.most_gpus - static_cast<int>(gpus.size());
   if (options.lease.most_gpus == 0 || extra == 0)
