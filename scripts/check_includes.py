@@ -76,7 +76,7 @@ VENDORS = [
     (r"spdlog/", ("src/base/", "tools/")),
     (r"png\.h$", ("src/data/",)),
     (r"sodium\.h$", ("src/bootstrap/", "src/pool/state/")),
-    (r"sqlite3\.h$", ("src/pool/state/",)),
+    (r"sqlite3\.h$", ("src/pool/state/", "tests/pool/")),
     (r"httplib\.h$", ("src/pool/server/",)),
     (r"curl/", ("src/pool/vsphere/",)),
     (r"pugixml\.hpp$", ("src/pool/vsphere/",)),

@@ -173,7 +173,7 @@ class AuditedPool {
 
   static constexpr Time kBegin = Time(hours(24 * 365 * 50));
   std::mt19937 random_;
-  Scratch scratch_;
+  Scratch scratch_{memory_folder()};
   Pool pool_;
   Time now_ = kBegin;
   Time silent_until_ = {};

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -15,6 +17,11 @@ namespace xoe::pool::testing {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
+
+// For databases whose every turn would wait for the device.
+inline std::filesystem::path memory_folder() {
+  return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path();
+}
 
 inline Gpu gpu_named(const std::string& host, int index) {
   return {.uuid = "GPU-" + host + std::to_string(index), .host = host, .name = "Tesla T4", .memory = 16ULL << 30};

@@ -65,6 +65,7 @@ class Script : public Transport {
     answers_.pop_front();
     return answer;
   }
+  void forget_session() override {}
 
  private:
   std::deque<Result<std::string>>& answers_;

@@ -234,6 +234,7 @@ class Faults(Vsphere):
             self.vcenter.tell("expire")
             self.acquire("r", 1)
             self.wait_for(lambda: self.devices()["r"] == PCI[1:2] and self.drift() == [])
+            self.assertIsNone(agent.poll(), "the agent ended")
         finally:
             agent.terminate()
             agent.communicate(timeout=20)

@@ -1,6 +1,4 @@
 // A simulated week of a whole pool, its database included: are starts as they were said, and do teams get their quotas?
-#include <unistd.h>
-
 #include <random>
 #include <set>
 
@@ -88,11 +86,6 @@ class Week {
   int earlier = 0;  // than it was said
 
  private:
-  // A week has thousands of turns, each of which would wait for the device.
-  static std::filesystem::path memory() {
-    return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path();
-  }
-
   void turn(const std::function<void()>& commands) {
     ASSERT_TRUE(pool_.begin(now_));
     commands();
@@ -111,7 +104,7 @@ class Week {
   }
 
   std::mt19937 random_;
-  Scratch scratch_{memory()};
+  Scratch scratch_{memory_folder()};
   Pool pool_;
   Time now_ = kMonday;
   std::vector<User> users_;

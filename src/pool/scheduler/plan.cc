@@ -76,7 +76,7 @@ class Planner {
     Demand demand;    // with the limits that always hold
     Demand in_quota;  // with its team's quota as a limit
     bool has_quota;   // which is one of its own, and it could be within it
-    Class rank;       // borrows: its slot is beyond the quota, or it has none
+    Class rank;       // of its slot: whether that is within the quota
     std::optional<Slot> slot = {};
     std::optional<std::size_t> looked = {};  // at so many of freed_, it could not move
 

@@ -49,7 +49,7 @@ std::optional<Time> Timetable::beyond(int limit, const Counts& counts, const std
   const auto found = limit == 0 ? counts.end() : counts.find(name);
   if (found == counts.end()) return std::nullopt;
   const Claim* const own = claim_of(lease.id);
-  const int own_gpus = own == nullptr ? 0 : static_cast<int>(own->gpus.count());
+  const int own_gpus = own == nullptr ? 0 : lease.ask.gpus;
   const auto first = found->second.at(from);
   for (auto step = found->second.at(from + lease.ask.duration - Span(1));; --step) {
     const bool is_own = own != nullptr && step->first >= own->from && step->first < own->to;
@@ -101,7 +101,9 @@ std::pair<GpuSet, Timetable::Step> Timetable::window(const Demand& demand, const
   for (Step step = first; step != used_.end() && step->first < end; ++step) {
     const bool is_own = own != nullptr && step->first >= own->from && step->first < own->to;
     if (!is_own && room_in(step->second, ask.any_host) < ask.gpus) return {GpuSet(), std::next(step)};
-    free &= is_own ? ~step->second.gpus | own->gpus : ~step->second.gpus;
+    const GpuSet taken = is_own ? step->second.gpus & ~own->gpus : step->second.gpus;
+    if ((free & taken).none()) continue;
+    free &= ~taken;
     if (free.count() >= wanted) continue;
     const bool alone = !is_own && (candidates & ~step->second.gpus).count() < wanted;
     return {GpuSet(), std::next(alone ? step : first)};

@@ -57,6 +57,8 @@ class Https : public Transport {
     return std::move(answer_);
   }
 
+  void forget_session() override { set(CURLOPT_COOKIELIST, "ALL"); }
+
  private:
   template <class Value>
   void set(CURLoption option, Value value) {

@@ -14,6 +14,8 @@ class Transport {
   virtual ~Transport() = default;
   // The body of the answer, also of one that is a fault. `unavailable`: there is none.
   virtual Result<std::string> post(const std::string& body) = 0;
+  // Drops the cookie: the session is over.
+  virtual void forget_session() = 0;
 };
 
 struct HttpsOptions {

@@ -56,14 +56,21 @@ Status Vcenter::log_in() {
   XOE_ASSIGN(const Answer answer,
              send(request("Login", sessions_,
                           element("userName", credentials_.user) + element("password", credentials_.password))));
-  if (answer.fault) return failure(refused("to log in " + credentials_.user, *answer.fault));
+  if (answer.fault)
+    return failure(Code::kInvalidArgument, "vCenter refuses to log in {}: {}", credentials_.user,
+                   fault_text(*answer.fault));
   return {};
+}
+
+Vcenter::~Vcenter() {
+  if (transport_ != nullptr && !sessions_.id.empty()) static_cast<void>(send(request("Logout", sessions_)));
 }
 
 Result<Element> Vcenter::call(std::string_view method, const Reference& object, const std::string& arguments) {
   const std::string message = request(method, object, arguments);
   XOE_ASSIGN(Answer answer, send(message));
   if (answer.fault && answer.fault->kind == "NotAuthenticated") {  // the session has expired; nothing was done
+    transport_->forget_session();
     XOE_TRY(log_in());
     XOE_ASSIGN(answer, send(message));
   }

@@ -66,14 +66,18 @@ struct Change {
   bool empty() const { return add_pci.empty() && add_profiles.empty() && remove_keys.empty(); }
 };
 
-// Of one thread. A session that has expired is opened again. Errors of a call: `unavailable`, vCenter does not answer;
-// `resource_exhausted`, it refuses, and the message has its reason; `timeout`, a task or a shutdown took too long and
-// may still end.
+// Of one thread. A session that has expired is opened again; it ends with the object. Errors of a call: `unavailable`,
+// vCenter does not answer; `resource_exhausted`, it refuses, and the message has its reason; `invalid_argument`, it
+// does not know the user or the password, and trying again could lock the account; `timeout`, a task or a shutdown took
+// too long and may still end.
 class Vcenter {
  public:
   using Sleep = std::function<void(Span)>;
 
   static Result<Vcenter> open(std::unique_ptr<Transport> transport, Credentials credentials, Sleep sleep);
+  Vcenter(Vcenter&&) noexcept = default;
+  Vcenter& operator=(Vcenter&&) = delete;
+  ~Vcenter();
 
   Result<Inventory> look();
   // The VM must be off.
