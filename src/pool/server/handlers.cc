@@ -191,8 +191,7 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
 void Handlers::show_leases(const Request& request, Response& response) {
   const auto ids = split_text(request.get_param_value("ids"), ',');
   read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
-    if (ids.size() > kMaxGpus)
-      return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
+    if (ids.size() > kMaxGpus) return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
     Json list = Json::array();
     for (const std::string& text : ids) {
       const auto id = parse_integer(text);
