@@ -1,11 +1,8 @@
 // Who is told of what, with a sender of the test.
-#include <csignal>
-#include <fstream>
 #include <mutex>
 #include <thread>
 
 #include "base/error.h"
-#include "pool/hooks/mail.h"
 #include "pool/hooks/notifier.h"
 #include "pool_fixture.h"
 
@@ -95,22 +92,6 @@ TEST_F(Notices, WhatIsFarBehindIsGivenUp) {
   await(31);
   EXPECT_THAT(said_, ElementsAre(HasSubstr("too old to tell of")));
   EXPECT_EQ(counters_.sent, 1);
-}
-
-TEST(Mail, GoesThroughACommand) {
-  std::signal(SIGPIPE, SIG_IGN);  // as the program does: the command may not read all of it
-  const Notice notice{.event = {.kind = "idle-warned", .why = "no process used its GPUs for 15 min"},
-                      .lease = {.id = 7, .user = "ann"}};
-  const Scratch scratch;
-  const std::string box = scratch.file("box");
-  ASSERT_TRUE(send_mail("cat > " + box, "lab.example", notice));
-  std::ifstream file(box);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_THAT(text, HasSubstr("To: ann@lab.example\nSubject: [GPU pool] lease 7: idle-warned\n"));
-  EXPECT_THAT(text, HasSubstr("\n\nlease 7 is idle, and will be ended: no process used its GPUs for 15 min\n"));
-  EXPECT_THAT(send_mail("echo no such mailbox >&2; exit 67", "", notice).error().message(),
-              HasSubstr("exited with code 67: no such mailbox"));
-  EXPECT_FALSE(send_mail("exec 0<&-; exit 1", "", notice));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <thread>
 

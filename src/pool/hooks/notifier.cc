@@ -16,18 +16,27 @@ constexpr int kLines = 100;                         // of the audit log at once
 Notifier::Notifier(CommandQueue& queue, Send send, Say say, NoticeCounters& counters, NotifierOptions options)
     : queue_(queue), send_(std::move(send)), say_(std::move(say)), counters_(counters), options_(options) {
   queue_.read([&](Pool& pool) { after_ = pool.store().last_event().value_or(0); });
-  worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  worker_ = std::jthread([this] { work(); });
 }
 
-Notifier::~Notifier() = default;
+Notifier::~Notifier() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  ended_changed_.notify_all();
+}
 
-void Notifier::work(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
+bool Notifier::pause(Span span) {
+  std::unique_lock lock(mutex_);
+  return ended_changed_.wait_for(lock, span, [&] { return ended_; });
+}
+
+void Notifier::work() {
+  while (!pause(Span(0))) {
     const std::uint64_t turn = queue_.turn();
     const std::int64_t before = after_;
     for (const Notice& notice : take()) {
-      deliver(stop, notice);
-      if (stop.stop_requested()) return;
+      deliver(notice);
+      if (pause(Span(0))) return;
     }
     if (after_ == before) queue_.await_turn(turn, kEndLook);
   }
@@ -60,9 +69,9 @@ std::vector<Notice> Notifier::take() {
   return notices;
 }
 
-void Notifier::deliver(const std::stop_token& stop, const Notice& notice) {
-  Span pause = options_.pause;
-  for (int left = options_.tries;; pause *= 2) {
+void Notifier::deliver(const Notice& notice) {
+  Span between = options_.pause;
+  for (int left = options_.tries;; between *= 2) {
     const Status sent = send_(notice);
     if (sent) {
       ++counters_.sent;
@@ -71,9 +80,7 @@ void Notifier::deliver(const std::stop_token& stop, const Notice& notice) {
     if (--left <= 0)
       return lose(1, fmt::format("{}: {} (given up after {} tries)", sentence_of(notice), sent.error().message(),
                                  options_.tries));
-    std::unique_lock lock(mutex_);
-    stopped_.wait_for(lock, stop, pause, [] { return false; });
-    if (stop.stop_requested()) return;
+    if (pause(between)) return;
   }
 }
 

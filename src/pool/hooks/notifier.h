@@ -38,9 +38,11 @@ class Notifier {
   ~Notifier();
 
  private:
-  void work(const std::stop_token& stop);
+  void work();
   std::vector<Notice> take();
-  void deliver(const std::stop_token& stop, const Notice& notice);
+  void deliver(const Notice& notice);
+  // True: the notifier ends.
+  bool pause(Span span);
   void lose(std::uint64_t count, const std::string& why);
 
   CommandQueue& queue_;
@@ -50,7 +52,8 @@ class Notifier {
   const NotifierOptions options_;
   std::int64_t after_ = 0;  // the last line of the audit log that was looked at
   std::mutex mutex_;
-  std::condition_variable_any stopped_;
+  std::condition_variable ended_changed_;
+  bool ended_ = false;
   std::jthread worker_;  // last: it uses all of the above
 };
 

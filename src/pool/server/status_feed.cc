@@ -10,10 +10,7 @@ constexpr Span kTurnWait = std::chrono::seconds(1);  // for a turn, after which 
 }  // namespace
 
 StatusFeed::StatusFeed(CommandQueue& queue, CommandQueue::Clock clock, Span interval)
-    : queue_(queue),
-      clock_(std::move(clock)),
-      interval_(interval),
-      worker_([this](const std::stop_token& stop) { work(stop); }) {}
+    : queue_(queue), clock_(std::move(clock)), interval_(interval), worker_([this] { work(); }) {}
 
 StatusFeed::~StatusFeed() { end(Span(0)); }
 
@@ -36,7 +33,6 @@ int StatusFeed::viewers() const {
 }
 
 void StatusFeed::end(Span patience) {
-  worker_.request_stop();
   std::unique_lock lock(mutex_);
   ended_ = true;
   changed_.notify_all();
@@ -55,23 +51,22 @@ StatusFeed::News StatusFeed::await(std::uint64_t& seen, Span patience) {
   return news;
 }
 
-void StatusFeed::work(const std::stop_token& stop) {
+void StatusFeed::work() {
   std::uint64_t turn = 0;
-  while (!stop.stop_requested()) {
-    bool first = false;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, stop, [&] { return viewers_ > 0; });
-      if (stop.stop_requested()) return;
-      first = fields_.empty();
+  for (std::unique_lock lock(mutex_); !ended_;) {
+    changed_.wait(lock, [&] { return ended_ || viewers_ > 0; });
+    if (ended_) return;
+    const bool first = fields_.empty();
+    lock.unlock();
+    const bool news = first || queue_.await_turn(turn, kTurnWait);
+    if (news) {
+      turn = queue_.turn();
+      Json status;
+      queue_.read([&](Pool& pool) { status = status_json(pool, clock_()); });
+      take(status);
     }
-    if (!first && !queue_.await_turn(turn, kTurnWait)) continue;
-    turn = queue_.turn();
-    Json status;
-    queue_.read([&](Pool& pool) { status = status_json(pool, clock_()); });
-    take(status);
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, stop, interval_, [] { return false; });
+    lock.lock();
+    if (news) changed_.wait_for(lock, interval_, [&] { return ended_; });
   }
 }
 

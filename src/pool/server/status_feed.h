@@ -40,14 +40,14 @@ class StatusFeed {
     std::string text = {};
     std::uint64_t version = 0;  // of its last change
   };
-  void work(const std::stop_token& stop);
+  void work();
   void take(const Json& status);
 
   CommandQueue& queue_;
   CommandQueue::Clock clock_;
   const Span interval_;
   mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
+  std::condition_variable changed_;
   std::map<std::string, Field> fields_;
   std::uint64_t version_ = 0;
   int viewers_ = 0;
