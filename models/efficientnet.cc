@@ -1,11 +1,9 @@
-#include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/linear.h>
-
 #include <cmath>
 #include <span>
 
 #include "models/layers.h"
 #include "models/networks.h"
+#include "models/pooled_features.h"
 
 namespace xoe::models {
 namespace {
@@ -77,7 +75,7 @@ std::shared_ptr<Chain> fused(const EfficientBlock& block) {
   return chain;
 }
 
-class EfficientNet : public ImageModel {
+class EfficientNet : public PooledFeatures {
  public:
   EfficientNet(std::int64_t channels, std::span<const EfficientStage> stages, double epsilon, int classes) {
     features_->add(std::make_shared<ConvNorm>(
@@ -103,28 +101,11 @@ class EfficientNet : public ImageModel {
     }
     features_->add(std::make_shared<ConvNorm>(ConvNormSpec{
         .conv = {.in = channels, .out = kEfficientLast, .kernel = {1, 1}}, .activation = kSilu, .epsilon = epsilon}));
-    register_module("features", features_);
-    const nn::Linear linear(kEfficientLast, classes);
-    classifier_->add(nn::Dropout(kEfficientDropout));
-    classifier_->add(linear);
-    register_module("classifier", classifier_);
-    initialise_convolutions(*this);
+    const nn::Linear linear = add_classifier(kEfficientLast, classes, kEfficientDropout);
     const double range = 1 / std::sqrt(static_cast<double>(classes));
     nn::init::uniform_(linear->weight, -range, range);
     nn::init::zeros_(linear->bias);
   }
-
-  Logits forward(const at::Tensor& images) override {
-    return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
-  }
-
-  std::vector<std::string> head() const override { return {"classifier.1"}; }
-
-  at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
-
- private:
-  std::shared_ptr<Chain> features_ = std::make_shared<Chain>();
-  std::shared_ptr<Chain> classifier_ = std::make_shared<Chain>();
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
-#include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/linear.h>
-
 #include "models/layers.h"
 #include "models/networks.h"
+#include "models/pooled_features.h"
 
 namespace xoe::models {
 namespace {
@@ -27,7 +25,7 @@ std::shared_ptr<InvertedResidual> mobile_block(std::int64_t in, std::int64_t out
   return std::make_shared<InvertedResidual>("conv", std::move(chain), stride == 1 && in == out);
 }
 
-class MobileNetV2 : public ImageModel {
+class MobileNetV2 : public PooledFeatures {
  public:
   explicit MobileNetV2(int classes) {
     features_->add(std::make_shared<ConvNorm>(
@@ -41,27 +39,10 @@ class MobileNetV2 : public ImageModel {
     }
     features_->add(std::make_shared<ConvNorm>(
         ConvNormSpec{.conv = {.in = channels, .out = kMobileLast, .kernel = {1, 1}}, .activation = kRelu6}));
-    register_module("features", features_);
-    const nn::Linear linear(kMobileLast, classes);
-    classifier_->add(nn::Dropout(0.2));
-    classifier_->add(linear);
-    register_module("classifier", classifier_);
-    initialise_convolutions(*this);
+    const nn::Linear linear = add_classifier(kMobileLast, classes, 0.2);
     nn::init::normal_(linear->weight, 0, 0.01);
     nn::init::zeros_(linear->bias);
   }
-
-  Logits forward(const at::Tensor& images) override {
-    return {.main = classifier_->forward(mean_of_pixels(features_->forward(images)))};
-  }
-
-  std::vector<std::string> head() const override { return {"classifier.1"}; }
-
-  at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
-
- private:
-  std::shared_ptr<Chain> features_ = std::make_shared<Chain>();
-  std::shared_ptr<Chain> classifier_ = std::make_shared<Chain>();
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #   scripts/bench.sh python OPTION...  training with PyTorch from Python alone, with options of bench/python/run.py
 #   scripts/bench.sh models OPTION...  the networks of xoe train alone, with options of bench/models/run.py
 #   scripts/bench.sh emulated OPTION...  emulated accelerators on more ranks than cores alone, with options of bench/emulated/run.py
+#   scripts/bench.sh prediction OPTION...  predictions of larger sizes beside measurements alone, with options of bench/emulated/prediction.py
+#   scripts/bench.sh containers OPTION...  containers beside bare processes alone, with options of bench/containers/run.py; needs root
 #   scripts/bench.sh frameworks OPTION...  TensorFlow and JAX alone, with options of bench/frameworks/run.py
 #   scripts/bench.sh hosts OPTION...   several hosts alone, with options of bench/hosts/run.py; needs root
 set -euo pipefail
@@ -39,6 +41,15 @@ if [[ ${1:-} == emulated ]]; then
   shift
   bench/data/install_peers.sh pytorch
   exec bench/emulated/run.py "$@"
+fi
+if [[ ${1:-} == prediction ]]; then
+  shift
+  exec bench/emulated/prediction.py "$@"
+fi
+if [[ ${1:-} == containers ]]; then
+  shift
+  if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net --no-python; fi
+  exec bench/containers/run.py "$@"
 fi
 if [[ ${1:-} == models ]]; then
   shift

@@ -78,6 +78,8 @@ VENDORS = [
     (r"sodium\.h$", ("src/bootstrap/", "src/pool/state/")),
     (r"sqlite3\.h$", ("src/pool/state/",)),
     (r"httplib\.h$", ("src/pool/server/",)),
+    (r"curl/", ("src/pool/vsphere/",)),
+    (r"pugixml\.hpp$", ("src/pool/vsphere/",)),
 ]
 
 SOURCE_FOLDERS = ("include", "src", "bindings", "models", "train", "tools", "tests", "bench", "examples", "scripts",

@@ -59,7 +59,8 @@ COMPONENTS = (
     Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
 )
 # Libraries of packages.txt that no wheel holds: of tests and benchmarks, of the pool, and those that the cluster has.
-NOT_HELD = {"libbenchmark-dev", "libcpp-httplib-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev", "libsqlite3-dev"}
+NOT_HELD = {"libbenchmark-dev", "libcpp-httplib-dev", "libcurl4-openssl-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev", "libpugixml-dev",
+            "libsqlite3-dev"}
 
 
 def xoe_version():

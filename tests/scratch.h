@@ -13,8 +13,8 @@ namespace xoe {
 // A directory that goes with the object.
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "xoe-test-XXXXXX").string();
+  explicit Scratch(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "xoe-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;
   }

@@ -1,9 +1,9 @@
-// xoe report: a page about a training run, or about the scores of a network.
+// xoe report: a page about training runs, or about the scores of a network.
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -21,7 +21,7 @@ constexpr const char* kExamples = R"(Examples:
   xoe run -np 2 xoe train --data demo-data --run-dir runs/a --timeline runs/a/timeline.json
   xoe doctor --json > runs/a/doctor.json
   xoe report runs/a                    writes runs/a/report.html
-  xoe report runs/a -o /tmp/a.html
+  xoe report runs/a runs/b -o ab.html  several runs side by side
 
   xoe report runs/chexnet/scores.json  AUROCs of examples/chexnet: writes runs/chexnet/scores.html
   xoe report runs/chexnet/scores.json --require 0.95
@@ -32,7 +32,7 @@ Exit codes: 0 done, 1 a file cannot be read or written, or --require is not met,
 (also: the output is there already, and no page of Xoe).)";
 
 struct ReportOptions {
-  std::string folder;
+  std::vector<std::string> runs;
   std::string output;
   std::string timeline;
   pages::ViewOptions view;
@@ -64,9 +64,10 @@ int judge(const pages::ScoresRecord& record, double required) {
 }
 
 int report_scores(const ReportOptions& options) {
-  const auto record = pages::read_scores(options.folder, options.data);
+  const std::string& file = options.runs.front();
+  const auto record = pages::read_scores(file, options.data);
   if (!record) return failed(record.error());
-  const std::string output = options.output.empty() ? pages::page_path(options.folder) : options.output;
+  const std::string output = options.output.empty() ? pages::page_path(file) : options.output;
   const std::string html = pages::scores_page(*record);
   if (const Status written = pages::write_page(output, html, options.overwrite); !written)
     return failed(written.error());
@@ -74,26 +75,49 @@ int report_scores(const ReportOptions& options) {
   return judge(*record, options.require);
 }
 
-int report(const ReportOptions& options) {
-  if (options.folder.ends_with(".json")) return report_scores(options);
-  auto record = pages::read_run(options.folder);
-  if (!record) return failed(record.error());
-  std::optional<pages::Timeline> timeline;
+Result<pages::ReportedRun> read_reported(const std::string& folder, const ReportOptions& options) {
+  XOE_ASSIGN(auto record, pages::read_run(folder));
+  pages::ReportedRun run = {.folder = folder, .record = std::move(record)};
   if (!options.timeline.empty()) {
-    auto read = pages::read_timeline(options.timeline, options.view);
-    if (!read) return failed(read.error());
-    timeline = std::move(*read);
-  } else if (!record->timeline.empty()) {
+    XOE_ASSIGN(run.timeline, pages::read_timeline(options.timeline, options.view));
+  } else if (!run.record.timeline.empty()) {
     // One that is broken does not keep the rest from being shown.
-    if (auto read = pages::read_timeline(record->timeline, options.view)) {
-      timeline = std::move(*read);
-    } else {
-      record->notes.push_back(fmt::format("the timeline was left out: {}", read.error().message()));
-    }
+    if (auto read = pages::read_timeline(run.record.timeline, options.view))
+      run.timeline = std::move(*read);
+    else
+      run.record.notes.push_back(fmt::format("the timeline was left out: {}", read.error().message()));
   }
-  for (const std::string& note : record->notes) fmt::print(stderr, "xoe report: note: {}\n", note);
-  const std::string output = options.output.empty() ? options.folder + "/report.html" : options.output;
-  const std::string html = pages::report_page(*record, options.folder, timeline ? &*timeline : nullptr);
+  for (const std::string& note : run.record.notes)
+    fmt::print(stderr, "xoe report: note: {}{}\n", options.runs.size() > 1 ? folder + ": " : "", note);
+  return run;
+}
+
+// For several runs: what the options say of one alone.
+Status check_several(const ReportOptions& options) {
+  for (const std::string& run : options.runs)
+    if (run.ends_with(".json"))
+      return failure(Code::kInvalidArgument, "{}: scores have a page of their own; give one file", run);
+  if (options.output.empty())
+    return failure(Code::kInvalidArgument, "{}", "say where the page of several runs goes: -o FILE");
+  if (!options.timeline.empty())
+    return failure(Code::kInvalidArgument, "{}", "--timeline is of one run; those in the folders are shown");
+  return {};
+}
+
+int report(const ReportOptions& options) {
+  if (options.runs.size() > 1) {
+    if (const Status fits = check_several(options); !fits) return failed(fits.error());
+  } else if (options.runs.front().ends_with(".json")) {
+    return report_scores(options);
+  }
+  std::vector<pages::ReportedRun> runs;
+  for (const std::string& folder : options.runs) {
+    auto run = read_reported(folder, options);
+    if (!run) return failed(run.error());
+    runs.push_back(std::move(*run));
+  }
+  const std::string output = options.output.empty() ? options.runs.front() + "/report.html" : options.output;
+  const std::string html = pages::report_page(runs);
   if (const Status written = pages::write_page(output, html, options.overwrite); !written)
     return failed(written.error());
   fmt::print("{}: {}; open it in a browser\n", output, human_bytes(html.size()));
@@ -105,12 +129,14 @@ int report(const ReportOptions& options) {
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Writes a page about a run: curves, speed, where the time went, timeline.", "xoe report");
+  CLI::App app("Writes a page about one run or several: curves, speed, where the time went, timeline.", "xoe report");
   app.footer(kExamples);
   ReportOptions options;
-  app.add_option("RUN", options.folder, "the folder of `xoe train --run-dir`, or a file of scores: FILE.json")
-      ->required();
-  app.add_option("-o,--output", options.output, "the page (default: RUN/report.html, FILE.html)")->type_name("FILE");
+  app.add_option("RUN", options.runs, "folders of `xoe train --run-dir`, or one file of scores: FILE.json")
+      ->required()
+      ->expected(1, static_cast<int>(pages::kMostRuns));
+  app.add_option("-o,--output", options.output, "the page (default, of one: RUN/report.html, FILE.html)")
+      ->type_name("FILE");
   app.add_option("--timeline", options.timeline, "the run's timeline, if it is not in RUN")->type_name("FILE");
   app.add_option("--events", options.view.events, "of the timeline, to draw at most")
       ->check(CLI::Range(std::size_t{1}, pages::kMostEvents))
@@ -123,6 +149,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--overwrite", options.overwrite, "replace a file that is no page of Xoe");
   if (const auto answer = tools::understand(app, argc, argv)) return tools::tell(*answer);
-  while (options.folder.size() > 1 && options.folder.ends_with('/')) options.folder.pop_back();
+  for (std::string& run : options.runs)
+    while (run.size() > 1 && run.ends_with('/')) run.pop_back();
   return report(options);
 }

@@ -51,7 +51,7 @@ std::string curve_svg(const Curve& curve) {
   losses.line(smoothed(loss), kLossColor, 2.2);
 
   const auto accuracy = points_of(curve.accuracy);
-  PlotPanel accuracies(svg, {.left = 540, .top = 80, .width = 388, .height = 216}, steps, {}, /*percent=*/true);
+  PlotPanel accuracies(svg, {.left = 540, .top = 80, .width = 388, .height = 216}, steps, {}, PlotUnit::kShare);
   add_title(svg, accuracies.place(), kAccuracyColor,
             accuracy.empty() ? "held-out accuracy (not measured)"
                              : fmt::format("held-out accuracy: {:.1f} %", accuracy.back().y * 100));

@@ -1,17 +1,12 @@
 #include "train/environment.h"
 
-#include <sys/utsname.h>
-
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <ctime>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/machine.h"
 #include "base/text.h"
-#include "manners/version.h"
+#include "manners/machine_facts.h"
 
 namespace xoe::train {
 namespace {
@@ -25,14 +20,6 @@ constexpr std::array kVariables = {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "M
 constexpr std::array kLeftOut = {"XOE_CROSS_RANK", "XOE_JOB",    "XOE_KEY_FILE", "XOE_LOCAL_RANK",
                                  "XOE_RANK",       "XOE_SECRET", "XOE_STORE"};
 
-std::string now_text() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts = {};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text;
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
-}
-
 Json command_line() {
   Json words = {"xoe", "train"};
   const std::string text = read_start("/proc/self/cmdline", kMostBytes).value_or("");
@@ -40,13 +27,6 @@ Json command_line() {
   // The first is the program, and behind the last is a 0.
   for (std::size_t i = 1; i + 1 < given.size(); ++i) words.push_back(given[i]);
   return words;
-}
-
-std::string processor() {
-  const std::string text = read_start("/proc/cpuinfo", kMostBytes).value_or("");
-  for (const std::string& line : split_text(text, '\n'))
-    if (line.starts_with("model name")) return std::string(trimmed(line.substr(line.find(':') + 1)));
-  return {};
 }
 
 Json variables(const Env& env) {
@@ -82,18 +62,12 @@ Json options_json(const TrainOptions& options) {
 }  // namespace
 
 std::string environment_json(const TrainOptions& options, const Env& env, std::string_view libtorch_version) {
-  utsname system = {};
-  ::uname(&system);
-  const Json json = {{"started", now_text()},
-                     {"host", host_name("unknown")},
-                     {"command", command_line()},
-                     {"xoe", manners::version()},
-                     {"libtorch", libtorch_version},
-                     {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
-                     {"processor", processor()},
-                     {"processors", std::thread::hardware_concurrency()},
-                     {"memory", human_bytes(read_kilobytes("/proc/meminfo", "MemTotal"))},
-                     {"variables", variables(env)},
+  const manners::MachineFacts machine = manners::machine_facts();
+  const Json json = {{"started", machine.started},      {"host", machine.host},
+                     {"command", command_line()},       {"xoe", machine.version},
+                     {"libtorch", libtorch_version},    {"system", machine.system},
+                     {"processor", machine.processor},  {"processors", machine.processors},
+                     {"memory", machine.memory},        {"variables", variables(env)},
                      {"options", options_json(options)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

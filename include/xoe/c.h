@@ -188,9 +188,10 @@ XOE_API xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topol
 enum { XOE_KEY_BYTES = 32 };
 XOE_API xoe_status xoe_key(const xoe_engine* engine, unsigned char* key);
 
-/* What the launcher wants of this rank, where it changes the number of ranks (XOE_WORLD_FIXED: it does not). Unless it is
- * XOE_WORLD_STAY: shut the engine down after a step that all ranks agree on (the wish of one is that of all soon, but
- * not in the same step), and init again, or, for XOE_WORLD_LEAVE, end the process well. Costs two reads of memory. */
+/* What the launcher wants of this rank, where it changes the number of ranks (XOE_WORLD_FIXED: it does not). Unless it
+ * is XOE_WORLD_STAY: shut the engine down after a step that all ranks agree on (the wish of one is that of all soon,
+ * but not in the same step), and init again, or, for XOE_WORLD_LEAVE, end the process well. Costs two reads of memory.
+ */
 enum { XOE_WORLD_FIXED = 0, XOE_WORLD_STAY = 1, XOE_WORLD_RE_FORM = 2, XOE_WORLD_LEAVE = 3 };
 XOE_API xoe_status xoe_world_wish(const xoe_engine* engine, int32_t* wish);
 

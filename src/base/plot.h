@@ -20,6 +20,21 @@ struct PlotRange {
   double high = 1;
 };
 
+// What the values are, for the labels of the y axis.
+enum class PlotUnit : unsigned char {
+  kNumber,
+  kShare,      // 0.5 is "50 %", and 1 a natural end of the axis
+  kChange,     // the same without that end
+  kPowerOfTen  // 2 is "100"
+};
+
+// What stands along the x axis.
+struct XAxis {
+  std::string_view label = "step";          // below it
+  bool powers_of_two = false;               // 2^x in place of x: "256", "64K"
+  std::span<const std::string> names = {};  // of 1, 2, ... in place of numbers; long ones are shortened
+};
+
 // Round numbers that cover [low, high] in about `wanted` equal intervals: 0, 0.5, 1, 1.5.
 // REQUIRES: both are finite.
 std::vector<double> axis_ticks(double low, double high, int wanted);
@@ -33,9 +48,8 @@ class PlotPanel {
     double width = 0;
     double height = 0;
   };
-  // Draws the grid and the labels. The range of y is widened to whole ticks; percent: 0.5 is labelled "50 %". x_label:
-  // below the axis.
-  PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, bool percent = false, std::string_view x_label = "step");
+  // Draws the grid and the labels. The range of y is widened to whole ticks.
+  PlotPanel(Svg& svg, Place place, PlotRange x, PlotRange y, PlotUnit unit = PlotUnit::kNumber, const XAxis& axis = {});
 
   // At most some hundred of the points are drawn: more would not be seen.
   void line(std::span<const PlotPoint> points, std::string_view color, double width, double opacity = 1);
@@ -46,6 +60,7 @@ class PlotPanel {
   PlotRange y() const noexcept { return y_; }
 
  private:
+  void add_x_axis(const XAxis& axis);
   double across(double x) const { return place_.left + (x - x_.low) / (x_.high - x_.low) * place_.width; }
   double down(double y) const { return place_.top + place_.height - (y - y_.low) / (y_.high - y_.low) * place_.height; }
 

@@ -95,7 +95,7 @@ Status write_page(const std::string& path, std::string_view html, bool overwrite
     const auto start = read_start(path, kMarkWithin);
     if (!start || start->find(kMark) == std::string::npos)
       return failure(Code::kInvalidArgument,
-                     "{} is there already, and no page of Xoe; choose another file with -o, or --overwrite", path);
+                     "{} is there already, and no page of Xoe; choose another file, or --overwrite", path);
   }
   return write_file(path, html);
 }

@@ -17,10 +17,10 @@ inline constexpr Svg::Colors kPageColors = {
     .ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--grid)", .ground = ""};
 
 struct Page {
-  std::string title;                                           // as text
-  std::string body;                                            // as HTML
-  std::vector<std::pair<std::string_view, std::string>> data;  // JSON, by the id of its element
-  std::vector<std::string_view> scripts;                       // run after the body, in this order
+  std::string title;                                      // as text
+  std::string body;                                       // as HTML
+  std::vector<std::pair<std::string, std::string>> data;  // JSON, by the id of its element
+  std::vector<std::string_view> scripts;                  // run after the body, in this order
 };
 
 std::string html_of(const Page& page);

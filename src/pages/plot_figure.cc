@@ -1,10 +1,13 @@
 #include "pages/plot_figure.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/svg.h"
+#include "base/utf8.h"
 #include "pages/assets.h"
+#include "trace/text.h"
 
 namespace xoe::pages {
 namespace {
@@ -15,11 +18,13 @@ constexpr PlotPanel::Place kPlace = {.left = 60, .top = 12, .width = 384, .heigh
 constexpr std::size_t kMostRead = 2000;  // points whose values the pointer reads
 
 double highest(const PlotFigure& plot) {
-  double high = plot.percent ? 1 : 0;
+  double high = plot.unit == PlotUnit::kShare ? 1 : 0;
   for (const PlotLine& line : plot.lines)
     for (const PlotPoint& point : line.points) high = std::max(high, point.y);
-  return high > 0 ? high : 1;
+  return high > 0 || plot.unit == PlotUnit::kChange ? high : 1;
 }
+
+bool in_percent(const PlotFigure& plot) { return plot.unit == PlotUnit::kShare || plot.unit == PlotUnit::kChange; }
 
 double lowest(const PlotFigure& plot) {
   double low = 0;
@@ -28,13 +33,24 @@ double lowest(const PlotFigure& plot) {
   return low;
 }
 
+std::string names_json(std::span<const std::string> names) {
+  std::string out = "[";
+  for (const std::string& name : names) {
+    out += out.back() == '[' ? "\"" : ",\"";
+    trace::append_json_text(out, printable_utf8(name));
+    out += '"';
+  }
+  return out + "]";
+}
+
 // The values, for the script that reads them under the pointer.
 std::string values_json(const PlotFigure& plot, const PlotPanel& panel) {
   const PlotPanel::Place& place = panel.place();
   std::string out = fmt::format(
-      R"("{}":{{"left":{},"right":{},"top":{},"bottom":{},"low":{},"high":{},"percent":{},"label":"{}","lines":[)",
+      R"("{}":{{"left":{},"right":{},"top":{},"bottom":{},"low":{},"high":{},"percent":{},"tens":{},"powers":{},"label":"{}","names":{},"lines":[)",
       plot.id, place.left, place.left + place.width, place.top, place.top + place.height, panel.x().low, panel.x().high,
-      plot.percent, plot.x_label);
+      in_percent(plot), plot.unit == PlotUnit::kPowerOfTen, plot.axis.powers_of_two, plot.axis.label,
+      names_json(plot.axis.names));
   for (const PlotLine& line : plot.lines) {
     if (out.back() != '[') out += ',';
     out += "{\"points\":[";
@@ -50,12 +66,13 @@ void add_plot(const PlotFigure& plot, PlotRange x, std::string& html, std::strin
   if (std::all_of(plot.lines.begin(), plot.lines.end(), [](const PlotLine& line) { return line.points.empty(); }))
     return;
   Svg svg(kWidth, kHeight, kPageColors);
-  PlotPanel panel(svg, kPlace, x, {.low = lowest(plot), .high = highest(plot)}, plot.percent, plot.x_label);
-  html += fmt::format("<div class=\"plot\" id=\"{}\"><h3>{}", plot.id, plot.title);
+  PlotPanel panel(svg, kPlace, x, {.low = lowest(plot), .high = highest(plot)}, plot.unit, plot.axis);
+  html += fmt::format("<div class=\"plot\" id=\"{}\"><h3>{}", plot.id, html_text(plot.title));
   for (const PlotLine& line : plot.lines) {
     if (line.points.empty()) continue;
     const std::string color = fmt::format("var(--{})", line.color);
-    if (!line.label.empty()) html += fmt::format(" <span><i class=\"{}\"></i>{}</span>", line.color, line.label);
+    if (!line.label.empty())
+      html += fmt::format(" <span><i style=\"background:{}\"></i>{}</span>", color, html_text(line.label));
     if (line.joined) panel.line(line.points, color, line.smooth ? 1 : 2.2, line.smooth ? 0.35 : 1);
     if (line.smooth) panel.line(smoothed(line.points), color, 2.2);
     if (line.dots || !line.joined || line.points.size() == 1) panel.dots(line.points, color);
@@ -66,6 +83,11 @@ void add_plot(const PlotFigure& plot, PlotRange x, std::string& html, std::strin
 }
 
 }  // namespace
+
+std::string_view line_color(std::size_t number) noexcept {
+  constexpr std::array kColors = {"first", "second", "third", "fourth", "fifth", "sixth"};
+  return kColors[number % kColors.size()];
+}
 
 bool add_plots(Page& page, std::span<const PlotFigure> figures, PlotRange x) {
   std::string html;
@@ -78,8 +100,10 @@ bool add_plots(Page& page, std::span<const PlotFigure> figures, PlotRange x) {
   return true;
 }
 
-std::string number_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
-  std::string html = "<div class=\"tablebox\"><table><thead><tr>";
+std::string table_html(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows,
+                       Cells cells) {
+  std::string html = fmt::format("<div class=\"tablebox\"><table class=\"{}\"><thead><tr>",
+                                 cells == Cells::kNumbers ? "numbers" : "texts");
   for (std::size_t i = 0; i < head.size(); ++i)
     html += fmt::format("<th{}>{}", i == 0 ? " class=\"name\"" : "", html_text(head[i]));
   html += "</thead><tbody>\n";

@@ -13,7 +13,7 @@ namespace xoe::pages {
 
 struct PlotLine {
   std::string_view label = {};
-  std::string_view color = {};  // class and variable of the style sheet: first, second
+  std::string_view color = {};  // variable of the style sheet: first to sixth
   std::span<const PlotPoint> points = {};
   bool dots = false;
   bool smooth = false;  // the values themselves are drawn faintly
@@ -21,17 +21,24 @@ struct PlotLine {
 };
 
 struct PlotFigure {
-  std::string_view id = {};  // of the element; unique in the page
-  std::string_view title = {};
+  std::string id = {};  // of the element; unique in the page
+  std::string title = {};
   std::vector<PlotLine> lines = {};
-  bool percent = false;
-  std::string_view x_label = "step";
+  PlotUnit unit = PlotUnit::kNumber;
+  XAxis axis = {};
 };
+
+// Of lines that are told apart: first to sixth, and so on from the first.
+std::string_view line_color(std::size_t number) noexcept;
 
 // Adds those that have points, side by side. At most once a page. False: none has.
 bool add_plots(Page& page, std::span<const PlotFigure> figures, PlotRange x);
 
-// A table as HTML. The cells are texts; all but the first of a row are numbers.
-std::string number_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
+// What the cells of a table are, but for the first of each row.
+enum class Cells : unsigned char { kNumbers, kTexts };
+
+// A table as HTML.
+std::string table_html(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows,
+                       Cells cells);
 
 }  // namespace xoe::pages

@@ -1,6 +1,8 @@
-// The page of a training run.
+// The page of training runs.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 
 #include "pages/run_record.h"
@@ -8,7 +10,15 @@
 
 namespace xoe::pages {
 
-// timeline: null where there is none.
-std::string report_page(const RunRecord& record, const std::string& folder, const Timeline* timeline);
+inline constexpr std::size_t kMostRuns = 6;  // of one page: as many as have a colour
+
+struct ReportedRun {
+  std::string folder;
+  RunRecord record;
+  std::optional<Timeline> timeline = {};  // none: there is none
+};
+
+// One run as a whole, or several side by side. REQUIRES: 1 to kMostRuns.
+std::string report_page(std::span<const ReportedRun> runs);
 
 }  // namespace xoe::pages

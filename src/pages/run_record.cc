@@ -19,9 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of a file
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
-constexpr int kDeepest = 64;  // of nested brackets
 constexpr std::size_t kMostRanks = 4096;
-constexpr std::size_t kMostFacts = 200;
 constexpr std::size_t kMostFindings = 1000;
 constexpr double kLargest = 1e30;  // what a plot can show
 
@@ -55,47 +53,6 @@ std::string without_infinities(std::string_view line) {
   return out;
 }
 
-// Null where it is no JSON, or is nested so deeply that to print it would take too much of the stack.
-Json parsed(std::string_view text) {
-  bool too_deep = false;
-  Json json = Json::parse(
-      text,
-      [&too_deep](int depth, Json::parse_event_t, Json&) {
-        too_deep = too_deep || depth > kDeepest;
-        return !too_deep;
-      },
-      /*allow_exceptions=*/false);
-  return too_deep ? Json() : json;
-}
-
-std::string text_of(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_null()) return "none";
-  if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
-  std::string text;
-  if (value.is_structured()) {
-    for (const auto& [key, part] : value.items()) {
-      if (!text.empty()) text += value.is_array() ? " " : ", ";
-      if (value.is_object()) text += key + "=";
-      text += part.is_structured() ? part.dump(-1, ' ', false, Json::error_handler_t::replace) : text_of(part);
-    }
-    return text;
-  }
-  return value.dump();
-}
-
-Facts facts_of(const Json& object) {
-  Facts facts;
-  for (const auto& [key, value] : object.items()) {
-    if (key == "event" || facts.size() == kMostFacts) continue;
-    std::string name = key;
-    std::replace(name.begin(), name.end(), '_', ' ');
-    facts.emplace_back(std::move(name), text_of(value));
-  }
-  return facts;
-}
-
 std::string string_at(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -106,7 +63,7 @@ class RunReader {
   // One line of metrics.jsonl.
   void take(std::string_view line, std::size_t number) {
     if (trimmed(line).empty()) return;
-    const Json event = line.size() > kLongestLine ? Json() : parsed(without_infinities(line));
+    const Json event = line.size() > kLongestLine ? Json() : parse_shallow(without_infinities(line));
     if (!event.is_object() || string_at(event, "event").empty()) {
       if (broken_++ == 0) first_broken_ = number;
       return;
@@ -226,7 +183,7 @@ class RunReader {
 Json object_in(const std::string& path, std::vector<std::string>& notes) {
   const auto text = read_start(path, kMostBytes);
   if (!text) return {};
-  Json json = parsed(*text);
+  Json json = parse_shallow(*text);
   if (json.is_object()) return json;
   notes.push_back(
       fmt::format("{} is no JSON object, or nested too deeply, and was skipped", fs::path(path).filename().string()));

@@ -5,15 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/plot.h"
+#include "pages/facts.h"
 #include "xoe/status.h"
 
 namespace xoe::pages {
-
-using Facts = std::vector<std::pair<std::string, std::string>>;  // name, value
 
 struct DoctorFinding {
   std::string state;  // "ok", "note", "warning", "problem", "skipped"

@@ -1,11 +1,12 @@
 #include "pages/scores_page.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
 #include "base/plot.h"
 #include "base/text.h"
-#include "pages/page.h"
+#include "pages/result_page.h"
 
 namespace xoe::pages {
 namespace {
@@ -45,12 +46,11 @@ std::string cells(const std::array<double, 4>* published) {
 }
 
 // "Pleural_Thickening" may break its line at the underscore.
-std::string label_text(const std::string& label) {
-  std::string text = html_text(label);
-  for (char& one : text)
-    if (one == '_') one = ' ';
-  return text;
+std::string with_spaces(std::string label) {
+  std::ranges::replace(label, '_', ' ');
+  return label;
 }
+std::string label_text(const std::string& label) { return html_text(with_spaces(label)); }
 
 std::string row(const LabelQuality& label, bool phantoms) {
   std::string html = "<tr><th>" + label_text(label.label);
@@ -118,7 +118,7 @@ std::string curve(const LabelQuality& label) {
   constexpr double kWidth = 256;
   constexpr double kHeight = 240;
   Svg svg(kWidth, kHeight, kPageColors);
-  PlotPanel panel(svg, kCurvePlace, {.low = 0, .high = 1}, {.low = 0, .high = 1}, false, "");
+  PlotPanel panel(svg, kCurvePlace, {.low = 0, .high = 1}, {.low = 0, .high = 1}, PlotUnit::kNumber, {.label = ""});
   const std::array<PlotPoint, 2> chance = {{{0, 0}, {1, 1}}};
   panel.line(chance, "var(--grid)", 1.5);
   std::vector<PlotPoint> points;
@@ -131,45 +131,35 @@ std::string curve(const LabelQuality& label) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", share * 100); }
 
-std::string figures(const ScoresRecord& record) {
-  std::string html = "<div class=\"figures\">\n";
-  const auto add = [&html](std::string_view name, const std::string& value) {
-    html += fmt::format("<div><b>{}</b><span>{}</span></div>\n", html_text(value), html_text(name));
-  };
-  add(fmt::format("mean AUROC; 95 % interval {:.3f} to {:.3f}", record.interval.low, record.interval.high),
-      fmt::format("{:.4f}", record.mean));
+std::vector<KeyFigure> figures(const ScoresRecord& record) {
+  std::vector<KeyFigure> figures = {
+      {fmt::format("{:.4f}", record.mean),
+       fmt::format("mean AUROC; 95 % interval {:.3f} to {:.3f}", record.interval.low, record.interval.high)}};
   if (const auto share = record.share_of_ideal_on_images())
-    add("of the ideal observer's AUROC above 0.5, on these images", percent(*share));
+    figures.push_back({percent(*share), "of the ideal observer's AUROC above 0.5, on these images"});
   else if (const auto general = record.share_of_ideal())
-    add("of the ideal observer's AUROC above 0.5", percent(*general));
-  add("images", fmt::format("{}", record.images));
-  return html + "</div>\n";
+    figures.push_back({percent(*general), "of the ideal observer's AUROC above 0.5"});
+  figures.push_back({fmt::format("{}", record.images), "images"});
+  return figures;
 }
 
 }  // namespace
 
 std::string scores_page(const ScoresRecord& record) {
   Page page{.title = record.title, .body = {}, .data = {}, .scripts = {}};
-  page.body = fmt::format("<h1>{}</h1>\n<p class=\"faint\">{}: {}</p>\n", html_text(record.title),
-                          html_text(record.data), html_text(record.split));
-  std::string notes;
-  if (record.phantoms) notes += "<li>These are phantoms: nothing medical follows.";
+  page.body = head_html(record.title, record.data + ": " + record.split);
+  std::vector<std::string> notes;
+  if (record.phantoms) notes.emplace_back("These are phantoms: nothing medical follows.");
   for (const std::string& label : record.exceeding())
-    notes += "<li>" + label_text(label) + " is significantly above what can be reached: the test images are not new.";
-  if (!notes.empty()) page.body += "<ul class=\"notes\">" + notes + "</ul>\n";
-  page.body += figures(record) + table(record) + remarks(record);
+    notes.push_back(with_spaces(label) + " is significantly above what can be reached: the test images are not new.");
+  page.body += note_list(notes) + key_figures(figures(record)) + table(record) + remarks(record);
   page.body +=
       "<h2>ROC curves</h2>\n<p class=\"faint\">Across: the share of images without the finding that raise it; "
       "up: the share of images with it that are found.</p>\n<div class=\"curves\">\n";
   for (const LabelQuality& label : record.labels)
     if (label.auroc) page.body += curve(label);
   page.body += "</div>\n";
-  if (!record.facts.empty()) {
-    page.body += "<h2>Configuration</h2>\n<div class=\"tablebox\"><table class=\"facts\"><tbody>\n";
-    for (const auto& [name, value] : record.facts)
-      page.body += fmt::format("<tr><th>{}<td>{}\n", html_text(name), html_text(value));
-    page.body += "</tbody></table></div>\n";
-  }
+  page.body += fact_tables({{"Configuration", record.facts}});
   return html_of(page);
 }
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "pages/assets.h"
+#include "pages/result_page.h"
 #include "trace/text.h"
 
 namespace xoe::pages {
@@ -135,24 +136,25 @@ void add_timeline(Page& page, const Timeline& timeline) {
   const auto& summary = timeline.summary;
   page.body += note_list(notes_of(timeline));
   if (!summary.ranks.empty()) page.body += "<h3>Where each rank's time went</h3>\n" + rank_shares(summary);
-  page.body += assets::kTimelineHtml;
-  page.body += waits(summary);
-  page.data.emplace_back("timeline-data",
+  const auto before =
+      std::ranges::count_if(page.data, [](const auto& one) { return one.first.starts_with("timeline"); });
+  const std::string id = before == 0 ? "timeline" : fmt::format("timeline-{}", before + 1);
+  std::string html(assets::kTimelineHtml);
+  constexpr std::string_view kPlace = "{{id}}";
+  page.body += html.replace(html.find(kPlace), kPlace.size(), id) + waits(summary);
+  page.data.emplace_back(id + "-data",
                          fmt::format("{{\"ranks\":{},\"view\":{}}}", ranks_json(summary), json_of(timeline.view)));
-  page.scripts.push_back(assets::kTimelineJs);
+  if (before == 0) page.scripts.push_back(assets::kTimelineJs);
 }
 
 std::string timeline_page(const Timeline& timeline, const std::string& title) {
   const auto& summary = timeline.summary;
-  Page page;
-  page.title = title;
-  page.body = fmt::format("<header><h1>{}</h1>\n<p class=\"faint\">{}, {}, {}</p></header>\n<section>\n",
-                          html_text(title), counted(static_cast<std::int64_t>(summary.ranks.size()), "rank"),
+  return result_html({.title = title,
+                      .subtitle = fmt::format(
+                          "{}, {}, {}", counted(static_cast<std::int64_t>(summary.ranks.size()), "rank"),
                           counted(static_cast<std::int64_t>(timeline.view.events + timeline.view.left_out), "event"),
-                          time_text(summary.wall_ns));
-  add_timeline(page, timeline);
-  page.body += "</section>\n";
-  return html_of(page);
+                          time_text(summary.wall_ns)),
+                      .timelines = {{"", &timeline}}});
 }
 
 std::string share_bars(const std::vector<std::pair<std::string, std::vector<Share>>>& rows) {

@@ -26,7 +26,7 @@ TEST(Plot, TicksAreRoundAndCoverTheRange) {
 TEST(Plot, DrawsOnTheGroundOfThePage) {
   Svg svg(100, 80, {.ink = "var(--ink)", .faint = "var(--faint)", .grid = "var(--grid)", .ground = ""});
   PlotPanel panel(svg, {.left = 20, .top = 5, .width = 70, .height = 40}, {.low = 0, .high = 10},
-                  {.low = 0, .high = 0.9}, true);
+                  {.low = 0, .high = 0.9}, PlotUnit::kShare);
   EXPECT_EQ(panel.y().high, 1);
   std::vector<PlotPoint> points;
   for (int i = 0; i <= 5000; ++i) points.push_back({i / 500.0, 0.5});
@@ -36,6 +36,30 @@ TEST(Plot, DrawsOnTheGroundOfThePage) {
   EXPECT_TRUE(contains(text, "var(--grid)"));
   EXPECT_TRUE(contains(text, ">100 %<"));
   EXPECT_LT(text.size(), 20'000U);
+}
+
+TEST(Plot, AxesHavePowersAndNames) {
+  const auto drawn = [](PlotUnit unit, const XAxis& axis) {
+    Svg svg(500, 300);
+    const PlotPanel panel(svg, {.left = 60, .top = 10, .width = 400, .height = 200}, {.low = 0.5, .high = 20},
+                          {.low = 0, .high = 3}, unit, axis);
+    return std::move(svg).finish();
+  };
+  const std::string powers = drawn(PlotUnit::kPowerOfTen, {.label = "bytes", .powers_of_two = true});
+  for (const char* part : {">1000<", ">32<", ">32K<", ">1M<", ">bytes<"}) EXPECT_TRUE(contains(powers, part)) << part;
+  const std::vector<std::string> names = {"a<b", "/a/long/path/to/a/result.json"};
+  Svg svg(500, 300);
+  const PlotPanel panel(svg, {.left = 60, .top = 10, .width = 400, .height = 200}, {.low = 0.5, .high = 2.5}, {},
+                        PlotUnit::kChange, {.names = names});
+  const std::string named = std::move(svg).finish();
+  EXPECT_TRUE(contains(named, ">a&lt;b<"));
+  EXPECT_TRUE(contains(named, "to/a/result.json<"));
+  EXPECT_FALSE(contains(named, ">1.5<"));
+  // So many that they do not fit are numbers, and whole ones.
+  const std::vector<std::string> many(19, "result");
+  const std::string numbered = drawn(PlotUnit::kNumber, {.names = many});
+  EXPECT_TRUE(contains(numbered, ">5<"));
+  EXPECT_FALSE(contains(numbered, "result"));
 }
 
 TEST(Plot, ForeignTextStaysText) {

@@ -34,7 +34,9 @@ class CollectivesVerb(BenchTest):
             self.assertEqual(result["config"]["memory"], memory)
 
     def test_writes_the_json_of_nccl_tests(self):
-        xoe("bench", "collectives", "reduce_scatter", "-b", "4K", "-e", "4K", "-n", "3", "-J", self.folder / "a.json")
+        xoe("bench", "collectives", "reduce_scatter", "-b", "4K", "-e", "4K", "-n", "3", "-J", self.folder / "a.json", "--html",
+            self.folder / "a.html")
+        self.assertIn("Collectives of 2 ranks", (self.folder / "a.html").read_text())
         result = self.json("a.json")
         self.assertEqual(result["config"]["iterations"], 3)
         self.assertEqual([one["rank"] for one in result["config"]["devices"]], [0, 1])

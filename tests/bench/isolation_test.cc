@@ -59,6 +59,8 @@ TEST(BenchIsolation, OutputsNameJobsRoundsAndEmulation) {
   EXPECT_THAT(isolation_text(isolation, report), HasSubstr("1 on CPUs 2-3"));
   EXPECT_THAT(isolation_text(isolation, report), HasSubstr("EMULATION"));
   EXPECT_EQ(to_json(isolation, report)["jobs"][1]["place"], "CPUs 2-3");
+  const std::string page = isolation_page(isolation, report);
+  for (const char* part : {"<svg", "EMULATION", "together", "1 on CPUs 2-3"}) EXPECT_THAT(page, HasSubstr(part));
 }
 
 }  // namespace

@@ -27,6 +27,9 @@ class ScaleVerb(BenchTest):
             self.assertEqual(one["result"]["reduced_bytes_per_step"] > 0, one["ranks"] > 1)
         self.assertIn("EMULATION", page.read_text())
         self.assertEqual(page.read_text().count("<svg"), 2)
+        beside = json.loads(xoe("bench", "compare", self.folder / "a.json", "--against", "articles", "--json"))
+        self.assertEqual([one["ranks"] for one in beside["ours"]], [1, 2, 4])
+        self.assertIn("EMULATION", " ".join(beside["notes"]))
 
     def test_strong_scaling_and_pretended_hosts(self):
         out = json.loads(xoe("bench", "scale", "--strong", "--ranks", "1,2", "--pretended-hosts", "1,2", "--batch-size", "4",
@@ -60,7 +63,10 @@ class ScaleVerb(BenchTest):
         os.sched_setaffinity(0, cpus)
         if len(cpus) < 2:
             self.skipTest("one CPU")
-        out = json.loads(xoe("bench", "isolate", "--jobs", "2", "--rounds", "2", "--json", "--", *FLAGS, "--batch-size=4"))
+        page = self.folder / "page.html"
+        out = json.loads(xoe("bench", "isolate", "--jobs", "2", "--rounds", "2", "--json", "--html", page, "--", *FLAGS,
+                             "--batch-size=4"))
+        self.assertIn("2 jobs of mlp", page.read_text())
         self.assertEqual([one["place"] for one in out["jobs"]], [f"CPUs {cpu}" for cpu in cpus])
         for job in out["jobs"]:
             self.assertEqual((len(job["alone"]), len(job["together"])), (2, 2))

@@ -42,7 +42,14 @@ class TrainVerb(BenchTest):
         times = [one["step_ms"] for one in result["repeats"]]
         self.assertAlmostEqual(sum(parts.values()), sum(times) / 3, delta=0.3 * max(times))
         self.assertGreater(result["peak_memory_bytes"], 1 << 20)
-        self.assertEqual(result["environment"]["command"][:3], ["xoe", "bench", "train"])
+        environment = result["environment"]
+        self.assertEqual(environment["command"][:3], ["xoe", "bench", "train"])
+        self.assertLessEqual({"host", "system", "processor", "processors", "memory", "xoe", "libtorch", "variables", "options"},
+                             environment.keys())
+        self.assertIn("--num-batches", environment["command"])
+        for column in ("train_samples_per_sec", "train_step_time", "train_fwd_time", "train_bwd_time", "train_opt_time",
+                       "train_batch_size", "train_img_size", "param_count"):
+            self.assertIn(column, result)
         self.assertEqual(list(self.folder.iterdir()), [path], "no timeline is left")
 
     def test_neither_mode_without_backward_changes_the_model(self):
@@ -73,6 +80,16 @@ class TrainVerb(BenchTest):
         # It never computes faster than it says: 4 images of each rank in 10 ms.
         self.assertLessEqual(result["train_samples_per_sec"], 3 * 400)
 
+    def test_a_page_has_the_timeline_of_the_traced_run(self):
+        for ranks in ("1", "2"):
+            page = self.folder / f"{ranks}.html"
+            xoe("run", "-np", ranks, BIN / "xoe", "bench", "train", *SMALL, "--num-batches", "4", "--num-warmup-batches", "1",
+                "--repeat", "2", "--html", page)
+            html = page.read_text()
+            for part in ('id="timeline"', "<svg", "Parts of a step", "Environment", "<h2>Configuration</h2>"):
+                self.assertIn(part, html)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["1.html", "2.html"])
+
     def test_results_are_compared(self):
         a, b = self.folder / "a.json", self.folder / "b.json"
         for path in (a, b):
@@ -86,6 +103,9 @@ class TrainVerb(BenchTest):
         self.assertEqual([one["change"] == 0 for one in result["results"]], [True, False, True])
         self.assertEqual(result["results"][2]["verdict"], "noise")
         self.assertIn("page.html is there already, and no page", self.refused_page(a))
+        page = self.folder / "articles.html"
+        self.assertIn("note: model differs: mlp in", xoe("bench", "compare", a, "--against", "articles", "--html", page))
+        self.assertIn("VM, one GPU a node", page.read_text())
         self.assertIn("this is no result", xoe("bench", "compare", page, code=2))
         self.assertIn("cannot read it", xoe("bench", "compare", self.folder / "none.json", code=2))
 

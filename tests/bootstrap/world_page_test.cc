@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -10,8 +12,10 @@
 namespace xoe::bootstrap {
 namespace {
 
+using Variables = std::map<std::string, std::string, std::less<>>;
+
 WorldView view_of(const WorldPage& page, int slot) {
-  return WorldView::of_process(Env({{kWorldVariable, page.path()}, {"XOE_RANK", fmt::format("{}", slot)}}));
+  return WorldView::of_process(Env(Variables{{kWorldVariable, page.path()}, {"XOE_RANK", fmt::format("{}", slot)}}));
 }
 
 TEST(WorldPage, TellsEachRankWhetherItStaysLeavesOrJoinsAnother) {
@@ -31,9 +35,9 @@ TEST(WorldPage, TellsEachRankWhetherItStaysLeavesOrJoinsAnother) {
 }
 
 TEST(WorldPage, WithoutOneTheWorldNeverChanges) {
-  EXPECT_FALSE(WorldView::of_process(Env({{"XOE_RANK", "0"}})).may_change());
+  EXPECT_FALSE(WorldView::of_process(Env(Variables{{"XOE_RANK", "0"}})).may_change());
   for (const char* path : {"/nowhere", "/dev/null", "/proc/self/exe"}) {
-    const WorldView view = WorldView::of_process(Env({{kWorldVariable, path}, {"XOE_RANK", "0"}}));
+    const WorldView view = WorldView::of_process(Env(Variables{{kWorldVariable, path}, {"XOE_RANK", "0"}}));
     EXPECT_FALSE(view.may_change()) << path;
     EXPECT_EQ(view.wish(0), WorldView::Wish::kStay);
   }

@@ -10,6 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path += [str(ROOT / "docs/site"), str(pathlib.Path(__file__).parent)]
+import articles
 import chart
 import check_site
 import headers
@@ -113,6 +114,12 @@ class Drawings(unittest.TestCase):
     def test_the_chart_has_the_figures_of_the_table(self):
         drawn = (ROOT / "docs/images/allreduce.svg").read_text()
         self.assertEqual(drawn, chart.chart(), "docs/site/chart.py > docs/images/allreduce.svg draws it")
+
+
+class Articles(unittest.TestCase):
+    def test_the_page_has_the_figures_of_the_data_files(self):
+        page = (ROOT / "docs/reference/articles.md").read_text()
+        self.assertIn(articles.tables(), page, "docs/site/articles.py --write puts them there")
 
 
 class Site(unittest.TestCase):

@@ -10,65 +10,17 @@ that it loads; the daemon has no network, and keeps all it writes in the test's 
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "net"))
+
+from docker_daemon import Docker, why_not
 
 SKIPPED = 77
 MIB = 1 << 20
-
-
-def why_not():
-    """What is missing for this test, or None."""
-    if os.geteuid() != 0:
-        return "it needs root, to run dockerd"
-    for program, package in (("docker", "docker.io"), ("dockerd", "docker.io"), ("containerd", "containerd")):
-        if shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin") is None:
-            return f"{program} is not there (Debian: {package})"
-    return None
-
-
-class Docker:
-    """A daemon of this test's own."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.socket = f"unix://{folder}/docker.sock"
-        self.log = open(f"{folder}/log", "w+", encoding="utf-8")
-        words = ["dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", f"--data-root={folder}/data",
-                 f"--exec-root={folder}/exec", f"--pidfile={folder}/pid", "-H", self.socket]
-        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-        self.daemon = subprocess.Popen(words, stdout=self.log, stderr=self.log, env=os.environ | {"PATH": path})
-
-    def call(self, *words, expected=(0,)):
-        done = subprocess.run(["docker", "-H", self.socket, *words], capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode not in expected:
-            raise AssertionError(f"docker {' '.join(words)}: exit code {done.returncode}: {done.stderr}")
-        return done.stdout
-
-    def wait_until_up(self):
-        """False where it ended: not every machine lets one run."""
-        end = time.monotonic() + 60
-        while self.daemon.poll() is None and time.monotonic() < end:
-            if subprocess.run(["docker", "-H", self.socket, "info"], capture_output=True, check=False).returncode == 0:
-                return True
-            time.sleep(0.1)
-        return False
-
-    def why(self):
-        self.log.seek(0)
-        return self.log.read()[-500:]
-
-    def end(self):
-        self.daemon.terminate()
-        try:
-            self.daemon.wait(30)
-        except subprocess.TimeoutExpired:
-            self.daemon.kill()
-            self.daemon.wait()
 
 
 def make_image(docker, doctor, folder):

@@ -69,9 +69,9 @@ XOE_FUZZ_TARGET(run_record_fuzz) {
   const auto record = read_run(folder);
   xoe::require(record.has_value());
   check(*record);
-  std::optional<Timeline> timeline;
-  if (auto read = read_timeline(folder + "/timeline.json", kView)) timeline = std::move(*read);
-  const std::string html = report_page(*record, "runs/a", timeline ? &*timeline : nullptr);
+  ReportedRun run = {.folder = "runs/a", .record = *record};
+  if (auto read = read_timeline(folder + "/timeline.json", kView)) run.timeline = std::move(*read);
+  const std::string html = report_page({&run, 1});
   for (const std::string& line : xoe::split_text(html, '\n')) xoe::require(xoe::printable_utf8(line) == line);
 
   for (const char* name : kNames) ::unlink((folder + "/" + name).c_str());

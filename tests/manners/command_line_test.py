@@ -135,7 +135,7 @@ MISTAKES = [
     ("timeline view a --events none", "--events none: expected a"),
     ("report", "RUN is missing; usage: xoe report [options] RUN"),
     ("reprt runs/a", "did you mean report?"),
-    ("report a b", 'unexpected word "b"'),
+    ("report a b", 'say where the page of several runs goes: -o FILE'),
     ("timeline view a --events 0", "--events 0: expected a whole number from 1 to 1000000000"),
     ("timeline view a --events 9223372036854775808", "--events 9223372036854775808: expected a whole number from 1 to"),
     ("report a --events 0", "--events 0: expected a whole number from 1 to 1000000000"),

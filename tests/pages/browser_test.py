@@ -1,4 +1,5 @@
-"""The pages of `xoe timeline view` and `xoe report` in a real browser: light, dark, on a phone."""
+"""The pages of `xoe timeline view`, `xoe report` and every verb of `xoe bench` in a real browser: light, dark, on a phone.
+XOE_PICTURES=DIR keeps a picture of each."""
 
 import json
 import os
@@ -69,6 +70,44 @@ def metrics():
     return "".join(json.dumps(line) + "\n" for line in lines) + '{"event":"report","step":510,"loss":NaN}\n{"half of a li'
 
 
+def measurements(name, factor):
+    """A file of `xoe bench compare`, whose texts are hostile where they may be."""
+    draw = random.Random(7)
+    quantities = [("images/s", False), (HOSTILE, True), ("us for an allreduce of 64K over TCP", True)]
+    return {
+        "benchmark": "measurements",
+        "environment": {HOSTILE: HOSTILE},
+        "measurements": [
+            {"name": name, "quantity": quantity, "less_is_better": less, "ranks": ranks, "workload": {"model": name}}
+            | {"runs": [factor * ranks * draw.uniform(90, 110) for _ in range(6)]}
+            for quantity, less in quantities
+            for ranks in (1, 2, 4)
+        ],
+    }
+
+
+def bench_pages(folder):
+    """Words of `xoe bench` for a page of each verb, by its name; those of training where this build has it."""
+    for name, factor in (("bare", 1), (HOSTILE, 0.9)):
+        (folder / f"{'other' if factor < 1 else name}.json").write_text(json.dumps(measurements(name, factor)))
+    small = ["--model", "mlp", "--image-size", "8", "--num-batches", "3", "--num-warmup-batches", "1", "--device", "cpu"]
+    pages = {
+        "collectives": ["collectives", "all", "-b", "64", "-e", "64K", "-f", "8", "-n", "2"],
+        "compare": ["compare", folder / "bare.json", folder / "other.json"],
+        "against": ["compare", folder / "bare.json", folder / "other.json", "--against", "articles"],
+    }
+    if (BIN / "xoe-bench-trainer").exists():
+        train = [*small, "--batch-size", "4", "--threads", "1"]
+        pages |= {
+            "train": ["train", *train, "--repeat", "3", "--output", folder / "train.json"],
+            "scale": ["scale", "--ranks", "1,2,4", "--batch-size", "4", "--repeat", "2", "--emulate-accelerator", "400", "--", *small],
+            "predict": ["predict", folder / "train.json", "--latency", "10", "--bandwidth", "10"],
+        }
+        if len(os.sched_getaffinity(0)) > 1:
+            pages["isolate"] = ["isolate", "--jobs", "2", "--rounds", "2", "--", *train]
+    return pages
+
+
 def scores():
     """Of 14 labels on 400 images, of which the last has too few positives; the names are hostile where they may be."""
     draw = random.Random(6)
@@ -105,10 +144,24 @@ class PagesTest(unittest.TestCase):
             ["timeline", "view", folder / "lanes.json"],
             ["report", folder],
             ["report", folder / "scores.json"],
+            ["report", folder, cls.another_run(folder), "-o", folder / "several.html"],
         ):
             subprocess.run([BIN / "xoe", *words], check=True, capture_output=True, timeout=60)
-        cls.pages = {name: folder / f"{name}.html" for name in ("timeline", "large", "lanes", "report", "scores")}
+        cls.bench = bench_pages(folder)
+        for name, (verb, *words) in cls.bench.items():
+            command = [BIN / "xoe", "bench", verb, "--html", folder / f"{name}.html", *words]
+            subprocess.run(command, check=True, capture_output=True, timeout=120)
+        names = ("timeline", "large", "lanes", "report", "scores", "several", *cls.bench)
+        cls.pages = {name: folder / f"{name}.html" for name in names}
         cls.browser = browser.Browser(browser.find()).__enter__()
+
+    @staticmethod
+    def another_run(folder):
+        run = folder / "another"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text(metrics().replace('"rate": 0.1', '"rate": 0.2'))
+        (run / "timeline.json").write_text(json.dumps(trace(2, 500)))
+        return run
 
     @classmethod
     def tearDownClass(cls):
@@ -153,7 +206,7 @@ class PagesTest(unittest.TestCase):
         return found
 
     def test_nothing_is_wider_than_the_window(self):
-        for name in ("timeline", "large", "report", "scores"):
+        for name in self.pages.keys() - {"lanes"}:
             page = self.pages[name]
             for width, dark, touch in ((1280, False, False), (1280, True, False), (390, False, True), (320, True, True)):
                 with self.subTest(page=name, width=width, dark=dark):
@@ -161,8 +214,12 @@ class PagesTest(unittest.TestCase):
                     self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), width)
                     if name == "scores":
                         self.assertEqual(self.browser.value("document.querySelectorAll('.curves svg').length"), 13)
-                    else:
+                    elif name not in self.bench:
                         self.assertGreater(self.number("drawn"), 20)
+                    else:
+                        self.assertGreater(self.browser.value("document.querySelectorAll('.plot svg').length"), 0)
+                    if folder := os.environ.get("XOE_PICTURES"):
+                        self.browser.picture(f"{folder}/{name}-{width}{'-dark' * dark}.png")
                     ground = self.browser.value("getComputedStyle(document.body).backgroundColor")
                     self.assertEqual(ground, "rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
 
@@ -273,6 +330,25 @@ class PagesTest(unittest.TestCase):
             self.browser.value("JSON.parse(document.getElementById('timeline-data').textContent).view.lanes.length"), 150_000
         )
         self.assertGreater(self.number("drawn"), 0)
+
+    def test_several_runs_have_a_curve_and_a_timeline_each(self):
+        self.browser.open(self.pages["several"])
+        self.assertIn("2 runs side by side", self.browser.value("document.querySelector('h1').textContent"))
+        self.assertEqual(self.browser.value("document.querySelectorAll('#loss svg polyline').length"), 4)  # as read, and smoothed
+        drawn = self.browser.value("[...document.querySelectorAll('.timeline')].map((one) => Number(one.dataset.drawn))")
+        self.assertEqual(len(drawn), 2)
+        self.assertGreater(min(drawn), 20)
+        whole = self.span()
+        self.browser.value("document.querySelectorAll('[data-do=in]')[1].click()")
+        self.assertEqual(self.span(), whole, "the other one was zoomed")
+
+    def test_the_pointer_reads_sizes_and_names(self):
+        for name, plot, expected in (("collectives", "bandwidth", r"^bytes (64|512|4096|32768): "), ("compare", "change-0", r"^bare: ")):
+            self.browser.open(self.pages[name])
+            left, top, width, height = self.box(f"#{plot} svg")
+            self.browser.mouse("mouseMoved", left + width * 0.2, top + height / 2)
+            self.browser.frame()
+            self.assertRegex(self.browser.value(f"document.querySelector('#{plot} .read').textContent"), expected)
 
     def test_a_report_shows_its_curves(self):
         self.browser.open(self.pages["report"])

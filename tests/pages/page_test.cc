@@ -87,7 +87,9 @@ TEST(Page, LoadsNothingFromElsewhere) {
   const auto record = read_run(scratch.path());
   ASSERT_TRUE(timeline);
   ASSERT_TRUE(record);
-  for (const std::string& html : {timeline_page(*timeline, "t"), report_page(*record, "r", &*timeline)}) {
+  const ReportedRun run = {.folder = "r", .record = *record, .timeline = *timeline};
+  const std::vector<ReportedRun> twice(2, run);
+  for (const std::string& html : {timeline_page(*timeline, "t"), report_page({&run, 1}), report_page(twice)}) {
     EXPECT_TRUE(contains(html, "default-src 'none'"));
     EXPECT_EQ(count(html, " src="), 0U);
     EXPECT_EQ(count(html, "@import"), 0U);

@@ -10,6 +10,11 @@
 namespace xoe::pages {
 namespace {
 
+std::string page_of(const RunRecord& record, const std::string& folder) {
+  const ReportedRun run = {.folder = folder, .record = record};
+  return report_page({&run, 1});
+}
+
 class RunRecordTest : public testing::Test {
  protected:
   RunRecord read() {
@@ -51,7 +56,7 @@ TEST_F(RunRecordTest, ReadsCurvesSharesAndConfiguration) {
   EXPECT_EQ(record.environment[2].second, "xoe train");
   EXPECT_EQ(record.environment.size(), 3U);
   EXPECT_EQ(record.configuration.back(), (std::pair<std::string, std::string>("seed", "3")));
-  const std::string html = report_page(record, "runs/a", nullptr);
+  const std::string html = page_of(record, "runs/a");
   for (const char* part :
        {"mlp, 2 ranks x batch 32", "runs/a: done", "105.0 ± 2.0", "30 of 30", "12.5 s", "<svg", "&lt;none&gt;",
         "1 check without fault", "title=\"waiting for data: 30.0 %\"", "held out", "learning rate"})
@@ -71,7 +76,7 @@ TEST_F(RunRecordTest, SkipsBrokenLinesAndSaysSo) {
   EXPECT_TRUE(contains(record.notes[1], "2 values left out"));
   EXPECT_EQ(record.curves.loss.size(), 1U);
   EXPECT_FALSE(record.ended);
-  const std::string html = report_page(record, "r", nullptr);
+  const std::string html = page_of(record, "r");
   EXPECT_TRUE(contains(html, "killed, or is still running"));
   EXPECT_TRUE(contains(html, "6 broken lines skipped"));
 }
@@ -89,7 +94,7 @@ TEST_F(RunRecordTest, ValuesThatAreNotFiniteAreLeftOut) {
   EXPECT_EQ(record.curves.rate.size(), 2U);
   EXPECT_EQ(record.curves.images_per_s.size(), 2U);
   ASSERT_EQ(record.notes.size(), 2U);  // 1e999 is beyond JSON's numbers
-  const std::string html = report_page(record, "r", nullptr);
+  const std::string html = page_of(record, "r");
   EXPECT_FALSE(contains(html, "nan"));
   EXPECT_FALSE(contains(html, "points=\"inf"));
 }
@@ -107,10 +112,29 @@ TEST_F(RunRecordTest, AResumedRunReplacesWhatItDoesAgain) {
   EXPECT_EQ(record.notes.at(0), "resumed after step 10");
 }
 
+TEST_F(RunRecordTest, SeveralRunsStandSideBySide) {
+  metrics(R"({"event":"start","model":"mlp","ranks":2,"batch":32,"seed":3}
+{"event":"report","step":10,"loss":2,"images_per_s":100,"rank_shares":[{"data":0.2,"compute":0.8},{"data":0,"compute":1}]}
+{"event":"end","step":10,"images_per_s":100}
+)");
+  std::vector<ReportedRun> runs = {{.folder = "runs/<a>", .record = read()}};
+  metrics(R"({"event":"start","model":"mlp","ranks":4,"batch":32,"seed":3}
+{"event":"report","step":20,"loss":1,"images_per_s":200}
+)");
+  runs.push_back({.folder = "runs/b", .record = read()});
+  const std::string html = report_page(runs);
+  for (const char* part :
+       {"2 runs side by side", "runs/&lt;a&gt;", "runs/b", "what differs", "<td>2<td>4", "<tr><th>seed<td>3",
+        "title=\"waiting for data: 10.0 %\"", "var(--first)", "var(--second)", "no end"})
+    EXPECT_TRUE(contains(html, part)) << part;
+  EXPECT_FALSE(contains(html, "runs/<a>"));
+  EXPECT_FALSE(contains(html, "held-out loss</"));
+}
+
 TEST_F(RunRecordTest, EmptyAndMissingFiles) {
   metrics("");
-  const std::string html = report_page(read(), "r", nullptr);
-  EXPECT_TRUE(contains(html, "No report was written yet."));
+  const std::string html = page_of(read(), "r");
+  EXPECT_TRUE(contains(html, "no report was written yet"));
   const auto none = read_run(scratch_.file("none"));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code(), Code::kUnavailable);
@@ -141,7 +165,7 @@ TEST_F(RunRecordTest, AnyBytesGiveAPage) {
                            : round % 8 == 1 ? "doctor.json"
                                             : "metrics.jsonl"),
              bytes);
-    const std::string html = report_page(read(), "r", nullptr);
+    const std::string html = page_of(read(), "r");
     EXPECT_TRUE(html.ends_with("</html>\n"));
     EXPECT_FALSE(contains(html, "nan,"));
   }

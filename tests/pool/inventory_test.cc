@@ -18,7 +18,9 @@ using ::testing::IsEmpty;
 class InventoryTest : public ::testing::Test {
  protected:
   ~InventoryTest() override {
-    for (const char* name : {"XOE_MOCK_GPUS", "XOE_MOCK_TROUBLE", "XOE_MOCK_STATE"}) ::unsetenv(name);
+    for (const char* name :
+         {"XOE_MOCK_GPUS", "XOE_MOCK_TROUBLE", "XOE_MOCK_STATE", "XOE_MOCK_ROCM", "XOE_MOCK_ROCM_PID"})
+      ::unsetenv(name);
   }
   static Inventory inventory(const std::string& library = XOE_MOCK_NVML) {
     std::vector<std::unique_ptr<GpuVendor>> vendors;
@@ -88,6 +90,35 @@ TEST_F(InventoryTest, AHostWithoutADriverSaysSoUntilItHasOne) {
   EXPECT_EQ(gpus.report().gpus.size(), 2U);
   ::setenv("XOE_MOCK_TROUBLE", "mismatch", 1);
   EXPECT_THAT(gpus.report().without, HasSubstr("Driver/library version mismatch"));
+}
+
+TEST_F(InventoryTest, TellsOfAmdsGpusBesideNvidias) {
+  ::setenv("XOE_MOCK_GPUS", "none", 1);
+  ::setenv("XOE_MOCK_ROCM_PID", std::to_string(::getpid()).c_str(), 1);
+  std::vector<std::unique_ptr<GpuVendor>> vendors;
+  vendors.push_back(nvidia_gpus(XOE_MOCK_NVML));
+  vendors.push_back(amd_gpus(XOE_MOCK_ROCM_SMI));
+  Inventory both("a", std::move(vendors));
+  HostReport report = both.report();
+  ASSERT_EQ(report.gpus.size(), 2U);
+  EXPECT_EQ(report.gpus[0], (Gpu{.uuid = "GPU-000000000000abc0",
+                                 .host = "a",
+                                 .name = "AMD Instinct MI210",
+                                 .pci = "0000:43:00.0",
+                                 .memory = 64ULL << 30,
+                                 .nvlinks = {"GPU-000000000000abc1"}}));
+  EXPECT_EQ(report.activity[0].utilisation, 87);
+  EXPECT_EQ(report.activity[0].temperature, 41);
+  ASSERT_EQ(report.activity[0].processes.size(), 1U);
+  EXPECT_EQ(report.activity[0].processes[0].pid, ::getpid());
+  EXPECT_THAT(report.activity[1].processes, IsEmpty());
+  ::setenv("XOE_MOCK_GPUS", "four", 1);
+  EXPECT_EQ(both.report().gpus.size(), 6U);
+  ::setenv("XOE_MOCK_GPUS", "none", 1);
+  ::setenv("XOE_MOCK_ROCM", "old", 1);
+  report = both.report();
+  EXPECT_THAT(report.gpus, IsEmpty());
+  EXPECT_THAT(report.without, HasSubstr("ROCm SMI does not start"));
 }
 
 }  // namespace

@@ -19,6 +19,10 @@ from typing import NamedTuple
 import ranks
 import wheels
 
+sys.path.insert(0, str(ranks.ROOT / "tests" / "net"))
+
+from debian_mirror import mirror
+
 KEPT = ranks.ROOT / "build" / "peers" / "systems"
 PROGRAMS = pathlib.Path(__file__).parent / "systems"
 COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "cmake", "ninja")
@@ -59,13 +63,6 @@ exec chroot --userspec="$user" "$root" "$@"
 
 class Failed(Exception):
     pass
-
-
-def mirror():
-    """Where apt takes Debian's packages from."""
-    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return next((uri for uri in listed if uri.rstrip("/").endswith("/debian")), None)
 
 
 def install_system(suite):

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "pages/result_page.h"
 #include "tools/bench/compare.h"
 #include "tools/bench/text_table.h"
 
@@ -15,6 +16,26 @@ namespace {
 std::string speed_text(const Spread& speed) { return fmt::format("{:.2f} +/- {:.2f}", speed.mean, speed.deviation); }
 
 std::string percent_text(double share) { return fmt::format("{:.2f} %", share * 100); }
+
+const TableRow kHead = {"job", "images/s alone", "together", "interference", "95 % interval"};
+
+std::string title_of(const Isolation& isolation) {
+  return fmt::format("{} of {}, {} each", counted(std::ssize(isolation.jobs), "job"), isolation.model,
+                     counted(isolation.ranks, "rank"));
+}
+
+std::vector<TableRow> rows_of(const Isolation& isolation, const IsolationReport& report) {
+  std::vector<TableRow> rows;
+  for (std::size_t i = 0; i < report.jobs.size(); ++i) {
+    const JobReport& job = report.jobs[i];
+    rows.push_back({fmt::format("{} on {}", i, isolation.jobs[i].place), speed_text(job.alone),
+                    speed_text(job.together), percent_text(job.interference),
+                    fmt::format("{} to {}", percent_text(job.interval.low), percent_text(job.interval.high))});
+  }
+  rows.push_back({"all", fmt::format("{:.2f}", report.alone), fmt::format("{:.2f}", report.together),
+                  percent_text(report.interference), ""});
+  return rows;
+}
 
 }  // namespace
 
@@ -73,20 +94,34 @@ IsolationReport report_isolation(const Isolation& isolation, std::uint64_t seed)
 }
 
 std::string isolation_text(const Isolation& isolation, const IsolationReport& report) {
-  std::vector<TableRow> rows;
-  for (std::size_t i = 0; i < report.jobs.size(); ++i) {
-    const JobReport& job = report.jobs[i];
-    rows.push_back({fmt::format("{} on {}", i, isolation.jobs[i].place), speed_text(job.alone),
-                    speed_text(job.together), percent_text(job.interference),
-                    fmt::format("{} to {}", percent_text(job.interval.low), percent_text(job.interval.high))});
-  }
-  rows.push_back({"all", fmt::format("{:.2f}", report.alone), fmt::format("{:.2f}", report.together),
-                  percent_text(report.interference), ""});
-  std::string text = fmt::format("{} of {}, {} each\n", counted(std::ssize(report.jobs), "job"), isolation.model,
-                                 counted(isolation.ranks, "rank")) +
-                     text_table({"job", "images/s alone", "together", "interference", "95 % interval"}, rows);
+  std::string text = title_of(isolation) + "\n" + text_table(kHead, rows_of(isolation, report));
   for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
   return text;
+}
+
+std::string isolation_page(const Isolation& isolation, const IsolationReport& report) {
+  std::vector<PlotPoint> alone, together;
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < isolation.jobs.size(); ++i) {
+    const auto x = static_cast<double>(i + 1);
+    for (const double speed : isolation.jobs[i].alone) alone.push_back({x - 0.1, speed});
+    for (const double speed : isolation.jobs[i].together) together.push_back({x + 0.1, speed});
+    places.push_back(isolation.jobs[i].place);
+  }
+  return pages::result_html(
+      {.title = title_of(isolation),
+       .notes = report.notes,
+       .figures = {{fmt::format("{:.2f}", report.alone), "images/s, the sum of the jobs alone"},
+                   {fmt::format("{:.2f}", report.together), "images/s of all together"},
+                   {percent_text(report.interference), "lost to each other"}},
+       .plots = {{.id = "speed",
+                  .title = "images/s of a job",
+                  .lines = {{.label = "alone", .color = "first", .points = alone, .joined = false},
+                            {.label = "together", .color = "second", .points = together, .joined = false}},
+                  .axis = {.label = "job", .names = places}}},
+       .x = {.low = 0.5, .high = static_cast<double>(places.size()) + 0.5},
+       .tables = {{.title = "Jobs", .head = kHead, .rows = rows_of(isolation, report)}},
+       .facts = {{"Environment", pages::facts_of_json(isolation.environment)}}});
 }
 
 nlohmann::ordered_json to_json(const Isolation& isolation, const IsolationReport& report) {

@@ -29,6 +29,7 @@ struct Isolation {
   std::string model;
   int ranks = 1;  // of each job
   double emulated_images_per_s = 0;
+  std::string environment = {};  // JSON, of a job
   std::vector<IsolatedJob> jobs;
 };
 
@@ -49,6 +50,8 @@ struct IsolationReport {
 IsolationReport report_isolation(const Isolation& isolation, std::uint64_t seed);
 std::string isolation_text(const Isolation& isolation, const IsolationReport& report);
 nlohmann::ordered_json to_json(const Isolation& isolation, const IsolationReport& report);
+// For a browser, in one file.
+std::string isolation_page(const Isolation& isolation, const IsolationReport& report);
 
 // "0-3,8" for {0, 1, 2, 3, 8}.
 std::string ranges_text(const std::vector<int>& numbers);

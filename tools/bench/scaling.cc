@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "pages/plot_figure.h"
-#include "pages/timeline_page.h"
+#include "pages/result_page.h"
 #include "tools/bench/text_table.h"
+#include "tools/bench/train_page.h"
 
 namespace xoe::bench {
 namespace {
@@ -228,7 +228,7 @@ Json to_json(const Scaling& scaling, const ScalingReport& report) {
 }
 
 std::string scaling_page(const Scaling& scaling, const ScalingReport& report) {
-  std::vector<PlotPoint> speeds, efficiencies, predicted_speeds, predicted_efficiencies, ideal;
+  std::vector<PlotPoint> speeds, efficiencies, predicted_speeds, predicted_efficiencies;
   for (const ScaleRow& row : report.rows) {
     speeds.push_back({static_cast<double>(row.ranks), row.speed.mean});
     efficiencies.push_back({static_cast<double>(row.ranks), row.efficiency});
@@ -241,29 +241,37 @@ std::string scaling_page(const Scaling& scaling, const ScalingReport& report) {
     predicted_speeds.push_back({static_cast<double>(row.ranks), row.images_per_s});
     predicted_efficiencies.push_back({static_cast<double>(row.ranks), row.efficiency});
   }
-  pages::Page page;
-  page.title = title_of(scaling);
-  page.body =
-      fmt::format("<header><h1>{}</h1></header>\n", pages::html_text(page.title)) + pages::note_list(report.notes);
-  const std::vector<pages::PlotFigure> figures = {
-      {.id = "speed",
-       .title = "images/s",
-       .lines = {{.label = "measured", .color = "first", .points = speeds, .dots = true},
-                 {.label = "predicted", .color = "second", .points = predicted_speeds}},
-       .x_label = "ranks"},
-      {.id = "efficiency",
-       .title = "efficiency",
-       .lines = {{.label = "measured", .color = "first", .points = efficiencies, .dots = true},
-                 {.label = "predicted", .color = "second", .points = predicted_efficiencies}},
-       .percent = true,
-       .x_label = "ranks"}};
-  const double most = report.predicted.empty() ? report.rows.back().ranks : report.predicted.back().ranks;
-  pages::add_plots(page, figures, {.low = 0, .high = std::max(2.0, most)});
-  page.body += "<h2>Measured</h2>\n" + pages::number_table(kScaleHead, measured_rows(report));
-  if (!report.predicted.empty())
-    page.body += fmt::format("<h2>Predicted</h2>\n<p>{}</p>\n", pages::html_text(model_text(report))) +
-                 pages::number_table(kPredictedHead, predicted_rows(report));
-  return pages::html_of(page);
+  const ScaleRow& last = report.rows.back();
+  const double most = report.predicted.empty() ? last.ranks : report.predicted.back().ranks;
+  pages::ResultPage page = {
+      .title = title_of(scaling),
+      .notes = report.notes,
+      .figures = {{fmt::format("{:.1f}", last.speed.mean), fmt::format("images/s of {}", counted(last.ranks, "rank"))},
+                  {fmt::format("{:.1f} %", last.efficiency * 100), "efficiency there"}},
+      .plots = {{.id = "speed",
+                 .title = "images/s",
+                 .lines = {{.label = "measured", .color = "first", .points = speeds, .dots = true},
+                           {.label = "predicted", .color = "second", .points = predicted_speeds}},
+                 .axis = {.label = "ranks"}},
+                {.id = "efficiency",
+                 .title = "efficiency",
+                 .lines = {{.label = "measured", .color = "first", .points = efficiencies, .dots = true},
+                           {.label = "predicted", .color = "second", .points = predicted_efficiencies}},
+                 .unit = PlotUnit::kShare,
+                 .axis = {.label = "ranks"}}},
+      .x = {.low = 0, .high = std::max(2.0, most)},
+      .tables = {{.title = "Measured", .head = kScaleHead, .rows = measured_rows(report)},
+                 {.title = "Predicted",
+                  .text = report.predicted.empty() ? "" : model_text(report),
+                  .head = kPredictedHead,
+                  .rows = predicted_rows(report)}},
+      .facts = {{"Environment", pages::facts_of_json(scaling.points.front().result.environment)}}};
+  for (const ScalePoint& point : scaling.points)
+    page.shares.emplace_back(fmt::format("{}, {}", counted(point.ranks, "rank"),
+                                         counted(std::max(point.pretended_hosts, point.result.hosts), "host")),
+                             step_shares(point.result));
+  page.shares_text = "Of a mean step.";
+  return pages::result_html(page);
 }
 
 }  // namespace xoe::bench

@@ -5,12 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "xoe/stats.h"
+
 namespace xoe::bench {
 
-struct Interval {
-  double low = 0;
-  double high = 0;
-};
+using stats::Interval;
 
 struct Spread {
   std::size_t count = 0;

@@ -106,9 +106,7 @@ CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
   add_workload(*verb, flags);
   add_measurement(*verb, flags);
   add_machine(*verb, flags);
-  verb->option_defaults()->group("Output");
-  verb->add_flag("--json", flags.json, "print one JSON object instead of text");
-  verb->add_option("--output", flags.output, "also write the JSON object to a file")->type_name("FILE");
+  add_output(*verb, flags.out);
   return verb;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/bench/output_flags.h"
 #include "train/options.h"
 #include "xoe/status.h"
 
@@ -23,8 +24,7 @@ struct TrainFlags {
   bool forward_only = false;
   bool eval = false;
   std::string optimizer = "sgd";
-  bool json = false;
-  std::string output = {};  // a file for the JSON; empty: none
+  OutputFlags out = {};
 };
 
 // Adds the verb. Its flags are in `flags` after parsing.

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/text_file.h"
+#include "base/utf8.h"
+#include "pages/facts.h"
 
 namespace xoe::bench {
 namespace {
@@ -17,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kRule = "----------------------------------------------------------------\n";
 constexpr std::string_view kBenchmark = "xoe bench train";
+constexpr double kLargest = 1e15;  // that a table and a plot can show
 
 double rounded(double value, double digits) { return std::round(value * digits) / digits; }
 
@@ -30,11 +33,12 @@ class Members {
   explicit Members(const Json& json) : json_(json) {}
 
   void text(const char* name, std::string& value) {
-    if (const Json* found = find(name, [](const Json& one) { return one.is_string(); })) value = *found;
+    if (const Json* found = find(name, [](const Json& one) { return one.is_string(); }))
+      value = printable_utf8(found->get<std::string>());
   }
   void number(const char* name, double& value, double low = 0) {
     const auto fits = [low](const Json& one) {
-      return one.is_number() && std::isfinite(one.get<double>()) && one >= low;
+      return one.is_number() && one.get<double>() >= low && one.get<double>() <= kLargest;
     };
     if (const Json* found = find(name, fits)) value = *found;
   }
@@ -86,12 +90,6 @@ double mean_step_ms(const TrainResult& result) {
   return sum / static_cast<double>(result.repeats.size());
 }
 
-std::string emulation_words(const TrainResult& result) {
-  return fmt::format(
-      "EMULATION: each rank sleeps as an accelerator of {:g} images/s would compute; communication is real",
-      result.emulated_images_per_s);
-}
-
 // Fills everything but the repeats; returns what is wrong, or nothing.
 std::string read_members(const Json& json, TrainResult& result) {
   Members top(json);
@@ -108,7 +106,8 @@ std::string read_members(const Json& json, TrainResult& result) {
   if (!top.wrong().empty()) return top.wrong();
   const auto prefix = result.mode == "training" ? "train" : "infer";
   top.integer(fmt::format("{}_batch_size", prefix).c_str(), result.batch, 1);
-  if (const auto size = json.find("image_size"); size != json.end() && size->is_string()) result.image_size = *size;
+  if (const auto size = json.find("image_size"); size != json.end() && size->is_string())
+    result.image_size = printable_utf8(size->get<std::string>());
   const auto topology = json.find("topology"), parts = json.find("step_parts_ms");
   if (topology == json.end() || !topology->is_object()) return "no topology";
   if (parts == json.end() || !parts->is_object()) return "no step_parts_ms";
@@ -139,6 +138,12 @@ std::vector<double> TrainResult::speeds() const {
   std::vector<double> speeds;
   for (const TrainRepeat& repeat : repeats) speeds.push_back(repeat.images_per_s);
   return speeds;
+}
+
+std::string emulation_words(const TrainResult& result) {
+  return fmt::format(
+      "EMULATION: each rank sleeps as an accelerator of {:g} images/s would compute; communication is real",
+      result.emulated_images_per_s);
 }
 
 std::string head_lines(const TrainResult& result) {
@@ -254,7 +259,10 @@ Json to_json(const TrainResult& result) {
 Result<TrainResult> read_train_result(const std::string& path) {
   const auto text = read_text_file(path);
   if (!text) return failure(Code::kInvalidArgument, "{}: {}", path, text.error().message());
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return train_result_of(pages::parse_shallow(*text), path);
+}
+
+Result<TrainResult> train_result_of(const Json& json, const std::string& path) {
   const auto refuse = [&path](std::string_view why) {
     return failure(Code::kInvalidArgument, "{}: {}; give files of `xoe bench train --output`", path, why);
   };
@@ -265,7 +273,7 @@ Result<TrainResult> read_train_result(const std::string& path) {
   if (const auto machine = json.find("environment"); machine != json.end() && machine->is_object()) {
     result.environment = machine->dump(-1, ' ', false, Json::error_handler_t::replace);
     if (const auto name = machine->find("processor"); name != machine->end() && name->is_string())
-      result.processor = *name;
+      result.processor = printable_utf8(name->get<std::string>());
   }
   const auto repeats = json.find("repeats");
   if (repeats == json.end() || !repeats->is_array() || repeats->empty()) return refuse("it has no repeats");

@@ -64,6 +64,8 @@ struct TrainResult {
   std::vector<double> speeds() const;
 };
 
+// "EMULATION: ...", of an emulated accelerator.
+std::string emulation_words(const TrainResult& result);
 // "Model: resnet50 ..." to the line above the first step.
 std::string head_lines(const TrainResult& result);
 // "10\timages/sec: 97.2 +/- 0.4 (jitter = 1.1)\t7.312", as in tf_cnn_benchmarks.
@@ -75,7 +77,9 @@ std::string summary_lines(const TrainResult& result);
 
 // train_samples_per_sec, train_step_time, param_count and their like are named as in timm's benchmark.py.
 nlohmann::ordered_json to_json(const TrainResult& result);
-// `invalid_argument` with the file's name: not the JSON of `xoe bench train`, or values that make no sense.
+// `invalid_argument` with the name `path`: not the JSON of `xoe bench train`, or values that make no sense.
 Result<TrainResult> read_train_result(const std::string& path);
+// The same of JSON that `path` has.
+Result<TrainResult> train_result_of(const nlohmann::ordered_json& json, const std::string& path);
 
 }  // namespace xoe::bench

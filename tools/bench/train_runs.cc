@@ -147,8 +147,10 @@ std::vector<std::string> trace_files(const std::string& path) {
   return files;
 }
 
-// Milliseconds of hidden communication in a step of rank 0's host, from a short run with a timeline.
-Result<double> measure_hidden(const TrainFlags& flags, Communicator& comm, Observer& observer) {
+// A short run with a timeline: milliseconds of hidden communication in a step of rank 0's host; on rank 0 the timeline
+// itself, where a page is to show it.
+Result<double> run_traced(const TrainFlags& flags, Communicator& comm, Observer& observer,
+                          std::optional<pages::Timeline>& timeline) {
   train::TrainOptions options = flags.options;
   options.steps = std::min(flags.traced_batches, flags.num_batches) + std::min(2, flags.num_warmup_batches);
   options.evaluate = false;
@@ -166,6 +168,8 @@ Result<double> measure_hidden(const TrainFlags& flags, Communicator& comm, Obser
       if (!summary || summary->ranks.empty()) continue;
       hidden = static_cast<double>(summary->overlap.common_ns) * 1e-6 /
                static_cast<double>(summary->ranks.size() * static_cast<std::size_t>(options.steps));
+      if (!flags.out.html.empty())
+        if (auto read = pages::read_timeline(file)) timeline = std::move(*read);
       break;
     }
   }
@@ -192,9 +196,10 @@ Result<TrainRepeat> run_once(const TrainFlags& flags, Communicator& comm, Observ
 
 }  // namespace
 
-Result<TrainResult> run_training(const TrainFlags& flags, Communicator& comm, const Print& print,
-                                 bool& failed_together) {
-  TrainResult result = describe(flags, comm);
+Result<MeasuredTraining> run_training(const TrainFlags& flags, Communicator& comm, const Print& print,
+                                      bool& failed_together) {
+  MeasuredTraining measured = {.result = describe(flags, comm)};
+  TrainResult& result = measured.result;
   const Print quiet = [](std::string_view) {};
   const Print& steps = comm.rank() == 0 ? print : quiet;
   OfRank mine;
@@ -218,20 +223,23 @@ Result<TrainResult> run_training(const TrainFlags& flags, Communicator& comm, co
   double peak = 0;
   XOE_TRY(combine(comm, mine, peak));
   const double runs = static_cast<double>(flags.repeat) * comm.size();
-  result.parts = parts_of(mine, runs * flags.num_batches, mode_name(flags) == kTraining);
+  const bool trains = mode_name(flags) == kTraining;
+  result.parts = parts_of(mine, runs * flags.num_batches, trains);
   result.peak_bytes = static_cast<std::uint64_t>(peak);
-  if (comm.size() == 1 || mode_name(flags) != kTraining) return result;  // no gradients move
-  result.reduced_step_bytes = static_cast<std::uint64_t>(mine.reduced / runs);
-  result.sent_step_bytes = result.reduced_step_bytes * 2 * static_cast<std::uint64_t>(comm.size() - 1) /
-                           static_cast<std::uint64_t>(comm.size());
-  if (flags.traced_batches > 0) {
+  const bool reduces = comm.size() > 1 && trains;
+  if (reduces) {
+    result.reduced_step_bytes = static_cast<std::uint64_t>(mine.reduced / runs);
+    result.sent_step_bytes = result.reduced_step_bytes * 2 * static_cast<std::uint64_t>(comm.size() - 1) /
+                             static_cast<std::uint64_t>(comm.size());
+  }
+  if (flags.traced_batches > 0 && (reduces || !flags.out.html.empty())) {
     Observer observer(flags, quiet, [](const train::RunStart&) {});
-    auto hidden = measure_hidden(flags, comm, observer);
+    auto hidden = run_traced(flags, comm, observer, measured.timeline);
     failed_together = observer.failed_together();
     if (!hidden) return failure(hidden.error());
-    result.parts.hidden = *hidden;
+    if (reduces) result.parts.hidden = *hidden;
   }
-  return result;
+  return measured;
 }
 
 }  // namespace xoe::bench

@@ -23,6 +23,7 @@ inline std::vector<std::string> with_dashes(std::vector<std::string> words) {
 
 inline std::vector<const char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<const char*> pointers;
+  pointers.reserve(words.size());
   for (const std::string& word : words) pointers.push_back(word.c_str());
   return pointers;
 }

@@ -8,10 +8,11 @@
 
 #include "base/env.h"
 #include "base/freed_memory.h"
-#include "base/output_file.h"
 #include "base/utf8.h"
 #include "tools/answer_once.h"
+#include "tools/bench/output_flags.h"
 #include "tools/bench/train_flags.h"
+#include "tools/bench/train_page.h"
 #include "tools/bench/train_runs.h"
 #include "tools/bench/words.h"
 
@@ -31,12 +32,12 @@ void print_line(std::string_view line) {
   std::fflush(stdout);
 }
 
-int tell(const bench::TrainFlags& flags, const bench::TrainResult& result) {
-  const std::string json = bench::to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  if (!flags.output.empty())
-    if (const Status written = write_file(flags.output, json); !written) return failed(written.error());
-  print_line(flags.json ? json : bench::summary_lines(result));
-  return 0;
+int tell(const bench::TrainFlags& flags, const bench::MeasuredTraining& measured) {
+  const bench::TrainResult& result = measured.result;
+  const Status told = bench::put_out(flags.out, bench::summary_lines(result), bench::to_json(result), [&measured] {
+    return bench::train_page(measured.result, measured.timeline ? &*measured.timeline : nullptr);
+  });
+  return told ? 0 : failed(told.error());
 }
 
 int run(const bench::TrainFlags& flags) {
@@ -44,7 +45,7 @@ int run(const bench::TrainFlags& flags) {
   if (!comm) return failed(comm.error());
   bool failed_together = false;
   const auto print = [&flags](std::string_view line) {
-    if (!flags.json) print_line(line);
+    if (!flags.out.json) print_line(line);
   };
   const auto result = bench::run_training(flags, *comm, print, failed_together);
   if (!result) {

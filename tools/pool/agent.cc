@@ -16,17 +16,11 @@ struct AgentOptions {
   Connection connection = {};
   std::string host = host_name("localhost");
   std::string nvml = "libnvidia-ml.so.1";
+  std::string rocm_smi = "librocm_smi64.so";
   Span interval = std::chrono::seconds(2);
   bool once = false;
   bool end_idle = false;
 };
-
-// True: a signal asks it to end.
-bool sleep_until_signal(Span span) {
-  const sigset_t ending = HeldSignals::ending_signals();
-  const timespec time = {span.count() / 1000, span.count() % 1000 * 1000000};
-  return ::sigtimedwait(&ending, nullptr, &time) > 0;
-}
 
 // Those of idle leases. Only processes of the report that was just sent: a process id may be used again.
 void end_processes(const xoe::pool::HostReport& report, const Json& answer) {
@@ -46,6 +40,7 @@ int run_agent(const AgentOptions& options) {
   if (!client) return fail(client.error());
   std::vector<std::unique_ptr<xoe::pool::GpuVendor>> vendors;
   vendors.push_back(xoe::pool::nvidia_gpus(options.nvml));
+  vendors.push_back(xoe::pool::amd_gpus(options.rocm_smi));
   xoe::pool::Inventory inventory(options.host, std::move(vendors));
   const HeldSignals held;
   std::string said;
@@ -70,12 +65,19 @@ int run_agent(const AgentOptions& options) {
 
 }  // namespace
 
+bool sleep_until_signal(Span span) {
+  const sigset_t ending = HeldSignals::ending_signals();
+  const timespec time = {span.count() / 1000, span.count() % 1000 * 1000000};
+  return ::sigtimedwait(&ending, nullptr, &time) > 0;
+}
+
 void add_agent(CLI::App& app, int& code) {
   const auto options = std::make_shared<AgentOptions>();
   CLI::App* const verb = app.add_subcommand("agent", "tell the pool what the GPUs of this host do");
   add_connection_options(*verb, options->connection);
   verb->add_option("--host", options->host, "this host's name in the pool")->type_name("NAME")->default_str("its own");
   verb->add_option("--nvml", options->nvml, "NVIDIA's library, if not libnvidia-ml.so.1")->type_name("FILE");
+  verb->add_option("--rocm-smi", options->rocm_smi, "AMD's library, if not librocm_smi64.so")->type_name("FILE");
   add_span_option(*verb, "--interval", options->interval, "between two reports");
   verb->add_flag("--once", options->once, "one report, then end");
   verb->add_flag("--end-idle", options->end_idle,

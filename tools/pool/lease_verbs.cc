@@ -25,8 +25,9 @@ std::string describe(const Json& lease) {
   const std::string state = lease.at("state");
   if (state == "open") {
     std::vector<std::string> hosts = lease.at("hosts");
-    return fmt::format("lease {}: {} on {} until {}", id, gpus, fmt::join(hosts, ", "),
-                       local_time(lease.at("expires")));
+    const std::string vm = lease.value("vm", "");
+    return fmt::format("lease {}: {} on {}{} until {}", id, gpus, fmt::join(hosts, ", "),
+                       vm.empty() ? "" : " for VM " + vm, local_time(lease.at("expires")));
   }
   const std::string why = lease.value("why", "");
   if (state == "ended") return fmt::format("lease {} has ended: {}", id, why);
@@ -40,8 +41,25 @@ int show(const Connection& connection, const Json& lease, bool variables) {
   if (connection.json) return print(xoe::pool::to_text(lease) + "\n");
   fmt::print(stderr, "{}\n", describe(lease));
   if (!variables || lease.at("state") != "open") return 0;
-  return print(fmt::format("export XOE_POOL_LEASE={} CUDA_VISIBLE_DEVICES={}\n", lease.at("id").get<std::int64_t>(),
-                           visible_devices(lease)));
+  if (lease.contains("slurm"))
+    return print(fmt::format(
+        "export XOE_POOL_LEASE={}{}\n", lease.at("id").get<std::int64_t>(),
+        lease.contains("job") ? fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>()) : std::string()));
+  if (lease.contains("vm")) return print(fmt::format("export XOE_POOL_LEASE={}\n", lease.at("id").get<std::int64_t>()));
+  return print(fmt::format("export XOE_POOL_LEASE={} {}={}\n", lease.at("id").get<std::int64_t>(),
+                           visible_variable(lease), visible_devices(lease)));
+}
+
+// The cluster's agent makes the allocation when it next looks.
+void await_job(Client& client, Reply& reply) {
+  for (int tries = 0; tries < 60; ++tries) {
+    const Json& lease = reply.body.at("lease");
+    if (!lease.contains("slurm") || lease.at("state") != "open" || lease.contains("job")) return;
+    if (sleep_until_signal(std::chrono::milliseconds(500))) return;
+    auto next = client.get(fmt::format("/v1/leases/{}", lease.at("id").get<std::int64_t>()));
+    if (next && next->ok()) reply = std::move(*next);
+  }
+  fmt::print(stderr, "xoe pool: Slurm has not allocated the GPUs yet; `xoe pool status` says why\n");
 }
 
 int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
@@ -50,9 +68,10 @@ int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
     return fail(Error(Code::kInvalidArgument, "--gpus MIN:MAX is for xoe run --pool; a lease has one number of GPUs"));
   auto client = connect(verb.connection);
   if (!client) return fail(client.error());
-  const auto reply = acquire(*client, verb.connection, verb.lease, path);
+  auto reply = acquire(*client, verb.connection, verb.lease, path);
   if (!reply) return fail(reply.error());
   if (!reply->ok()) return fail(*reply);
+  await_job(*client, *reply);
   const Json& lease = reply->body.at("lease");
   const int shown = show(verb.connection, lease, true);
   return lease.at("state") == "ended" ? kNoGpu : shown;
@@ -117,6 +136,14 @@ std::string visible_devices(const Json& lease) {
   return fmt::format("{}", fmt::join(gpus, ","));
 }
 
+const char* visible_variable(const Json& lease) {
+  const std::vector<std::string> gpus = lease.at("gpus");
+  constexpr std::size_t kLengthOfAmds = 20;  // "GPU-" and 16 digits
+  const bool amd = !gpus.empty() && gpus[0].starts_with("GPU-") && gpus[0].size() == kLengthOfAmds &&
+                   gpus[0].find('-', 4) == std::string::npos;
+  return amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+}
+
 void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   const auto set = [&options](const char* field) {
     return [&options, field](const auto& value) { options.ask[field] = value; };
@@ -140,6 +167,23 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   verb.add_flag_callback(
       "--wait", [&options] { options.ask["wait"] = true; }, "in the queue, until there are GPUs");
   verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
+}
+
+void add_place_options(CLI::App& verb, LeaseOptions& options) {
+  verb.add_option_function<std::string>(
+          "--host", [&options](const std::string& name) { options.ask["host"] = name; }, "only GPUs of this host")
+      ->type_name("NAME");
+  CLI::Option* const vm = verb.add_option_function<std::string>(
+      "--vm", [&options](const std::string& name) { options.ask["vm"] = name; },
+      "give them to this virtual machine of a vSphere");
+  vm->type_name("NAME");
+  verb.add_flag_callback(
+          "--power-cycle", [&options] { options.ask["power_cycle"] = true; },
+          "shut the machine down for that, if it runs, and start it again; also when they are taken back")
+      ->needs(vm);
+  verb.add_flag_callback(
+          "--slurm", [&options] { options.ask["slurm"] = true; }, "as an allocation of a Slurm cluster")
+      ->excludes(vm);
 }
 
 Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
@@ -194,6 +238,7 @@ void add_lease_verbs(CLI::App& app, int& code) {
   const auto acquired = std::make_shared<LeaseVerb>();
   CLI::App* const acquire = add_verb(app, "acquire", "take GPUs; prints what a shell needs to use them", acquired);
   add_lease_options(*acquire, acquired->lease);
+  add_place_options(*acquire, acquired->lease);
   acquire->add_option("--at", acquired->lease.at, "reserve them from a time on: 2026-12-01T09:00")->type_name("TIME");
   acquire->callback([acquired, &code] { code = acquire_or_adopt(*acquired, "/v1/leases"); });
 
@@ -209,6 +254,11 @@ void add_lease_verbs(CLI::App& app, int& code) {
           "the GPUs, as `xoe pool status` names them")
       ->required();
   add_span_option(*adopt, "--for", adopted->lease.duration, "for how long");
+  adopt
+      ->add_option_function<std::string>(
+          "--vm", [adopted](const std::string& name) { adopted->lease.ask["vm"] = name; },
+          "the virtual machine that has them (admins)")
+      ->type_name("NAME");
   adopt->callback([adopted, &code] { code = acquire_or_adopt(*adopted, "/v1/leases/adopt"); });
 
   const auto renewed = std::make_shared<LeaseVerb>();

@@ -295,7 +295,7 @@ int run(RunOptions options) {
   }
   keeper->holds(id);
   say(fmt::format("lease {} until {}: {}", id, local_time(lease.at("expires")), visible_devices(lease)));
-  ::setenv("CUDA_VISIBLE_DEVICES", visible_devices(lease).c_str(), 1);
+  ::setenv(visible_variable(lease), visible_devices(lease).c_str(), 1);
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
   // Its looks must not keep it from passing signals on while the server does not answer.
   auto watcher = connect(options.connection, Span(0));

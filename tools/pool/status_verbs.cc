@@ -39,9 +39,11 @@ std::string holder_text(const Json& status, const Json& gpu) {
     if (lease.at("id") != gpu.at("lease")) continue;
     const double left = lease.at("expires").get<double>() - status.at("now").get<double>();
     const std::string purpose = lease.value("purpose", "");
-    return fmt::format(
-        "{} (lease {}, {} left){}", lease.at("user").get<std::string>(), lease.at("id").get<std::int64_t>(),
-        xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))), purpose.empty() ? "" : ": " + purpose);
+    const std::string vm = lease.value("vm", "");
+    return fmt::format("{} (lease {}{}, {} left){}", lease.at("user").get<std::string>(),
+                       lease.at("id").get<std::int64_t>(), vm.empty() ? "" : ", VM " + vm,
+                       xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))),
+                       purpose.empty() ? "" : ": " + purpose);
   }
   return "leased";
 }
@@ -58,6 +60,15 @@ std::string enforcement_text(const Json& leases) {
   return text.empty() ? text : "\nenforced by:\n" + text;
 }
 
+Rows vm_rows(const Json& vms) {
+  Rows rows = {{"VM", "host", "power", "GPUs", "problem"}};
+  for (const Json& vm : vms)
+    rows.push_back({vm.at("name"), vm.at("host"), vm.at("running").get<bool>() ? "on" : "off",
+                    std::to_string(vm.at("gpus").size()),
+                    vm.at("reserved").get<bool>() ? vm.value("problem", "") : "not all of its memory is reserved"});
+  return rows;
+}
+
 std::string status_text(const Json& status) {
   Rows gpus = {{"host", "GPU", "name", "memory", "use", "holder"}};
   for (const Json& gpu : status.at("gpus"))
@@ -68,6 +79,7 @@ std::string status_text(const Json& status) {
   for (const Json& host : status.at("hosts"))
     if (const std::string without = host.at("without"); !without.empty())
       text += fmt::format("{} has no GPUs: {}\n", host.at("name").get<std::string>(), without);
+  if (!status.at("vms").empty()) text += "\n" + table(vm_rows(status.at("vms")));
   text += enforcement_text(status.at("leases"));
   if (!status.at("queue").empty()) text += "\nwaiting:\n";
   for (const Json& lease : status.at("queue"))

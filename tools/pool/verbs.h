@@ -28,6 +28,8 @@ void add_lease_verbs(CLI::App& app, int& code);  // acquire, adopt, renew, relea
 void add_run(CLI::App& app, int& code);
 void add_status_verbs(CLI::App& app, int& code);  // status, events, usage
 void add_admin_verbs(CLI::App& app, int& code);   // team, user, backup
+void add_vsphere(CLI::App& app, int& code);
+void add_slurm(CLI::App& app, int& code);
 
 inline constexpr int kDefaultPort = 7711;
 
@@ -47,6 +49,9 @@ int fail(const Reply& reply);
 // On stdout; returns the exit code.
 int print(const std::string& text);
 
+// Waits for the time to pass; true: a signal asks the program to end. The caller has HeldSignals.
+bool sleep_until_signal(Span span);
+
 // A span such as 90s, 30m, 4h, 2d, or a number of seconds.
 void add_span_option(CLI::App& verb, const std::string& name, Span& value, const std::string& what);
 
@@ -60,6 +65,8 @@ struct LeaseOptions {
   std::string token = {};  // of the lease; empty: a new one
 };
 void add_lease_options(CLI::App& verb, LeaseOptions& options);
+// Where the GPUs shall be: --host, a virtual machine, or a cluster.
+void add_place_options(CLI::App& verb, LeaseOptions& options);
 // Asks for a lease, which may wait then; its token is remembered.
 Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
 // The same, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
@@ -68,6 +75,8 @@ Result<Reply> ask_lease(Client& client, const Connection& connection, const Leas
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
 // Tells why it could not be given back.
 void release(Client& client, const Connection& connection, std::int64_t id);
+// The variable that programs find their GPUs in: AMD's have one of their own.
+const char* visible_variable(const Json& lease);
 // "GPU-...,GPU-..."
 std::string visible_devices(const Json& lease);
 std::string local_time(const Json& seconds);

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int code = 0;
   for (const auto add : {pool::add_serve, pool::add_agent, pool::add_lease_verbs, pool::add_run, pool::add_status_verbs,
-                         pool::add_admin_verbs})
+                         pool::add_admin_verbs, pool::add_vsphere, pool::add_slurm})
     add(app, code);
   if (const auto answer = understand(app, argc, argv)) return tell(*answer);
   return code;

@@ -58,8 +58,8 @@ struct RunOptions {
   HostOptions where = {};
   bool pool = false;                         // GPUs come from a pool
   std::vector<std::string> pool_words = {};  // options of `xoe pool run`
-  std::vector<std::string> notes = {};    // for the user, before the job begins
-  std::vector<std::string> command = {};  // program and its arguments
+  std::vector<std::string> notes = {};       // for the user, before the job begins
+  std::vector<std::string> command = {};     // program and its arguments
 };
 
 }  // namespace xoe::launch

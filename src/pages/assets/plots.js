@@ -9,7 +9,7 @@
     const rule = document.createElementNS("http://www.w3.org/2000/svg", "line");
     for (const [name, value] of Object.entries({y1: plot.top, y2: plot.bottom, stroke: "var(--faint)", visibility: "hidden"})) rule.setAttribute(name, value);
     svg.append(rule);
-    const number = (value) => plot.percent ? `${(value * 100).toFixed(1)} %` : Number(value.toPrecision(4)).toString();
+    const number = (value) => plot.percent ? `${(value * 100).toFixed(1)} %` : Number((plot.tens ? 10 ** value : value).toPrecision(4)).toString();
     const nearest = (points, step) => {
       let best = null;
       for (const point of points) if (best === null || Math.abs(point[0] - step) < Math.abs(best[0] - step)) best = point;
@@ -26,7 +26,8 @@
       rule.setAttribute("x1", at);
       rule.setAttribute("x2", at);
       rule.setAttribute("visibility", "visible");
-      read.textContent = `${plot.label} ${step}: ` + plot.lines.map((line) => nearest(line.points, step)).filter(Boolean).map((point) => number(point[1])).join(", ");
+      const place = plot.names[Math.round(step) - 1] ?? `${plot.label} ${plot.powers ? 2 ** step : step}`;
+      read.textContent = `${place}: ` + plot.lines.map((line) => nearest(line.points, step)).filter(Boolean).map((point) => number(point[1])).join(", ");
     });
     svg.addEventListener("pointerleave", () => {
       rule.setAttribute("visibility", "hidden");

@@ -1,8 +1,7 @@
-// Draws a timeline. The data: lanes with columns of numbers, times in nanoseconds (see src/pages/trace_view.h).
+// Draws each timeline of the page. The data: lanes with columns of numbers, times in nanoseconds (see src/pages/trace_view.h).
 "use strict";
-(() => {
-  const root = document.getElementById("timeline");
-  const data = JSON.parse(document.getElementById("timeline-data").textContent);
+for (const root of document.querySelectorAll(".timeline")) (() => {
+  const data = JSON.parse(document.getElementById(`${root.id}-data`).textContent);
   const texts = data.view.texts;
   const end = Math.max(data.view.length, 1);
   const canvas = root.querySelector("canvas");

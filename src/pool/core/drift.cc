@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "pool/core/targets.h"
+
 namespace xoe::pool {
 
 std::string processes_text(const std::vector<GpuProcess>& processes) {
@@ -42,6 +44,16 @@ std::vector<Drift> find_drift(const State& state, Time now) {
     if (!state.is_present(gpu)) {
       if (lease != nullptr)
         add(lease->id, fmt::format("leased by {}, but not seen: its host or the GPU is gone", lease->user));
+      continue;
+    }
+    if (gpu.backend() == Backend::kSlurm && lease != nullptr && seen->second.processes.empty()) {
+      const std::string& problem = state.hosts.at(gpu.host).problem;
+      add(lease->id, fmt::format("leased by {}, not allocated by Slurm yet{}{}", lease->user,
+                                 problem.empty() ? "" : ": ", problem));
+      continue;
+    }
+    if (gpu.backend() == Backend::kVsphere) {
+      for (std::string& what : vm_drift(state, gpu, lease)) add(lease == nullptr ? 0 : lease->id, std::move(what));
       continue;
     }
     const auto& processes = seen->second.processes;

@@ -59,7 +59,7 @@ void IdleWatch::observe(const State& state, const HostReport& report, Span since
   std::map<std::int64_t, IdleSample> samples;
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     const Lease* const lease = state.holder_of(report.gpus[i].uuid);
-    if (lease == nullptr) continue;
+    if (lease == nullptr || lease->ask.backend() != Backend::kHost) continue;  // what it does is not seen
     const GpuActivity& seen = report.activity[i];
     IdleSample& sample = samples[lease->id];
     sample.at = now;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "pool/core/targets.h"
 
 namespace xoe::pool {
 
@@ -36,6 +37,25 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
       state.leases, [&](const auto& item) { return item.second.is_waiting() && item.second.user == user.name; });
   if (waiting >= state.policy.max_waiting)
     return failure(Code::kResourceExhausted, "{} has {} leases waiting already; that is the most", user.name, waiting);
+  return {};
+}
+
+Status check_adoption(const State& state, const User& user, const Ask& ask) {
+  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
+    return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
+  for (const std::string& uuid : ask.exact) {
+    const auto gpu = state.gpus.find(uuid);
+    if (gpu == state.gpus.end()) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
+    XOE_TRY(check_adoption_by_vm(state, ask, gpu->second));
+    if (const Lease* holder = state.holder_of(uuid))
+      return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
+    const auto& processes = state.unleased_processes(gpu->second);
+    if (processes.empty()) return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
+    for (const GpuProcess& process : processes)
+      if (process.user != user.name && user.role != Role::kAdmin)
+        return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
+                       process.user.empty() ? "an unknown user" : process.user);
+  }
   return {};
 }
 

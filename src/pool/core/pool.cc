@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "pool/core/limits.h"
+#include "pool/core/targets.h"
 #include "pool/scheduler/plan.h"
 #include "pool/state/token.h"
 
@@ -26,6 +27,22 @@ Time warning_time(const Policy& policy, const Lease& lease) {
 
 bool governs(const User& actor, const Lease& lease) {
   return actor.role == Role::kAdmin || (actor.role == Role::kLead && actor.team == lease.team);
+}
+
+// One that the actor may `doing` although it is another's.
+Result<Lease*> governed_lease(State& state, const User& actor, std::int64_t id, std::string_view doing) {
+  const auto found = state.leases.find(id);
+  if (found == state.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
+  if (governs(actor, found->second)) return &found->second;
+  return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may {} lease {}", found->second.team,
+                 doing, id);
+}
+
+// For the audit log.
+std::string describe(const User& user, bool new_token) {
+  return fmt::format("{} of team \"{}\", {}, priority up to {}{}{}", name_of(user.role), user.team,
+                     user.max_gpus == 0 ? "any number of GPUs" : "at most " + counted(user.max_gpus, "GPU"),
+                     user.max_priority, user.idle_exempt ? ", idle-exempt" : "", new_token ? ", with a new token" : "");
 }
 
 Lease new_lease(State& state, const User& user, const Ask& ask, std::string token_hash, Time now) {
@@ -94,6 +111,7 @@ Status Pool::abandon() {
   // What agents told is not stored and stays true.
   loaded.policy = state_.policy;
   loaded.activity = std::move(state_.activity);
+  loaded.vms = std::move(state_.vms);
   for (auto& [name, host] : loaded.hosts)
     if (const auto before = state_.hosts.find(name); before != state_.hosts.end()) {
       host.heard = before->second.heard;
@@ -141,12 +159,13 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
   XOE_TRY(check_ask(state_, user, ask, now_));
-  Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
+  XOE_ASSIGN(const Ask placed, with_host_of_vm(state_, ask));
+  Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
   touch(id);
   XOE_TRY(log(user.name, "asked", id, {},
-              fmt::format("{} for {}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
-                          ask.purpose.empty() ? "" : ": ", ask.purpose)));
+              fmt::format("{} for {}{}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
+                          ask.vm.empty() ? "" : " for VM " + ask.vm, ask.purpose.empty() ? "" : ": ", ask.purpose)));
   XOE_TRY(save(state_.leases.emplace(id, std::move(lease)).first->second));
   return id;
 }
@@ -157,20 +176,7 @@ Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_v
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
   XOE_TRY(check_ask(state_, user, ask, now_));
-  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
-    return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
-  for (const std::string& uuid : ask.exact) {
-    const auto gpu = state_.gpus.find(uuid);
-    if (gpu == state_.gpus.end()) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
-    if (const Lease* holder = state_.holder_of(uuid))
-      return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
-    const auto& processes = state_.unleased_processes(gpu->second);
-    if (processes.empty()) return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
-    for (const GpuProcess& process : processes)
-      if (process.user != user.name && user.role != Role::kAdmin)
-        return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
-                       process.user.empty() ? "an unknown user" : process.user);
-  }
+  XOE_TRY(check_adoption(state_, user, ask));
   Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
   lease.gpus = ask.exact;
   const std::int64_t id = lease.id;
@@ -223,23 +229,15 @@ Status Pool::release(const User& user, std::int64_t id, std::string_view token, 
 }
 
 Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
-  const auto found = state_.leases.find(id);
-  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  if (!governs(actor, found->second))
-    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may end lease {}", found->second.team,
-                   id);
-  return end(found->second, now_, actor.name, why);
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "end"));
+  return end(*lease, now_, actor.name, why);
 }
 
 Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
-  const auto found = state_.leases.find(id);
-  if (found == state_.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
-  if (!governs(actor, found->second))
-    return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may exempt lease {}",
-                   found->second.team, id);
-  found->second.idle_exempt = true;
-  XOE_TRY(log(actor.name, "exempted", id, gpus_text(found->second.gpus), why));
-  return save(found->second);
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "exempt"));
+  lease->idle_exempt = true;
+  XOE_TRY(log(actor.name, "exempted", id, gpus_text(lease->gpus), why));
+  return save(*lease);
 }
 
 Status Pool::set_team(const User& actor, const Team& team) {
@@ -257,8 +255,10 @@ Status Pool::set_user(const User& actor, const User& user) {
   if (!user.team.empty() && !state_.teams.contains(user.team))
     return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
                    user.team);
-  state_.users[user.name] = user;
-  XOE_TRY(log(actor.name, "user", 0, user.name, fmt::format("{} of team \"{}\"", name_of(user.role), user.team)));
+  User& stored = state_.users[user.name];
+  const bool new_token = stored.token_hash != user.token_hash;
+  stored = user;
+  XOE_TRY(log(actor.name, "user", 0, user.name, describe(user, new_token)));
   return kept(store_.save(user));
 }
 
@@ -296,8 +296,9 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   lease.why = why;
   XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
-  // Its processes may still be seen until the next report tells what is left.
-  if (held)
+  // Its processes may still be seen until the next report tells what is left. A VM or a job keeps its GPUs until they
+  // are taken from it.
+  if (held && lease.ask.backend() == Backend::kHost)
     for (const std::string& gpu : lease.gpus)
       if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
   idle_.forget(lease.id);

@@ -23,9 +23,12 @@ Status Pool::report(const HostReport& report) {
   }
   host.heard = now_;
   host.online = true;
+  host.problem = report.problem;
   for (const auto& [uuid, gpu] : state_.gpus)
     if (gpu.host == host.name) state_.activity.erase(uuid);
   for (std::size_t i = 0; i < report.gpus.size(); ++i) state_.activity[report.gpus[i].uuid] = report.activity[i];
+  std::erase_if(state_.vms, [&](const auto& item) { return item.second.host == host.name; });
+  for (const Vm& vm : report.vms) state_.vms[vm.name] = vm;
   for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(gpu));
   idle_.observe(state_, report, since, now_);
   usage_.observe(state_, report, since, now_);
@@ -35,6 +38,8 @@ Status Pool::report(const HostReport& report) {
 Status Pool::save_facts(const HostReport& report) {
   const auto [host, is_new] = state_.hosts.try_emplace(report.host, Host{.name = report.host, .heard = now_});
   if (is_new || host->second.without != report.without) {
+    XOE_TRY(log("pool", is_new ? "host" : "host-changed", 0, report.host,
+                report.without.empty() ? "it has GPUs" : "no GPUs: " + report.without));
     host->second.without = report.without;
     XOE_TRY(kept(store_.save(host->second)));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "drivers/nvml/nvml.h"
+#include "drivers/rocm/rocm_smi.h"
 #include "pool/model/state.h"
 #include "xoe/status.h"
 
@@ -27,6 +28,9 @@ class GpuVendor {
 std::unique_ptr<GpuVendor> nvidia_gpus(std::string library);
 // The same on a table of functions.
 std::unique_ptr<GpuVendor> nvidia_gpus(const NvmlApi& api);
+
+// AMD's, through ROCm SMI; the same holds. Their names are those of ROCR_VISIBLE_DEVICES.
+std::unique_ptr<GpuVendor> amd_gpus(std::string library);
 
 // Reads all of this host's GPUs again and again.
 class Inventory {

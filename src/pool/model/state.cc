@@ -34,7 +34,8 @@ bool State::is_present(const Gpu& gpu) const {
 const std::vector<GpuProcess>& State::unleased_processes(const Gpu& gpu) const {
   static const std::vector<GpuProcess> kNone;
   const auto seen = activity.find(gpu.uuid);
-  return seen == activity.end() || holder_of(gpu.uuid) != nullptr ? kNone : seen->second.processes;
+  const bool used = seen != activity.end() && !seen->second.processes.empty();
+  return used && holder_of(gpu.uuid) == nullptr ? seen->second.processes : kNone;
 }
 
 std::string_view name_of(Role role) { return kRoles[static_cast<std::size_t>(role)]; }

@@ -23,7 +23,12 @@ struct GpuProcess {
   bool operator==(const GpuProcess&) const = default;
 };
 
-// A whole GPU, or a MIG instance.
+// GPUs whose names begin so are given to virtual machines, or by a Slurm cluster; the others to programs.
+inline constexpr std::string_view kVmGpuPrefix = "vsphere:";
+inline constexpr std::string_view kSlurmGpuPrefix = "slurm:";
+enum class Backend : std::uint8_t { kHost, kVsphere, kSlurm };
+
+// A whole GPU, a MIG instance, or a vGPU.
 struct Gpu {
   // What stays.
   std::string uuid = {};  // "GPU-..." or "MIG-..."
@@ -33,6 +38,10 @@ struct Gpu {
   std::uint64_t memory = 0;               // bytes
   std::vector<std::string> nvlinks = {};  // UUIDs of the GPUs that it has a direct NVLink to
   bool operator==(const Gpu&) const = default;
+  Backend backend() const {
+    if (uuid.starts_with(kVmGpuPrefix)) return Backend::kVsphere;
+    return uuid.starts_with(kSlurmGpuPrefix) ? Backend::kSlurm : Backend::kHost;
+  }
 };
 
 // What an agent saw of a GPU last. Not stored: the next report tells it again.
@@ -43,12 +52,48 @@ struct GpuActivity {
   std::vector<GpuProcess> processes = {};
 };
 
+// A virtual machine, as the agent of its vCenter saw it last. Not stored: the next report tells it again.
+struct Vm {
+  std::string name = {};
+  std::string host = {};
+  bool running = false;
+  bool has_reserved = false;           // all of its memory, without which it cannot start with a GPU
+  bool may_cycle = false;              // the agent may shut it down and start it again
+  int devices = 0;                     // passthrough devices of any kind
+  std::vector<std::string> gpus = {};  // of the pool's, that it has
+  std::string problem = {};            // why it has not what it should
+  bool operator==(const Vm&) const = default;
+};
+inline constexpr int kMaxVmDevices = 16;  // vSphere's limit
+
+// What a virtual machine shall have: the agent of its vCenter makes it so.
+struct VmAssignment {
+  std::string vm = {};
+  std::vector<std::string> gpus = {};       // of its open leases
+  std::vector<std::string> take_back = {};  // that it got for a lease which has ended
+  bool power_cycle = false;
+  bool operator==(const VmAssignment&) const = default;
+};
+
+// A lease that a cluster's agent makes an allocation of.
+struct ClusterLease {
+  std::int64_t id = 0;
+  std::string user = {};
+  std::string host = {};
+  std::vector<std::string> gpus = {};
+  Time ends = {};
+  Span left{0};  // until then
+  bool operator==(const ClusterLease&) const = default;
+};
+
 // What the agent of a host tells.
 struct HostReport {
   std::string host = {};
   std::string without = {};  // why it has no GPUs
   std::vector<Gpu> gpus = {};
   std::vector<GpuActivity> activity = {};  // of each of them
+  std::vector<Vm> vms = {};
+  std::string problem = {};  // why a lease has not what it should
 };
 
 struct Host {
@@ -56,6 +101,7 @@ struct Host {
   Time heard = {};           // the last report
   bool online = false;       // heard of within the policy's time
   std::string without = {};  // why it has no GPUs: "no driver"; empty: it has
+  std::string problem = {};  // of its last report
 };
 
 enum class Role : std::uint8_t { kAgent, kUser, kLead, kAdmin };
@@ -93,6 +139,14 @@ struct Ask {
   bool wait = false;                    // in the queue; otherwise now or not at all
   std::string purpose = {};             // one line for the others
   std::vector<std::string> exact = {};  // these GPUs and no others (adopt)
+  std::string vm = {};                  // they are given to this virtual machine, instead of to programs
+  bool power_cycle = false;             // which may be shut down and started again for them
+  bool slurm = false;                   // they become an allocation of a Slurm cluster
+
+  Backend backend() const {
+    if (!vm.empty()) return Backend::kVsphere;
+    return slurm ? Backend::kSlurm : Backend::kHost;
+  }
 };
 
 enum class LeaseState : std::uint8_t { kWaiting, kOpen, kEnded };
@@ -181,6 +235,7 @@ struct State {
   std::map<std::string, Host, std::less<>> hosts = {};
   std::map<std::string, Gpu, std::less<>> gpus = {};
   std::map<std::string, GpuActivity, std::less<>> activity = {};  // of GPUs that their host's last report had
+  std::map<std::string, Vm, std::less<>> vms = {};                // that their host's last report had
   std::map<std::string, User, std::less<>> users = {};
   std::map<std::string, Team, std::less<>> teams = {};
   std::map<std::int64_t, Lease> leases = {};  // those that wait or are open

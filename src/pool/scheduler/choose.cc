@@ -26,13 +26,13 @@ bool extend_clique(const GpuTable& table, GpuSet& chosen, GpuSet candidates, std
 }
 
 // Adds the GPU with the most links to those chosen, and the fewest to others that stay free.
-GpuSet grow(const GpuTable& table, const GpuSet& free, std::size_t seed, std::size_t wanted) {
+GpuSet grow(const GpuTable& table, HostRange host, const GpuSet& free, std::size_t seed, std::size_t wanted) {
   GpuSet chosen;
   chosen.set(seed);
-  while (chosen.count() < wanted) {
+  for (std::size_t count = 1; count < wanted; ++count) {
     std::size_t best = kMaxGpus;
     std::tuple<std::size_t, std::size_t> best_score;
-    for (std::size_t gpu = 0; gpu < table.size(); ++gpu) {
+    for (std::size_t gpu = host.first; gpu < host.end; ++gpu) {
       if (!free[gpu] || chosen[gpu]) continue;
       const auto inside = (table.linked_to(gpu) & chosen).count();
       const std::tuple score(kMaxGpus - inside, (table.linked_to(gpu) & free & ~chosen).count());
@@ -43,16 +43,10 @@ GpuSet grow(const GpuTable& table, const GpuSet& free, std::size_t seed, std::si
   return chosen;
 }
 
-std::size_t links_within(const GpuTable& table, const GpuSet& set) {
+// From GPUs of `set` to GPUs of `others`.
+std::size_t links_between(const GpuTable& table, HostRange host, const GpuSet& set, const GpuSet& others) {
   std::size_t links = 0;
-  for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
-    if (set[gpu]) links += (table.linked_to(gpu) & set).count();
-  return links;
-}
-
-std::size_t links_to(const GpuTable& table, const GpuSet& set, const GpuSet& others) {
-  std::size_t links = 0;
-  for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
+  for (std::size_t gpu = host.first; gpu < host.end; ++gpu)
     if (set[gpu]) links += (table.linked_to(gpu) & others).count();
   return links;
 }
@@ -63,13 +57,14 @@ struct Choice {
   std::tuple<std::size_t, std::size_t, std::size_t, std::size_t> cost;
 };
 
-std::optional<Choice> choose_on_host(const GpuTable& table, const Ask& ask, const GpuSet& free, const GpuSet& avoid) {
+std::optional<Choice> choose_on_host(const GpuTable& table, HostRange host, const Ask& ask, const GpuSet& free,
+                                     const GpuSet& avoid) {
   const auto wanted = static_cast<std::size_t>(ask.gpus);
   if (free.count() < wanted) return std::nullopt;
   const auto rated = [&](const GpuSet& gpus) {
     return Choice{gpus,
-                  {(gpus & avoid).count(), wanted * wanted - links_within(table, gpus),
-                   links_to(table, gpus, free & ~gpus), free.count() - wanted}};
+                  {(gpus & avoid).count(), wanted * wanted - links_between(table, host, gpus, gpus),
+                   links_between(table, host, gpus, free & ~gpus), free.count() - wanted}};
   };
   std::optional<Choice> best;
   const auto consider = [&](const GpuSet& gpus) {
@@ -79,10 +74,10 @@ std::optional<Choice> choose_on_host(const GpuTable& table, const Ask& ask, cons
   const GpuSet preferred = free & ~avoid;
   for (const GpuSet& among : {preferred, free}) {
     if (best || among.count() < wanted) continue;
-    for (std::size_t seed = 0; seed < table.size(); ++seed) {
+    for (std::size_t seed = host.first; seed < host.end; ++seed) {
       if (!among[seed]) continue;
       if (!ask.same_nvlink) {
-        consider(grow(table, among, seed, wanted));
+        consider(grow(table, host, among, seed, wanted));
         continue;
       }
       GpuSet chosen;
@@ -151,8 +146,8 @@ std::vector<std::string> GpuTable::uuids_of(const GpuSet& set) const {
 GpuSet suitable_gpus(const GpuTable& table, const Ask& ask) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
-    set[gpu] = table[gpu].memory >= ask.memory && contains_ignoring_case(table[gpu].name, ask.type) &&
-               (ask.host.empty() || ask.host == table[gpu].host) &&
+    set[gpu] = table[gpu].backend() == ask.backend() && (ask.host.empty() || table[gpu].host == ask.host) &&
+               table[gpu].memory >= ask.memory && contains_ignoring_case(table[gpu].name, ask.type) &&
                (ask.exact.empty() || std::ranges::find(ask.exact, table[gpu].uuid) != ask.exact.end());
   return set;
 }
@@ -163,10 +158,10 @@ std::optional<GpuSet> choose_gpus(const GpuTable& table, const Ask& ask, const G
     return preferred ? preferred : choose_on_any_host(table, ask, free);
   }
   std::optional<Choice> best;
-  for (const auto& [first, end] : table.hosts()) {
+  for (const HostRange host : table.hosts()) {
     GpuSet here;
-    for (std::size_t gpu = first; gpu < end; ++gpu) here[gpu] = free[gpu];
-    auto choice = choose_on_host(table, ask, here, avoid);
+    for (std::size_t gpu = host.first; gpu < host.end; ++gpu) here[gpu] = free[gpu];
+    auto choice = choose_on_host(table, host, ask, here, avoid);
     if (choice && (!best || choice->cost < best->cost)) best = choice;
   }
   if (!best) return std::nullopt;

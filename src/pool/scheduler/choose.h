@@ -12,6 +12,12 @@ namespace xoe::pool {
 
 using GpuSet = std::bitset<kMaxGpus>;
 
+// The numbers of a host's GPUs.
+struct HostRange {
+  std::size_t first = 0;
+  std::size_t end = 0;
+};
+
 // The GPUs of a pool by number: ordered by host, then UUID.
 class GpuTable {
  public:
@@ -24,10 +30,6 @@ class GpuTable {
   GpuSet set_of(const std::vector<std::string>& uuids) const;
   std::vector<std::string> uuids_of(const GpuSet& set) const;
   const GpuSet& linked_to(std::size_t index) const { return links_[index]; }
-  struct HostRange {
-    std::size_t first = 0;
-    std::size_t end = 0;
-  };
   const std::vector<HostRange>& hosts() const noexcept { return hosts_; }
 
  private:

@@ -14,13 +14,16 @@ std::string gpus_like(const Ask& ask) {
   if (!ask.type.empty()) text += fmt::format(" of type {}", ask.type);
   if (!ask.host.empty()) text += fmt::format(" on {}", ask.host);
   if (ask.memory > 0) text += fmt::format(" with {}", human_bytes(ask.memory));
+  if (!ask.host.empty()) text += " on " + ask.host;
+  if (ask.backend() == Backend::kVsphere) text += " for VMs";
+  if (ask.backend() == Backend::kSlurm) text += " of a Slurm cluster";
   return text;
 }
 
 // No start is known.
-std::string explain_no_start(const PlanView& view, const Lease& lease) {
-  const Ask& ask = lease.ask;
-  const GpuSet suitable = suitable_gpus(view.table, ask);
+std::string explain_no_start(const PlanView& view, const Demand& demand) {
+  const Ask& ask = demand.lease->ask;
+  const GpuSet& suitable = demand.suitable;
   if (suitable.count() < static_cast<std::size_t>(ask.gpus))
     return fmt::format("the pool has {} {}, and {} are asked for", suitable.count(), gpus_like(ask), ask.gpus);
   if (!choose_gpus(view.table, ask, suitable))
@@ -44,17 +47,19 @@ std::string explain_no_start(const PlanView& view, const Lease& lease) {
 const Claim* claim_in_the_way(const PlanView& view, const Lease& lease, const Slot& slot) {
   const Claim* last = nullptr;
   for (const Claim& claim : view.times.claims())
-    if (claim.lease != lease.id && claim.to <= slot.from && claim.to > view.now && (claim.gpus & slot.gpus).any() &&
-        (last == nullptr || claim.to > last->to))
+    if (claim.lease != lease.id && claim.to <= slot.from && claim.to > (last == nullptr ? view.now : last->to) &&
+        (claim.gpus & slot.gpus).any())
       last = &claim;
   return last;
 }
 
 }  // namespace
 
-std::string explain_wait(const PlanView& view, const Lease& lease, const Limits& limits,
+std::string explain_wait(const PlanView& view, const Demand& demand, const std::optional<int>& quota,
                          const std::optional<Slot>& slot) {
-  if (!slot) return explain_no_start(view, lease);
+  const Lease& lease = *demand.lease;
+  const Limits& limits = demand.limits;
+  if (!slot) return explain_no_start(view, demand);
   if (lease.ask.at) return fmt::format("it is reserved for {}", time_text(slot->from));
   const Claim* const claim = claim_in_the_way(view, lease, *slot);
   // A moment before, would there have been GPUs? Then it is a limit that holds it back.
@@ -72,6 +77,9 @@ std::string explain_wait(const PlanView& view, const Lease& lease, const Limits&
                          other.id, time_text(claim->to));
     return fmt::format("lease {} of {} goes first, and ends at {}", other.id, other.user, time_text(claim->to));
   }
+  if (quota && !view.times.within_limits(lease, {0, *quota}, slot->from - Span(1)))
+    return fmt::format("team {} uses its quota of {} until {}; it starts earlier if other teams leave GPUs unused",
+                       lease.team, counted(*quota, "GPU"), time_text(slot->from));
   return fmt::format("an earlier start would delay a lease that goes first; it starts at {}", time_text(slot->from));
 }
 

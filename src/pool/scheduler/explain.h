@@ -16,8 +16,8 @@ struct PlanView {
   Time now;
 };
 
-// `slot`: the lease's planned one; nullopt: it has none.
-std::string explain_wait(const PlanView& view, const Lease& lease, const Limits& limits,
+// `quota`: of its team, if its plan is within it. `slot`: the lease's planned one; nullopt: it has none.
+std::string explain_wait(const PlanView& view, const Demand& demand, const std::optional<int>& quota,
                          const std::optional<Slot>& slot);
 
 }  // namespace xoe::pool

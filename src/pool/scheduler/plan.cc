@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -40,18 +42,26 @@ class Planner {
  public:
   Planner(const State& state, Time now)
       : state_(state), now_(now), table_(state), available_(available_gpus(state, table_)), times_(table_, available_) {
-    for (const auto& [id, lease] : state.leases)
-      if (lease.is_open()) times_.add(claim_of(lease, table_.set_of(lease.gpus), now, lease.ends(), true));
-    sort_queue();
+    for (const auto& [id, lease] : state.leases) {
+      if (!lease.is_open()) continue;
+      times_.put(claim_of(lease, table_.set_of(lease.gpus), now, lease.ends(), true));
+      in_use_[lease.team] += static_cast<int>(lease.gpus.size());
+      if (lease.give_way) called_for_.insert(lease.give_way->for_lease);
+    }
+    fill_queue();
   }
 
   Plan plan() {
     Plan plan;
     for (auto first = queue_.begin(); first != queue_.end();) {
-      const auto end = std::find_if(first, queue_.end(), [&](const Entry& e) { return e.rank != first->rank; });
-      plan_class({first, end});
+      const auto end =
+          std::find_if(first, queue_.end(), [&](const Entry& e) { return e.rank.first != first->rank.first; });
+      const Entries entries(first, end);
+      plan_priority(entries);
+      std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(!e.rank.second, e.lease().id); });
       // Before less important leases take their places, which must not be in the way.
-      for (Entry& entry : Entries(first, end))
+      shortened_.reset();
+      for (Entry& entry : entries)
         if (!call_holders(entry, plan, true) && state_.policy.give_way != GiveWayPolicy::kOff)
           call_holders(entry, plan, false);
       first = end;
@@ -63,61 +73,135 @@ class Planner {
 
  private:
   struct Entry {
-    const Lease* lease;
-    Class rank;
-    Limits limits;
+    Demand demand;    // with the limits that always hold
+    Demand in_quota;  // with its team's quota as a limit
+    bool has_quota;   // which is one of its own, and it could be within it
+    Class rank;       // borrows: its slot is beyond the quota, or it has none
     std::optional<Slot> slot = {};
+    std::optional<std::size_t> looked = {};  // at so many of freed_, it could not move
+
+    const Lease& lease() const { return *demand.lease; }
+    Time ends() const { return slot->from + lease().ask.duration; }
   };
   using Entries = std::span<Entry>;
 
   void claim(const Entry& entry) {
-    times_.put(claim_of(*entry.lease, entry.slot->gpus, entry.slot->from, entry.slot->from + entry.lease->ask.duration,
-                        false));
+    times_.put(claim_of(entry.lease(), entry.slot->gpus, entry.slot->from, entry.ends(), false));
   }
 
-  // By priority and arrival; then those that borrow behind those that do not.
-  void sort_queue() {
-    std::map<std::string_view, int> in_use;  // by team: held, or asked for earlier
+  // Many wish for the same.
+  const GpuSet& suitable_for(const Ask& ask) {
+    const auto [known, is_new] = suitable_.try_emplace({ask.type, ask.host, ask.backend(), ask.memory, ask.exact});
+    if (is_new) known->second = suitable_gpus(table_, ask);
+    return known->second;
+  }
+
+  // By priority and arrival.
+  void fill_queue() {
     for (const auto& [id, lease] : state_.leases) {
-      if (lease.is_open()) in_use[lease.team] += static_cast<int>(lease.gpus.size());
-      if (lease.is_waiting()) queue_.push_back({&lease, {lease.ask.priority, true}, limits_of(state_, lease)});
+      if (!lease.is_waiting()) continue;
+      const Demand demand{&lease, limits_of(state_, lease), suitable_for(lease.ask)};
+      Entry& entry = queue_.emplace_back(Entry{demand, demand, true, {lease.ask.priority, false}});
+      const auto team = state_.teams.find(lease.team);
+      if (team == state_.teams.end()) continue;
+      entry.in_quota.limits.team = team->second.quota;
+      entry.has_quota = lease.ask.gpus <= team->second.quota;
     }
-    const auto order = [](const Entry& e) { return std::tuple(-e.rank.first, !e.rank.second, e.lease->id); };
-    std::ranges::sort(queue_, {}, order);
-    for (Entry& entry : queue_) {
-      const auto team = state_.teams.find(entry.lease->team);
-      int& count = in_use[entry.lease->team];
-      entry.rank.second = team == state_.teams.end() || count + entry.lease->ask.gpus <= team->second.quota;
-      count += entry.lease->ask.gpus;
-    }
-    std::ranges::sort(queue_, {}, order);
+    std::ranges::stable_sort(queue_, std::greater(), [](const Entry& e) { return e.rank.first; });
   }
 
   Time earliest(const Lease& lease) const { return lease.ask.at ? std::max(*lease.ask.at, now_) : now_; }
 
-  // Keeps the plans that still hold, then moves each forward as far as the others leave room, until none moves.
-  void plan_class(Entries entries) {
-    for (Entry& entry : entries) {
-      const Lease& lease = *entry.lease;
-      if (!lease.starts || lease.gpus.empty() || *lease.starts < earliest(lease)) continue;
-      const Slot kept{*lease.starts, table_.set_of(lease.gpus)};
-      if (kept.gpus.count() != lease.gpus.size() || !times_.fits(lease, entry.limits, kept)) continue;
-      entry.slot = kept;
-      claim(entry);
-    }
+  // First each lease gets its place within its team's quota: the plans that still hold are kept, and each moves forward
+  // as far as the others leave room, until none moves. Then what is left is lent.
+  void plan_priority(Entries entries) {
+    freed_.clear();
+    for (Entry& entry : entries)
+      if (!entry.lease().borrowed) keep(entry);
+    move_all_forward(entries);
+    for (Entry& entry : entries)
+      if (entry.lease().borrowed && !entry.has_quota) keep(entry);
+    while (lend(entries)) move_all_forward(entries);
+  }
+
+  void keep(Entry& entry) {
+    const Lease& lease = entry.lease();
+    if (!lease.starts || lease.gpus.empty() || *lease.starts < earliest(lease)) return;
+    const Slot kept{*lease.starts, table_.set_of(lease.gpus)};
+    if (kept.gpus.count() != lease.gpus.size() || !times_.fits(entry.demand, kept)) return;
+    entry.slot = kept;
+    entry.rank.second = !lease.borrowed;
+    claim(entry);
+  }
+
+  void move_all_forward(Entries entries) {
     for (bool moved = true; moved;) {
       moved = false;
-      for (Entry& entry : entries) moved |= move_forward(entry);
+      for (Entry& entry : entries)
+        if (entry.has_quota) moved |= move_forward(entry, entry.in_quota);
     }
   }
 
-  bool move_forward(Entry& entry) {
-    const Lease& lease = *entry.lease;
-    if (entry.slot && entry.slot->from == earliest(lease)) return false;
-    std::optional<Time> before;
-    if (entry.slot) before = entry.slot->from;
-    const auto found = times_.find(lease, entry.limits, earliest(lease), before);
+  // A lease with a place within its quota borrows only to start at once, so that its planned start never depends on
+  // what others leave. Whether one does; the shares of the teams change then.
+  bool lend(Entries entries) {
+    bool any = false;
+    std::vector<Entry*> order;
+    for (Entry& entry : entries) order.push_back(&entry);
+    std::ranges::stable_sort(order, {}, [this](const Entry* entry) { return share_in_use(entry->lease().team); });
+    for (Entry* const entry : order) {
+      const Lease& lease = entry->lease();
+      const auto looked = std::exchange(entry->looked, std::nullopt);
+      const Time latest = entry->has_quota && !lease.ask.at ? now_ + Span(1) : Time::max();
+      const bool moved = move_forward(*entry, entry->demand, latest);
+      if (!moved) entry->looked = looked;
+      any |= moved;
+      if (!moved || entry->slot->from > now_) continue;
+      in_use_[lease.team] += lease.ask.gpus;
+      return true;
+    }
+    return any;
+  }
+
+  // Of its team's quota: who has least of it borrows first.
+  double share_in_use(const std::string& name) {
+    const auto team = state_.teams.find(name);
+    if (team == state_.teams.end()) return 0;
+    return static_cast<double>(in_use_[name]) / std::max(team->second.quota, 1);
+  }
+
+  // Room that has become free since the lease was looked at: only a start that uses some of it can be new.
+  struct Room {
+    Time from = {};
+    Time to = {};
+  };
+  std::optional<Room> new_room_for(const Entry& entry) const {
+    if (!entry.looked) return Room{Time::min(), Time::max()};
+    std::optional<Room> all;
+    for (const Room& room : std::span(freed_).subspan(*entry.looked)) {
+      if (entry.slot && room.from >= entry.ends()) continue;
+      all = all ? Room{std::min(all->from, room.from), std::max(all->to, room.to)} : room;
+    }
+    return all;
+  }
+
+  // Finds an earlier start, before `latest`.
+  bool move_forward(Entry& entry, const Demand& demand, Time latest = Time::max()) {
+    const Lease& lease = entry.lease();
+    const auto room = new_room_for(entry);
+    entry.looked = freed_.size();
+    const Time first = earliest(lease);
+    if (!room || (entry.slot && entry.slot->from <= first)) return false;
+    const bool anywhere = room->from == Time::min() || lease.ask.at;
+    const Time from = anywhere ? first : std::max(first, room->from - lease.ask.duration);
+    const Time before = std::min({latest, room->to, entry.slot ? entry.slot->from : Time::max()});
+    const auto found = times_.find(demand, from, before);
     if (!found) return false;
+    entry.rank.second = entry.has_quota && times_.within_limits(lease, entry.in_quota.limits, found->from);
+    if (entry.slot) {
+      freed_.push_back({entry.slot->from, entry.ends()});
+      entry.looked = freed_.size();
+    }
     entry.slot = found;
     claim(entry);
     return true;
@@ -133,41 +217,49 @@ class Planner {
                     holder.expires);
   }
 
+  // The plan as it would be if all holders gave way that a lease of this class may ask to, or those of them that yield.
+  struct Shortened {
+    Class rank;
+    bool yielding;
+    Timetable times;
+    GpuSet gpus = {};  // whose holders would have to
+  };
+
+  const Shortened& shortened_for(const Entry& entry, bool yielding) {
+    if (shortened_ && shortened_->rank == entry.rank && shortened_->yielding == yielding) return *shortened_;
+    shortened_.emplace(Shortened{entry.rank, yielding, times_});
+    for (Claim claim : times_.claims()) {
+      const Lease& holder = state_.leases.at(claim.lease);
+      if (!claim.open || (yielding && !holder.ask.yields)) continue;
+      const auto end = could_end(holder, entry);
+      if (!end || *end >= claim.to) continue;
+      claim.to = *end;
+      shortened_->gpus |= claim.gpus;
+      shortened_->times.put(claim);
+    }
+    return *shortened_;
+  }
+
   // Looks whether the lease could start earlier if less important holders gave way, and calls on as few as possible.
   // yielding: only of those that said that they can. False: none needs to, or can.
   bool call_holders(Entry& entry, Plan& plan, bool yielding) {
-    const Lease& lease = *entry.lease;
-    if (lease.ask.at || was_called_for(lease.id)) return false;
-    Timetable shortened(table_, available_);
-    GpuSet avoid;  // GPUs whose holders would have to give way
-    for (Claim claim : times_.claims()) {
-      if (claim.lease == lease.id) continue;
-      if (const Lease& holder = state_.leases.at(claim.lease); claim.open && (!yielding || holder.ask.yields))
-        if (const auto end = could_end(holder, entry); end && *end < claim.to) {
-          claim.to = *end;
-          avoid |= claim.gpus;
-        }
-      shortened.add(claim);
-    }
-    if (avoid.none()) return false;
+    const Lease& lease = entry.lease();
+    if (lease.ask.at || called_for_.contains(lease.id)) return false;
+    const Shortened& shortened = shortened_for(entry, yielding);
+    if (shortened.gpus.none()) return false;
     std::optional<Time> before;
     if (entry.slot) before = entry.slot->from;
-    const auto better = shortened.find(lease, entry.limits, now_, before);
+    const Demand& demand = entry.rank.second ? entry.in_quota : entry.demand;
+    const auto better = shortened.times.find(demand, now_, before);
     if (!better) return false;
-    const GpuSet free = shortened.free_for(lease, better->from) & suitable_gpus(table_, lease.ask);
+    const GpuSet free = shortened.times.free_for(lease, better->from) & entry.demand.suitable;
     const GpuSet untouched = times_.free_for(lease, better->from);
-    const auto gpus = choose_gpus(table_, lease.ask, free, avoid & ~untouched);
+    const auto gpus = choose_gpus(table_, lease.ask, free, shortened.gpus & ~untouched);
     return gpus && give_way(entry, {better->from, *gpus}, plan);
   }
 
-  bool was_called_for(std::int64_t id) const {
-    return std::ranges::any_of(state_.leases, [&](const auto& item) {
-      return item.second.is_open() && item.second.give_way && item.second.give_way->for_lease == id;
-    });
-  }
-
   bool give_way(Entry& entry, const Slot& slot, Plan& plan) {
-    const Lease& lease = *entry.lease;
+    const Lease& lease = entry.lease();
     bool sure = true;  // that all will end by then
     std::vector<Claim> called;
     for (const Claim& claim : times_.claims())
@@ -185,6 +277,7 @@ class Planner {
       if (!ends) continue;
       claim.to = *end;
       times_.put(claim);
+      shortened_.reset();
     }
     if (!sure) return true;
     entry.slot = slot;
@@ -192,14 +285,19 @@ class Planner {
     return true;
   }
 
+  static std::optional<int> quota_of(const Entry& entry) {
+    const int quota = entry.in_quota.limits.team;
+    return entry.rank.second && quota != 0 ? std::optional(quota) : std::nullopt;
+  }
+
   PlannedLease result_of(const Entry& entry, int position) const {
-    PlannedLease result{.lease = entry.lease->id, .position = position, .borrowed = !entry.rank.second};
+    PlannedLease result{.lease = entry.lease().id, .position = position, .borrowed = !entry.rank.second};
     if (entry.slot) {
       result.starts = entry.slot->from;
       result.gpus = table_.uuids_of(entry.slot->gpus);
     }
     if (!result.starts || *result.starts > now_)
-      result.why = explain_wait({state_, table_, times_, available_, now_}, *entry.lease, entry.limits, entry.slot);
+      result.why = explain_wait({state_, table_, times_, available_, now_}, entry.demand, quota_of(entry), entry.slot);
     return result;
   }
 
@@ -209,6 +307,11 @@ class Planner {
   GpuSet available_;
   Timetable times_;
   std::vector<Entry> queue_;
+  std::map<std::tuple<std::string, std::string, Backend, std::uint64_t, std::vector<std::string>>, GpuSet> suitable_;
+  std::map<std::string, int> in_use_;   // GPUs of open leases, by team
+  std::vector<Room> freed_;             // what plans left that moved, of the priority that is being planned
+  std::set<std::int64_t> called_for_;   // leases for which a holder gives way
+  std::optional<Shortened> shortened_;  // for the class that was asked for last
 };
 
 }  // namespace
@@ -228,19 +331,21 @@ std::vector<std::int64_t> calls_that_are_over(const State& state) {
 
 std::optional<Promise> promise_before(const State& state, const Lease& lease, Time until) {
   const GpuTable table(state);
+  const GpuSet held = table.set_of(lease.gpus);
   Timetable times(table, GpuSet().set());
   std::vector<const Lease*> promised;
   for (const auto& [id, other] : state.leases) {
     const GpuSet gpus = table.set_of(other.gpus);
     if (other.is_open())
-      times.add(claim_of(other, gpus, other.begins, other.id == lease.id ? until : other.ends(), true));
+      times.put(claim_of(other, gpus, other.begins, other.id == lease.id ? until : other.ends(), true));
     if (!other.is_waiting() || !other.starts) continue;
-    times.add(claim_of(other, gpus, *other.starts, *other.starts + other.ask.duration, false));
+    times.put(claim_of(other, gpus, *other.starts, *other.starts + other.ask.duration, false));
     promised.push_back(&other);
   }
   std::optional<Promise> first;
   for (const Lease* other : promised) {
-    const bool kept = times.fits(*other, limits_of(state, *other), {*other->starts, table.set_of(other->gpus)});
+    const bool kept = (*other->starts >= until || (table.set_of(other->gpus) & held).none()) &&
+                      times.within_limits(*other, limits_of(state, *other), *other->starts);
     if (!kept && (!first || *other->starts < first->starts)) first = Promise{other->id, other->user, *other->starts};
   }
   return first;

@@ -1,10 +1,12 @@
 // The scheduler: a pure function of the pool's state and the time.
 //
-// Leases that wait stand in a queue: by priority, then those within their team's quota before those that would borrow,
-// then in the order in which they came. Each has a planned start and planned GPUs. A new lease takes the earliest room
-// that disturbs no lease of its own class or a higher one; so it may pass an earlier one, but only where it ends before
-// that one's start. When GPUs become free early, all move forward in the order of the queue, and none moves back. So a
-// planned start is never later than it was said, unless a more important lease comes, GPUs go away, or a rule changes.
+// Leases that wait stand in a queue: by priority, then in the order in which they came. Each has a planned start and
+// planned GPUs. First each gets a place within its team's quota; then those that can start earlier borrow what is left,
+// of a team that uses the smallest share of its quota first. A new lease takes the earliest room that disturbs no lease
+// of its priority within a quota or above; so it may pass an earlier one, but only where it ends before that one's
+// start. When GPUs become free early, all move forward in the order of the queue, and none moves back. So a planned
+// start is never later than it was said, unless a more important lease comes, one that is within its quota takes the
+// place of one that borrows, GPUs go away, or a rule changes.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include "base/random_token.h"
 #include "base/text.h"
 #include "pool/core/drift.h"
+#include "pool/core/targets.h"
 #include "pool/server/answers.h"
 #include "pool/server/openapi.h"
 #include "pool/state/token.h"
@@ -325,7 +326,12 @@ void Handlers::report(const Request& request, Response& response) {
   change(
       request, response, Needs::kAgent, [&](Pool& pool, const User&) { return pool.report(*told); },
       [&](Pool& pool, const User&) -> Result<Json> {
-        return Json{{"end", processes_to_end(pool.state(), told->host)}};
+        Json answer{{"end", processes_to_end(pool.state(), told->host)}};
+        XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
+        for (const VmAssignment& each : assignments) answer["vms"].push_back(json_of(each));
+        for (const ClusterLease& each : cluster_leases(pool.state(), told->host, clock_()))
+          answer["leases"].push_back(json_of(each));
+        return answer;
       });
 }
 

@@ -14,6 +14,7 @@ namespace {
 constexpr double kMaxSeconds = 1e11;  // beyond the year 5000
 constexpr std::size_t kMaxText = 4096;
 constexpr std::size_t kMostProcesses = 4096;
+constexpr std::size_t kMostVms = 4096;
 
 double seconds_of(Span span) { return std::chrono::duration<double>(span).count(); }
 Span span_of_seconds(double seconds) { return Span(static_cast<std::int64_t>(std::llround(seconds * 1000))); }
@@ -125,6 +126,11 @@ Json processes_json(const GpuActivity& activity) {
   return list;
 }
 
+Json json_of(const Vm& vm) {
+  return {{"name", vm.name},       {"running", vm.running}, {"reserved", vm.has_reserved}, {"may_cycle", vm.may_cycle},
+          {"devices", vm.devices}, {"gpus", vm.gpus},       {"problem", vm.problem}};
+}
+
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
   Json json{{"uuid", gpu.uuid}, {"host", gpu.host},     {"name", gpu.name},
             {"pci", gpu.pci},   {"memory", gpu.memory}, {"nvlinks", gpu.nvlinks}};
@@ -164,6 +170,8 @@ Json json_of(const Lease& lease, const State& state) {
             {"borrowed", lease.borrowed},
             {"yields", lease.ask.yields},
             {"enforced", lease.ask.device_rule ? "cgroup" : "environment"}};
+  if (!lease.ask.vm.empty()) json["vm"] = lease.ask.vm;
+  if (lease.ask.slurm) json["slurm"] = true;
   if (!lease.why.empty()) json["why"] = lease.why;
   if (lease.is_waiting()) {
     json["position"] = lease.position;
@@ -185,6 +193,10 @@ Json json_of(const Lease& lease, const State& state) {
     json["give_way"] = {{"by", lease.give_way->by ? json_of(*lease.give_way->by) : Json()},
                         {"for", lease.give_way->for_lease}};
   if (!lease.is_open()) json["ended"] = json_of(lease.ended);
+  // The job that an allocation of Slurm has become.
+  if (const auto seen = state.activity.find(lease.gpus.empty() ? std::string() : lease.gpus.front());
+      lease.ask.slurm && lease.is_open() && seen != state.activity.end() && !seen->second.processes.empty())
+    json["job"] = seen->second.processes.front().pid;
   return json;
 }
 
@@ -217,6 +229,11 @@ Json status_json(const Pool& pool, Time now) {
   for (const auto& [name, host] : state.hosts)
     json["hosts"].push_back(
         {{"name", name}, {"online", host.online}, {"heard", json_of(host.heard)}, {"without", host.without}});
+  json["vms"] = Json::array();
+  for (const auto& [name, vm] : state.vms) {
+    json["vms"].push_back(json_of(vm));
+    json["vms"].back()["host"] = vm.host;
+  }
   for (const auto& [uuid, gpu] : state.gpus) {
     const auto seen = state.activity.find(uuid);
     Json entry = gpu_json(gpu, seen == state.activity.end() ? nullptr : &seen->second);
@@ -247,7 +264,65 @@ Json json_of(const HostReport& report) {
     json["gpus"].push_back(gpu_json(report.gpus[i], &report.activity[i]));
     json["gpus"].back().erase("host");
   }
+  if (!report.problem.empty()) json["problem"] = report.problem;
+  if (report.vms.empty()) return json;
+  for (const Vm& vm : report.vms) json["vms"].push_back(json_of(vm));
   return json;
+}
+
+Json json_of(const ClusterLease& lease) {
+  return {{"id", lease.id},     {"user", lease.user},          {"host", lease.host},
+          {"gpus", lease.gpus}, {"ends", json_of(lease.ends)}, {"seconds", seconds_of(lease.left)}};
+}
+
+Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer) {
+  std::vector<ClusterLease> leases;
+  Fields fields(answer);
+  for (const Json* const each : fields.objects("leases", kMaxGpus)) {
+    ClusterLease lease;
+    double ends = 0;
+    double seconds = 0;
+    Fields of_lease(*each);
+    of_lease.number("id", lease.id, 1, 1e15);
+    of_lease.text("user", lease.user);
+    of_lease.text("host", lease.host);
+    of_lease.texts("gpus", lease.gpus);
+    of_lease.number("ends", ends, 0, kMaxSeconds);
+    of_lease.number("seconds", seconds, -kMaxSeconds, kMaxSeconds);
+    XOE_TRY(of_lease.done());
+    lease.ends = Time(span_of_seconds(ends));
+    lease.left = span_of_seconds(seconds);
+    leases.push_back(std::move(lease));
+  }
+  fields.ignore("end");
+  XOE_TRY(fields.done());
+  return leases;
+}
+
+Json json_of(const VmAssignment& assignment) {
+  return {{"vm", assignment.vm},
+          {"gpus", assignment.gpus},
+          {"take_back", assignment.take_back},
+          {"power_cycle", assignment.power_cycle}};
+}
+
+Result<std::vector<VmAssignment>> assignments_of(const Json& answer) {
+  std::vector<VmAssignment> assignments;
+  Fields fields(answer);
+  for (const Json* const each : fields.objects("vms", kMostVms)) {
+    VmAssignment assignment;
+    Fields of_vm(*each);
+    of_vm.require("vm");
+    of_vm.text("vm", assignment.vm);
+    of_vm.texts("gpus", assignment.gpus);
+    of_vm.texts("take_back", assignment.take_back);
+    of_vm.flag("power_cycle", assignment.power_cycle);
+    XOE_TRY(of_vm.done());
+    assignments.push_back(std::move(assignment));
+  }
+  fields.ignore("end");
+  XOE_TRY(fields.done());
+  return assignments;
 }
 
 Result<Ask> ask_of(const Json& json) {
@@ -269,6 +344,9 @@ Result<Ask> ask_of(const Json& json) {
   fields.flag("wait", ask.wait);
   fields.text("purpose", ask.purpose);
   fields.texts("exact", ask.exact);
+  fields.text("vm", ask.vm);
+  fields.flag("power_cycle", ask.power_cycle);
+  fields.flag("slurm", ask.slurm);
   fields.ignore("token");
   XOE_TRY(fields.done());
   ask.duration = span_of_seconds(seconds);
@@ -282,6 +360,7 @@ Result<HostReport> report_of(const Json& json) {
   fields.require("host");
   fields.text("host", report.host);
   fields.text("without", report.without);
+  fields.text("problem", report.problem);
   for (const Json* const each : fields.objects("gpus", kMaxGpus)) {
     Gpu gpu{.host = report.host};
     GpuActivity activity;
@@ -310,6 +389,20 @@ Result<HostReport> report_of(const Json& json) {
     XOE_TRY(of_gpu.done());
     report.gpus.push_back(std::move(gpu));
     report.activity.push_back(std::move(activity));
+  }
+  for (const Json* const each : fields.objects("vms", kMostVms)) {
+    Vm vm{.host = report.host};
+    Fields of_vm(*each);
+    of_vm.require("name");
+    of_vm.text("name", vm.name);
+    of_vm.flag("running", vm.running);
+    of_vm.flag("reserved", vm.has_reserved);
+    of_vm.flag("may_cycle", vm.may_cycle);
+    of_vm.number("devices", vm.devices, 0, 1000);
+    of_vm.texts("gpus", vm.gpus);
+    of_vm.text("problem", vm.problem);
+    XOE_TRY(of_vm.done());
+    report.vms.push_back(std::move(vm));
   }
   XOE_TRY(fields.done());
   return report;

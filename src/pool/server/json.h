@@ -24,10 +24,15 @@ Json json_of(const Event& event);
 Json json_of(const UsageRow& row);
 Json status_json(const Pool& pool, Time now);
 Json json_of(const HostReport& report);
+Json json_of(const VmAssignment& assignment);
+Json json_of(const ClusterLease& lease);
 
 // `invalid_argument` names the field that is missing, unknown, or not what it should be.
 Result<Ask> ask_of(const Json& json);
 Result<HostReport> report_of(const Json& json);
+// Of the pool's answer to a report.
+Result<std::vector<VmAssignment>> assignments_of(const Json& answer);
+Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer);
 Result<Team> team_of(const Json& json);
 // Without its token; `new_token`: whether it shall get another one.
 Result<User> user_of(const Json& json, bool& new_token);

@@ -8,7 +8,7 @@ namespace xoe::pool {
 namespace {
 
 // Step n makes version n + 1. A step is never edited once it was released: a new one follows it.
-constexpr std::array kSteps = {R"(
+constexpr std::array<const char*, 2> kSteps = {R"(
 CREATE TABLE host (name TEXT PRIMARY KEY, heard INTEGER NOT NULL, without TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE gpu (uuid TEXT PRIMARY KEY, host TEXT NOT NULL REFERENCES host(name), name TEXT NOT NULL, pci TEXT NOT NULL,
   memory INTEGER NOT NULL, nvlinks TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -38,7 +38,9 @@ CREATE TRIGGER events_stand BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'th
 -- Observed GPU-milliseconds by hour; what was held follows from the leases.
 CREATE TABLE usage (hour INTEGER NOT NULL, user TEXT NOT NULL, team TEXT NOT NULL,
   busy INTEGER NOT NULL, idle INTEGER NOT NULL, PRIMARY KEY (hour, user, team)) STRICT, WITHOUT ROWID;
-)"};
+)",
+                                               // Which lease had a GPU last.
+                                               "CREATE INDEX holding_of_gpu ON holding(gpu, lease);"};
 
 }  // namespace
 

@@ -25,13 +25,23 @@ std::optional<Time> optional_time(const Json& json) {
 }
 
 std::string ask_text(const Ask& ask) {
-  return Json{{"gpus", ask.gpus},         {"type", ask.type},
-              {"memory", ask.memory},     {"same_nvlink", ask.same_nvlink},
-              {"any_host", ask.any_host}, {"duration", ask.duration.count()},
-              {"priority", ask.priority}, {"at", optional_time(ask.at)},
-              {"wait", ask.wait},         {"purpose", ask.purpose},
-              {"exact", ask.exact},       {"host", ask.host},
-              {"yields", ask.yields},     {"device_rule", ask.device_rule}}
+  return Json{{"gpus", ask.gpus},
+              {"type", ask.type},
+              {"memory", ask.memory},
+              {"same_nvlink", ask.same_nvlink},
+              {"any_host", ask.any_host},
+              {"duration", ask.duration.count()},
+              {"priority", ask.priority},
+              {"at", optional_time(ask.at)},
+              {"wait", ask.wait},
+              {"purpose", ask.purpose},
+              {"exact", ask.exact},
+              {"host", ask.host},
+              {"yields", ask.yields},
+              {"device_rule", ask.device_rule},
+              {"vm", ask.vm},
+              {"power_cycle", ask.power_cycle},
+              {"slurm", ask.slurm}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -48,9 +58,13 @@ Ask ask_of(const Json& json) {
   json.at("wait").get_to(ask.wait);
   json.at("purpose").get_to(ask.purpose);
   json.at("exact").get_to(ask.exact);
-  ask.host = json.value("host", "");  // not there before version 0.3
+  // Leases of before there were these have none.
+  ask.host = json.value("host", "");
   ask.yields = json.value("yields", false);
   ask.device_rule = json.value("device_rule", false);
+  ask.vm = json.value("vm", "");
+  ask.power_cycle = json.value("power_cycle", false);
+  ask.slurm = json.value("slurm", false);
   return ask;
 }
 
@@ -147,13 +161,15 @@ Status Store::prepare() {
   XOE_ASSIGN(find_by_id_, database_.prepare(fmt::format("SELECT {} FROM lease WHERE id = ?", kLeaseColumns)));
   XOE_ASSIGN(find_by_token_,
              database_.prepare(fmt::format("SELECT {} FROM lease WHERE user = ? AND token_hash = ?", kLeaseColumns)));
+  XOE_ASSIGN(last_of_, database_.prepare("SELECT lease FROM holding JOIN lease ON id = lease WHERE gpu = ? AND "
+                                         "json_extract(ask, '$.vm') = ? ORDER BY lease DESC LIMIT 1"));
   XOE_ASSIGN(held_by_, database_.prepare("SELECT gpu FROM holding WHERE lease = ? ORDER BY rowid"));
   return {};
 }
 
 void Store::rollback() {
-  for (Statement* statement :
-       {&save_lease_, &hold_, &end_holdings_, &append_, &add_usage_, &find_by_id_, &find_by_token_, &held_by_})
+  for (Statement* statement : {&save_lease_, &hold_, &end_holdings_, &append_, &add_usage_, &find_by_id_,
+                               &find_by_token_, &held_by_, &last_of_})
     statement->reset();
   // Without an open transaction there is nothing to undo.
   static_cast<void>(database_.execute("ROLLBACK"));
@@ -316,6 +332,17 @@ Result<std::optional<Lease>> Store::find_lease(const std::string& user, const st
   }));
   if (!id) return std::optional<Lease>();
   return find_lease(*id);
+}
+
+Result<std::optional<Lease>> Store::last_lease_of(const std::string& gpu, const std::string& vm) {
+  std::int64_t id = 0;
+  last_of_.bind_all(std::string_view(gpu), std::string_view(vm));
+  XOE_TRY(for_each_row(last_of_, [&](const Statement& row) -> Status {
+    id = row.integer(0);
+    return {};
+  }));
+  if (id == 0) return std::optional<Lease>();
+  return find_lease(id);
 }
 
 Result<std::vector<Event>> Store::events(std::int64_t after, int limit) {

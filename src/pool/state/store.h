@@ -47,6 +47,8 @@ class Store {
   Result<std::optional<Lease>> find_lease(std::int64_t id);
   // By the key of asking.
   Result<std::optional<Lease>> find_lease(const std::string& user, const std::string& token_hash);
+  // The last lease for a virtual machine that had the GPU.
+  Result<std::optional<Lease>> last_lease_of(const std::string& gpu, const std::string& vm);
   // At most `limit` with a number above `after`.
   Result<std::vector<Event>> events(std::int64_t after, int limit);
   // The number of the newest line of the audit log; 0: it is empty.
@@ -63,7 +65,7 @@ class Store {
   Status load_leases(State& state);
 
   Database database_;
-  Statement save_lease_, hold_, end_holdings_, append_, add_usage_, find_by_id_, find_by_token_, held_by_;
+  Statement save_lease_, hold_, end_holdings_, append_, add_usage_, find_by_id_, find_by_token_, held_by_, last_of_;
 };
 
 }  // namespace xoe::pool

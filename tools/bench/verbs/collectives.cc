@@ -10,11 +10,12 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/machine.h"
-#include "base/output_file.h"
 #include "base/text.h"
 #include "bootstrap/launch_env.h"
 #include "tools/answer_once.h"
+#include "tools/bench/collectives/collectives_page.h"
 #include "tools/bench/collectives/measure.h"
+#include "tools/bench/output_flags.h"
 #include "tools/bench/programs.h"
 #include "tools/bench/verbs/verbs.h"
 
@@ -42,8 +43,7 @@ struct CollectiveFlags {
   int average = 1;
   int ranks = 2;
   MeasureOptions measure;
-  bool json = false;
-  std::string output;
+  OutputFlags out;
 };
 
 struct CollectivePlan {
@@ -140,7 +140,7 @@ Status for_each_case(const CollectivePlan& plan, const CollectiveFlags& flags, i
 }
 
 Status run(const CollectiveFlags& flags, const CollectivePlan& plan, Communicator& comm, CollectiveReport& report) {
-  const bool tells = comm.rank() == 0 && !flags.json;
+  const bool tells = comm.rank() == 0 && !flags.out.json;
   const auto print = [tells](const std::string& text) {
     if (!tells) return;
     fmt::print("{}", text);
@@ -182,13 +182,9 @@ int run_here(const CollectiveFlags& flags, const CollectivePlan& plan, std::vect
   CollectiveReport report;
   report.command = std::move(command);
   if (const Status done = run(flags, plan, *comm, report); !done) return failed("collectives", done.error());
-  if (comm->rank() == 0) {
-    const std::string json = to_json(report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    if (flags.json) fmt::print("{}", json);
-    if (!flags.output.empty())
-      if (const Status written = write_file(flags.output, json); !written)
-        return failed("collectives", written.error());
-  }
+  if (comm->rank() == 0)
+    if (const Status told = put_out(flags.out, "", to_json(report), [&] { return collectives_page(report); }); !told)
+      return failed("collectives", told.error());
   // So that no rank ends before rank 0 has told.
   (void)comm->barrier();
   return report.wrong() == 0 ? 0 : kFailed;
@@ -200,6 +196,7 @@ int start_ranks(int ranks, char** argv) {
                                     program_beside("xoe-bench")};
   for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execv(pointers.front(), pointers.data());
@@ -268,9 +265,7 @@ void add_collectives(CLI::App& app, char** argv, int& code) {
   verb->add_option("-g,--ranks", flags->ranks, "to start where no launcher has started some")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  verb->option_defaults()->group("Output");
-  verb->add_flag("--json", flags->json, "print one JSON object instead of the table");
-  verb->add_option("-J,--output", flags->output, "also write the JSON object to a file")->type_name("FILE");
+  add_output(*verb, flags->out, "-J,--output");
   verb->callback([flags, argv, &code] { code = collectives(*flags, argv); });
 }
 

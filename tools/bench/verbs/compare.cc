@@ -1,13 +1,14 @@
-// xoe bench compare: whether results of `xoe bench train` differ by more than noise.
-#include <cstdio>
+// xoe bench compare: whether results differ by more than noise, or how they stand beside published ones.
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "pages/page.h"
+#include "tools/bench/against.h"
+#include "tools/bench/articles.h"
 #include "tools/bench/compare.h"
+#include "tools/bench/output_flags.h"
 #include "tools/bench/verbs/verbs.h"
+#include "tools/manners/command_line.h"
 
 namespace xoe::bench {
 namespace {
@@ -17,41 +18,45 @@ Examples:
   xoe run -np 2 xoe bench train --repeat 5 --output before.json
   xoe run -np 2 xoe bench train --repeat 5 --output after.json
   xoe bench compare before.json after.json
-  xoe bench compare before.json after.json --html compared.html)";
+  xoe bench compare before.json after.json --html compared.html
+  xoe bench compare scaling.json --against articles --html articles.html
+
+Results are those of `xoe bench train` and `xoe bench scale`, and files of measurements.)";
 
 struct CompareFlags {
   std::vector<std::string> files;
+  std::string against;
   std::uint64_t seed = 1;
-  bool json = false;
-  std::string html;
-  bool overwrite = false;
+  OutputFlags out;
 };
 
 Status compare(const CompareFlags& flags) {
-  std::vector<NamedResult> results;
-  for (const std::string& file : flags.files) {
-    XOE_ASSIGN(auto result, read_train_result(file));
-    results.push_back({file, std::move(result)});
+  std::vector<Measurement> results;
+  for (const std::string& name : flags.files) {
+    XOE_ASSIGN(auto file, read_measurements(name));
+    std::ranges::move(file.measurements, std::back_inserter(results));
+  }
+  if (!flags.against.empty()) {
+    XOE_ASSIGN(const auto articles, read_articles());
+    XOE_ASSIGN(const Against against, stand_against(results, articles));
+    return put_out(flags.out, against_text(against), to_json(against), [&against] { return against_page(against); });
   }
   const Comparison comparison = compare_results(std::move(results), flags.seed);
-  if (!flags.html.empty()) XOE_TRY(pages::write_page(flags.html, comparison_page(comparison), flags.overwrite));
-  fmt::print("{}", flags.json
-                       ? to_json(comparison).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
-                       : comparison_text(comparison));
-  return {};
+  return put_out(flags.out, comparison_text(comparison), to_json(comparison),
+                 [&comparison] { return comparison_page(comparison); });
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, char** /*argv*/, int& code) {
   const auto flags = std::make_shared<CompareFlags>();
-  auto* verb = app.add_subcommand("compare", "results of `xoe bench train`: differences, and whether they are noise");
+  auto* verb = app.add_subcommand("compare", "results: differences, and whether they are noise");
   verb->footer(kCompareExamples);
   verb->add_option("FILE", flags->files, "results, of which the first is the baseline")->required()->expected(1, 1000);
+  tools::add_choice(*verb, "--against", flags->against, {"articles"},
+                    "published measurements, in place of the first result");
   verb->add_option("--seed", flags->seed, "of the bootstrap")->capture_default_str();
-  verb->add_flag("--json", flags->json, "print one JSON object instead of the table");
-  verb->add_option("--html", flags->html, "also write a page with a plot")->type_name("FILE");
-  verb->add_flag("--overwrite", flags->overwrite, "replace a file that is no page of Xoe");
+  add_output(*verb, flags->out);
   verb->callback([flags, &code] {
     if (const Status done = compare(*flags); !done) code = failed("compare", done.error());
   });

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/output_file.h"
 #include "tools/bench/isolation.h"
+#include "tools/bench/output_flags.h"
 #include "tools/bench/train_child.h"
 #include "tools/bench/verbs/verbs.h"
 
@@ -29,8 +29,7 @@ struct IsolateFlags {
   int gpus_per_job = 0;
   std::uint64_t seed = 1;
   std::vector<std::string> train;
-  bool json = false;
-  std::string output;
+  OutputFlags out;
 };
 
 struct JobPlace {
@@ -52,6 +51,7 @@ Result<std::vector<JobPlace>> places_of(const IsolateFlags& flags) {
     CPU_ZERO(&*place.child.cpus);
     for (const int cpu : part) CPU_SET(cpu, &*place.child.cpus);
     std::vector<int> gpus;
+    gpus.reserve(static_cast<std::size_t>(flags.gpus_per_job));
     for (int i = 0; i < flags.gpus_per_job; ++i) gpus.push_back(gpu++);
     if (!gpus.empty()) {
       place.name += ", GPUs " + ranges_text(gpus);
@@ -73,6 +73,7 @@ Status run_alone(const IsolateFlags& flags, const std::vector<JobPlace>& places,
     isolation.jobs[i].alone.push_back(spread_of(result.speeds()).mean);
     isolation.model = result.model;
     isolation.emulated_images_per_s = result.emulated_images_per_s;
+    isolation.environment = result.environment;
   }
   return {};
 }
@@ -100,10 +101,8 @@ Status isolate(const IsolateFlags& flags) {
     XOE_TRY(run_together(flags, places, isolation));
   }
   const IsolationReport report = report_isolation(isolation, flags.seed);
-  const std::string json =
-      to_json(isolation, report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  fmt::print("{}", flags.json ? json : isolation_text(isolation, report));
-  return flags.output.empty() ? Status() : write_file(flags.output, json);
+  return put_out(flags.out, isolation_text(isolation, report), to_json(isolation, report),
+                 [&] { return isolation_page(isolation, report); });
 }
 
 }  // namespace
@@ -124,10 +123,8 @@ void add_isolate(CLI::App& app, char** /*argv*/, int& code) {
   verb->add_option("--rounds", flags->rounds, "each of all jobs alone, one after the other, then together")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  verb->option_defaults()->group("Output");
+  add_output(*verb, flags->out);
   verb->add_option("--seed", flags->seed, "of the bootstrap")->capture_default_str();
-  verb->add_flag("--json", flags->json, "print one JSON object instead of the table");
-  verb->add_option("--output", flags->output, "also write the JSON object to a file")->type_name("FILE");
   verb->callback([flags, &code] {
     if (const Status done = isolate(*flags); !done) code = failed("isolate", done.error());
   });

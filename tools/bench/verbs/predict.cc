@@ -1,14 +1,12 @@
 // xoe bench predict: speeds of more ranks than there are.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/output_file.h"
-#include "pages/plot_figure.h"
-#include "pages/timeline_page.h"
+#include "pages/result_page.h"
+#include "tools/bench/output_flags.h"
 #include "tools/bench/simulate.h"
 #include "tools/bench/text_table.h"
 #include "tools/bench/verbs/verbs.h"
@@ -28,9 +26,7 @@ struct PredictFlags {
   double latency_us = 0, bandwidth = 0;
   std::vector<int> ranks;
   SimulationOptions options;
-  bool json = false;
-  std::string output, html;
-  bool overwrite = false;
+  OutputFlags out;
 };
 
 struct PredictedSizes {
@@ -61,7 +57,7 @@ std::string text_of(const PredictedSizes& predicted) {
   return text;
 }
 
-std::string json_of(const PredictedSizes& predicted) {
+nlohmann::ordered_json to_json(const PredictedSizes& predicted) {
   nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
   for (const SimulatedSize& size : predicted.sizes)
     sizes.push_back({{"ranks", size.ranks},
@@ -71,13 +67,12 @@ std::string json_of(const PredictedSizes& predicted) {
                      {"high", size.interval.high},
                      {"efficiency", size.efficiency},
                      {"exposed_ms", size.exposed_ms}});
-  const nlohmann::ordered_json json = {{"benchmark", "xoe bench predict"},
-                                       {"simulated", true},
-                                       {"model", predicted.result.model},
-                                       {"emulated_images_per_s", predicted.result.emulated_images_per_s},
-                                       {"sizes", sizes},
-                                       {"notes", predicted.notes}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return {{"benchmark", "xoe bench predict"},
+          {"simulated", true},
+          {"model", predicted.result.model},
+          {"emulated_images_per_s", predicted.result.emulated_images_per_s},
+          {"sizes", sizes},
+          {"notes", predicted.notes}};
 }
 
 std::string page_of(const PredictedSizes& predicted) {
@@ -89,21 +84,21 @@ std::string page_of(const PredictedSizes& predicted) {
     const double scale = size.efficiency / size.images_per_s;
     intervals.push_back({{x, size.interval.low * scale}, {x, size.interval.high * scale}});
   }
-  pages::Page page;
-  page.title = title_of(predicted);
-  page.body =
-      fmt::format("<header><h1>{}</h1></header>\n", pages::html_text(page.title)) + pages::note_list(predicted.notes);
   pages::PlotFigure figure = {.id = "efficiency",
                               .title = "efficiency",
                               .lines = {{.label = "simulated", .color = "first", .points = efficiencies, .dots = true}},
-                              .percent = true,
-                              .x_label = "log2 of ranks"};
+                              .unit = PlotUnit::kShare,
+                              .axis = {.label = "ranks", .powers_of_two = true}};
   for (const auto& interval : intervals)
     figure.lines.push_back(
         {.label = &interval == &intervals.front() ? "95 % interval" : "", .color = "second", .points = interval});
-  pages::add_plots(page, {&figure, 1}, {.low = 0, .high = std::max(1.0, efficiencies.back().x)});
-  page.body += pages::number_table(kPredictHead, predicted_rows(predicted));
-  return pages::html_of(page);
+  return pages::result_html(
+      {.title = title_of(predicted),
+       .notes = predicted.notes,
+       .plots = {std::move(figure)},
+       .x = {.low = 0, .high = std::max(1.0, efficiencies.back().x)},
+       .tables = {{.title = "Simulated", .head = kPredictHead, .rows = predicted_rows(predicted)}},
+       .facts = {{"Environment of the measurement", pages::facts_of_json(predicted.result.environment)}}});
 }
 
 Result<MeasuredFabric> network_of(const PredictFlags& flags) {
@@ -145,10 +140,7 @@ Result<PredictedSizes> predict_sizes(const PredictFlags& flags) {
 
 Status predict_and_tell(const PredictFlags& flags) {
   XOE_ASSIGN(const PredictedSizes predicted, predict_sizes(flags));
-  fmt::print("{}", flags.json ? json_of(predicted) : text_of(predicted));
-  if (!flags.output.empty()) XOE_TRY(write_file(flags.output, json_of(predicted)));
-  if (!flags.html.empty()) XOE_TRY(pages::write_page(flags.html, page_of(predicted), flags.overwrite));
-  return {};
+  return put_out(flags.out, text_of(predicted), to_json(predicted), [&] { return page_of(predicted); });
 }
 
 }  // namespace
@@ -183,11 +175,7 @@ void add_predict(CLI::App& app, char** /*argv*/, int& code) {
       ->capture_default_str();
   verb->add_option("--steps", flags->options.steps, "of each draw")->check(CLI::Range(1, 1000))->capture_default_str();
   verb->add_option("--seed", flags->options.seed, "")->capture_default_str();
-  verb->option_defaults()->group("Output");
-  verb->add_flag("--json", flags->json, "print one JSON object instead of the table");
-  verb->add_option("--output", flags->output, "also write the JSON object to a file")->type_name("FILE");
-  verb->add_option("--html", flags->html, "also write a page with a plot")->type_name("FILE");
-  verb->add_flag("--overwrite", flags->overwrite, "replace a file that is no page of Xoe");
+  add_output(*verb, flags->out);
   verb->callback([flags, &code] {
     if (const Status done = predict_and_tell(*flags); !done) code = failed("predict", done.error());
   });

@@ -9,8 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/output_file.h"
-#include "pages/page.h"
+#include "tools/bench/output_flags.h"
 #include "tools/bench/programs.h"
 #include "tools/bench/scaling.h"
 #include "tools/bench/train_child.h"
@@ -40,9 +39,7 @@ struct ScaleFlags {
   double emulated_images_per_s = 0;
   std::uint64_t seed = 1;
   std::vector<std::string> train;
-  bool json = false;
-  std::string output, html;
-  bool overwrite = false;
+  OutputFlags out;
 };
 
 int cores() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
@@ -58,7 +55,7 @@ Status check(const ScaleFlags& flags) {
     if (flags.strong && flags.batch % ranks != 0)
       return failure(Code::kInvalidArgument, "--strong: a batch of {} cannot be cut into {} equal parts", flags.batch,
                      ranks);
-  for (const char* ours : {"--batch-size", "--repeat", "--output", "--json", "--emulate-accelerator"})
+  for (const char* ours : {"--batch-size", "--repeat", "--output", "--json", "--html", "--emulate-accelerator"})
     if (has_flag(flags, ours))
       return failure(Code::kInvalidArgument, "{} stands before --: xoe bench scale sets it for all sizes", ours);
   return {};
@@ -104,12 +101,8 @@ Status scale(const ScaleFlags& flags) {
   XOE_TRY(check(flags));
   XOE_ASSIGN(const Scaling scaling, measure(flags));
   const ScalingReport report = report_scaling(scaling, flags.seed);
-  const std::string json =
-      to_json(scaling, report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  fmt::print("{}", flags.json ? json : scaling_text(scaling, report));
-  if (!flags.output.empty()) XOE_TRY(write_file(flags.output, json));
-  if (!flags.html.empty()) XOE_TRY(pages::write_page(flags.html, scaling_page(scaling, report), flags.overwrite));
-  return {};
+  return put_out(flags.out, scaling_text(scaling, report), to_json(scaling, report),
+                 [&] { return scaling_page(scaling, report); });
 }
 
 }  // namespace
@@ -141,12 +134,8 @@ void add_scale(CLI::App& app, char** /*argv*/, int& code) {
   verb->add_option("--emulate-accelerator", flags->emulated_images_per_s, "as of `xoe bench train`")
       ->check(CLI::Range(0.01, 1e9))
       ->type_name("IMAGES_PER_S");
-  verb->option_defaults()->group("Output");
+  add_output(*verb, flags->out);
   verb->add_option("--seed", flags->seed, "of the bootstrap")->capture_default_str();
-  verb->add_flag("--json", flags->json, "print one JSON object instead of the tables");
-  verb->add_option("--output", flags->output, "also write the JSON object to a file")->type_name("FILE");
-  verb->add_option("--html", flags->html, "also write a page with plots")->type_name("FILE");
-  verb->add_flag("--overwrite", flags->overwrite, "replace a file that is no page of Xoe");
   verb->callback([flags, &code] {
     if (const Status done = scale(*flags); !done) code = failed("scale", done.error());
   });

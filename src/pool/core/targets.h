@@ -1,0 +1,29 @@
+// GPUs that are not given to programs of a host: what virtual machines and clusters shall have, and how that differs
+// from what they have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pool/model/state.h"
+#include "pool/state/store.h"
+
+namespace xoe::pool {
+
+// The wishes with the host of their VM; without a VM, as they are. Refused with the reason: there is no such VM, it
+// runs and may not be shut down, its memory is not reserved, it would have too many devices.
+Result<Ask> with_host_of_vm(const State& state, const Ask& ask);
+
+// A GPU that a VM has may become part of a lease for that VM only.
+Status check_adoption_by_vm(const State& state, const Ask& ask, const Gpu& gpu);
+
+// For the agent of a host's vCenter. What a VM has without ever having had a lease for it is not taken from it.
+Result<std::vector<VmAssignment>> vm_assignments(const State& state, Store& store, std::string_view host);
+
+// For the agent of a Slurm cluster: the leases on one of its nodes.
+std::vector<ClusterLease> cluster_leases(const State& state, std::string_view host, Time now);
+
+// Of a GPU for VMs that its agent sees; `lease`: who holds it, or nullptr.
+std::vector<std::string> vm_drift(const State& state, const Gpu& gpu, const Lease* lease);
+
+}  // namespace xoe::pool

@@ -1,0 +1,203 @@
+#include "pool/slurm/agent.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace xoe::pool::slurm {
+namespace {
+
+constexpr int kMostGpus = 64;  // of one node
+
+// The value of "KEY=" in a line of blank-separated fields; empty: there is none.
+std::string_view field(std::string_view line, std::string_view key) {
+  for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
+    if (at > 0 && line[at - 1] != ' ') continue;
+    const std::size_t begin = at + key.size();
+    return line.substr(begin, line.find(' ', begin) - begin);
+  }
+  return {};
+}
+
+struct Gres {
+  std::string type = {};
+  int count = 0;
+};
+
+// "gpu:t4:2(IDX:0,1),shard:8" has 2 of type t4; "gres:gpu:1" 1.
+Gres gpus_in(std::string_view text) {
+  std::string plain;
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '(' ? 1 : 0;
+    if (depth == 0) plain += c;
+    depth -= c == ')' ? 1 : 0;
+  }
+  Gres sum;
+  for (const std::string& each : split_text(plain, ',')) {
+    auto parts = split_text(each, ':');
+    if (!parts.empty() && (parts[0] == "gres" || parts[0] == "gres/gpu")) parts.erase(parts.begin());
+    if (parts.empty() || parts[0] != "gpu") continue;
+    const auto count = parse_integer(parts.back());
+    if (parts.size() > 2 || (parts.size() == 2 && !count)) sum.type = parts[1];
+    sum.count += static_cast<int>(std::clamp<std::int64_t>(parts.size() > 1 && count ? *count : 1, 0, kMostGpus));
+  }
+  sum.count = std::min(sum.count, kMostGpus);
+  return sum;
+}
+
+std::string gpu_id(const std::string& node, int index) { return fmt::format("{}{}:{}", kSlurmGpuPrefix, node, index); }
+
+}  // namespace
+
+bool Node::is_up() const {
+  return std::ranges::none_of(std::vector<std::string_view>{"DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "UNKNOWN", "*"},
+                              [&](std::string_view word) { return state.find(word) != std::string::npos; });
+}
+
+std::vector<Node> nodes_of(std::string_view text) {
+  std::vector<Node> nodes;
+  for (const std::string& line : split_text(text, '\n')) {
+    Node node{.name = std::string(field(line, "NodeName=")), .state = std::string(field(line, "State="))};
+    const Gres all = gpus_in(field(line, "Gres="));
+    node.type = all.type;
+    node.gpus = all.count;
+    node.used = std::min(gpus_in(field(line, "GresUsed=")).count, node.gpus);
+    if (!node.name.empty()) nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+std::vector<Job> jobs_of(std::string_view text, std::string_view prefix) {
+  std::vector<Job> jobs;
+  for (const std::string& line : split_text(text, '\n')) {
+    const auto parts = split_text(line, '|');
+    if (parts.size() < 5) continue;
+    Job job{
+        .id = parse_integer(parts[0]).value_or(0), .user = parts[1], .node = parts[2], .gpus = gpus_in(parts[3]).count};
+    if (parts[4].starts_with(prefix)) job.lease = parse_integer(parts[4].substr(prefix.size())).value_or(0);
+    if (job.id > 0 && job.gpus > 0) jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+// The GPUs of a lease's job are those of the lease, whichever Slurm chose; other jobs have the rest.
+HostReport Agent::report_of(const Node& node) const {
+  HostReport report{.host = node.name};
+  if (const auto problem = problems_.find(node.name); problem != problems_.end()) report.problem = problem->second;
+  if (!node.is_up() || node.gpus == 0) {
+    report.without = node.gpus == 0 ? "Slurm knows no GPU of it" : "Slurm has it as " + node.state;
+    return report;
+  }
+  for (int i = 0; i < node.gpus; ++i) {
+    report.gpus.push_back(
+        {.uuid = gpu_id(node.name, i), .host = node.name, .name = node.type.empty() ? "gpu" : node.type});
+    report.activity.emplace_back();
+  }
+  int unnamed = node.used;
+  const auto mark = [&](std::size_t gpu, const Job& job) {
+    if (!report.activity[gpu].processes.empty()) return;
+    report.activity[gpu].processes.push_back({.pid = job.id, .user = job.user});
+    --unnamed;
+  };
+  std::vector<Job> others;
+  for (const Job& job : jobs_) {
+    if (job.node != node.name) continue;
+    const auto lease = std::ranges::find(leases_, job.lease, &ClusterLease::id);
+    if (job.lease == 0 || lease == leases_.end()) {
+      others.push_back(job);
+      continue;
+    }
+    for (std::size_t i = 0; i < report.gpus.size(); ++i)
+      if (std::ranges::find(lease->gpus, report.gpus[i].uuid) != lease->gpus.end())
+        mark(i, {.id = job.id, .user = lease->user});
+  }
+  for (const Job& job : others) {
+    int left = job.gpus;
+    for (std::size_t i = 0; i < report.gpus.size() && left > 0; ++i)
+      if (report.activity[i].processes.empty()) {
+        mark(i, job);
+        --left;
+      }
+  }
+  for (std::size_t i = report.gpus.size(); i-- > 0 && unnamed > 0;) mark(i, {.user = "Slurm"});
+  return report;
+}
+
+Result<std::vector<HostReport>> Agent::observe() {
+  XOE_ASSIGN(const std::string nodes, run_({"scontrol", "--details", "--oneliner", "show", "node"}));
+  XOE_ASSIGN(const std::string jobs,
+             run_({"squeue", "--noheader", "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,PENDING",
+                   "--format=%i|%u|%N|%b|%j"}));
+  nodes_ = nodes_of(nodes);
+  jobs_ = jobs_of(jobs, rules_.prefix);
+  std::vector<HostReport> reports;
+  for (const Node& node : nodes_) reports.push_back(report_of(node));
+  return reports;
+}
+
+std::vector<std::string> Agent::apply(const std::vector<ClusterLease>& leases) {
+  std::vector<std::string> log;
+  leases_ = leases;
+  problems_.clear();
+  for (const Job& job : jobs_) {
+    if (job.lease == 0) continue;
+    const auto lease = std::ranges::find(leases, job.lease, &ClusterLease::id);
+    Status done;
+    if (lease != leases.end()) {
+      done = set_end(job, *lease);
+    } else {
+      const auto cancelled = run_({"scancel", std::to_string(job.id)});
+      if (cancelled)
+        log.push_back(fmt::format("job {} of lease {} was cancelled", job.id, job.lease));
+      else
+        done = failure(cancelled.error());
+      ends_.erase(job.lease);
+    }
+    if (!done) problems_[job.node] = done.error().message();
+  }
+  for (const ClusterLease& lease : leases) {
+    if (std::ranges::find(jobs_, lease.id, &Job::lease) != jobs_.end()) continue;
+    if (const Status done = allocate(lease)) {
+      log.push_back(fmt::format("lease {} has {} of {}", lease.id,
+                                counted(static_cast<std::int64_t>(lease.gpus.size()), "GPU"), lease.host));
+    } else {
+      problems_[lease.host] = done.error().message();
+      log.push_back(fmt::format("lease {}: {}", lease.id, done.error().message()));
+    }
+  }
+  return log;
+}
+
+// An allocation without a process: it lasts until its time is over or it is cancelled.
+Status Agent::allocate(const ClusterLease& lease) {
+  const auto minutes = std::chrono::ceil<std::chrono::minutes>(lease.left);
+  std::vector<std::string> words = {"salloc",
+                                    "--no-shell",
+                                    "--quiet",
+                                    "--immediate=10",
+                                    fmt::format("--job-name={}{}", rules_.prefix, lease.id),
+                                    "--nodes=1",
+                                    "--nodelist=" + lease.host,
+                                    fmt::format("--gres=gpu:{}", lease.gpus.size()),
+                                    fmt::format("--time={}", std::max<std::int64_t>(minutes.count(), 1))};
+  if (!rules_.partition.empty()) words.push_back("--partition=" + rules_.partition);
+  if (rules_.as_users) words.push_back("--uid=" + lease.user);
+  XOE_ASSIGN([[maybe_unused]] const std::string out, run_(words));
+  ends_[lease.id] = lease.ends;
+  return {};
+}
+
+// After the lease was renewed, or when this agent has just started.
+Status Agent::set_end(const Job& job, const ClusterLease& lease) {
+  if (const auto told = ends_.find(lease.id); told != ends_.end() && told->second == lease.ends) return {};
+  const auto minutes = std::chrono::ceil<std::chrono::minutes>(lease.left).count();
+  XOE_ASSIGN([[maybe_unused]] const std::string out,
+             run_({"scontrol", "update", fmt::format("JobId={}", job.id),
+                   fmt::format("EndTime=now+{}minutes", std::max<std::int64_t>(minutes, 1))}));
+  ends_[lease.id] = lease.ends;
+  return {};
+}
+
+}  // namespace xoe::pool::slurm
