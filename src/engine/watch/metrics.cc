@@ -5,25 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "base/prometheus.h"
+
 namespace xoe::engine {
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 std::string print_labels(int rank, const Metrics::Labels& labels) {
   std::string out = fmt::format("process_rank=\"{}\"", rank);
-  for (const auto& [name, value] : labels) out += fmt::format(",{}=\"{}\"", name, escaped(value));
+  for (const auto& [name, value] : labels) out += fmt::format(",{}=\"{}\"", name, escape_label(value));
   return out;
 }
 
@@ -38,7 +27,7 @@ class Printer {
   }
   void sample(auto value) { fmt::format_to(std::back_inserter(out_), "{}{{{}}} {}\n", name_, labels_, value); }
   void sample(std::string_view label, std::string_view of, auto value) {
-    fmt::format_to(std::back_inserter(out_), "{}{{{},{}=\"{}\"}} {}\n", name_, labels_, label, escaped(of), value);
+    fmt::format_to(std::back_inserter(out_), "{}{{{},{}=\"{}\"}} {}\n", name_, labels_, label, escape_label(of), value);
   }
 
  private:

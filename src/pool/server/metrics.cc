@@ -7,25 +7,13 @@
 #include <string_view>
 #include <utility>
 
+#include "base/prometheus.h"
 #include "pool/core/drift.h"
 
 namespace xoe::pool {
 namespace {
 
 using Label = std::pair<std::string_view, std::string_view>;
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out;
-}
 
 class Printer {
  public:
@@ -35,7 +23,8 @@ class Printer {
   }
   void sample(auto value, std::initializer_list<Label> labels = {}) {
     std::string all;
-    for (const auto& [name, of] : labels) all += fmt::format("{}{}=\"{}\"", all.empty() ? "{" : ",", name, escaped(of));
+    for (const auto& [name, of] : labels)
+      all += fmt::format("{}{}=\"{}\"", all.empty() ? "{" : ",", name, escape_label(of));
     fmt::format_to(std::back_inserter(text_), "xoe_pool_{}{}{} {}\n", name_, all, all.empty() ? "" : "}", value);
   }
   std::string text() && { return std::move(text_); }
