@@ -169,12 +169,14 @@ int run(const TrainCommandLine& line) {
       print_error(joined.error());
       return kFailure;
     }
-    train::Resizing resizing{.wished = [&] { return joined->wish() != bootstrap::WorldView::Wish::kStay; },
+    using Wish = bootstrap::WorldView::Wish;
+    train::Resizing resizing{.wished = [&] { return joined->wish() != Wish::kStay; },
+                             .leaves = [&] { return joined->wish() == Wish::kLeave; },
+                             .goes_on = world > 1,
                              .state = std::move(state)};
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
-    if (code != kResized || joined->wish() == bootstrap::WorldView::Wish::kLeave) return code == kResized ? 0 : code;
+    if (code != kResized || joined->wish() == Wish::kLeave) return code == kResized ? 0 : code;
     state = std::move(resizing.state);
-    options.resume = true;
     if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);
   }
 }

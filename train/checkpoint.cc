@@ -5,6 +5,7 @@
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -210,14 +211,27 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
     }
   }
   XOE_TRY(agree(comm, read));
-  return share_state(std::move(bytes), comm);
+  return share_state(bytes, /*expects=*/false, comm);
 }
 
-Result<std::optional<Sections>> share_state(std::string packed, Communicator& comm) {
-  XOE_TRY(broadcast_bytes(comm, packed));
-  if (packed.empty()) return std::nullopt;
-  XOE_ASSIGN(Sections sections, unpack_sections(packed, "the checkpoint as received from rank 0"));
+Result<std::optional<Sections>> share_state(std::string& packed, bool expects, Communicator& comm) {
+  std::array<std::int64_t, 2> least = {packed.empty() ? comm.size() : comm.rank(), expects ? 0 : 1};
+  XOE_TRY(comm.allreduce(Tensor(least.data(), least.size()), ReduceOp::kMin, {.name = "first rank with a state"}));
+  const int source = static_cast<int>(least[0]);
+  if (source == comm.size() && least[1] == 0)
+    return failure(Code::kDataLoss, "the ranks that had the state of the training have left");
+  if (source == comm.size()) return std::nullopt;
+  XOE_TRY(broadcast_bytes(comm, packed, source));
+  XOE_ASSIGN(Sections sections, unpack_sections(packed, fmt::format("the state as received from rank {}", source)));
   return sections;
+}
+
+Result<std::string> keep_state(const TrainOptions& options, const std::string& packed) {
+  XOE_ASSIGN(const Sections sections, unpack_sections(packed, "the state of the training"));
+  const auto meta = nlohmann::json::parse(sections.at("meta"));
+  std::string path = checkpoint_path(options.checkpoint_dir, meta.at("step"));
+  XOE_TRY(write_checkpoint(options, path, sections));
+  return path;
 }
 
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,

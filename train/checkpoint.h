@@ -46,8 +46,12 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
 Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm,
                                                 bool any_ranks);
 
-// Collective. Rank 0's sections, packed, on all ranks; nullopt where it has none.
-Result<std::optional<Sections>> share_state(std::string packed, Communicator& comm);
+// Collective. The sections of the first rank that has some, packed, which `packed` is on all ranks then; nullopt where
+// no rank has any. `data_loss` then where a rank `expects` some.
+Result<std::optional<Sections>> share_state(std::string& packed, bool expects, Communicator& comm);
+
+// Writes what share_state() packed as a checkpoint. Returns its path.
+Result<std::string> keep_state(const TrainOptions& options, const std::string& packed);
 
 // To be called before the DistributedOptimizer is created: restores the parameters and this rank's buffers. Here and
 // below, a rank that the state is not of takes the part of one that it is of: ranks have come or left.

@@ -70,6 +70,15 @@ Status Run::start_engine() {
 Status Run::prepare() {
   Warn warn;
   if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
+  std::optional<Sections> sections;
+  if (wishes_.resizing != nullptr) {
+    auto shared = share_state(wishes_.resizing->state, wishes_.resizing->goes_on, comm_);
+    if (!shared) return on_all_ranks(failure(shared.error()));
+    sections = std::move(*shared);
+  }
+  const bool goes_on = sections.has_value();
+  options_.resume = options_.resume || goes_on;
+
   auto local = set_up(options_, comm_, std::move(warn));
   XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
   setup_ = std::move(*local);
@@ -79,11 +88,6 @@ Status Run::prepare() {
   XOE_TRY(on_all_ranks(start_engine()));
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
-  std::optional<Sections> sections;
-  if (wishes_.resizing != nullptr) {
-    XOE_ASSIGN(sections, share_state(std::move(wishes_.resizing->state), comm_));
-  }
-  const bool goes_on = sections.has_value();
   if (options_.resume && !goes_on) {
     auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/wishes_.resizing != nullptr);
     if (!loaded) return on_all_ranks(failure(loaded.error()));
@@ -119,7 +123,9 @@ Status Run::prepare() {
   if (sections) XOE_TRY(resume(*sections, goes_on));
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
-  return on_all_ranks(agree(comm_, held_));
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  if (wishes_.resizing != nullptr) wishes_.resizing->state = {};
+  return {};
 }
 
 Status Run::open_outputs() {
@@ -137,11 +143,12 @@ Status Run::resume(const Sections& sections, bool same_run) {
   if (update_->average() != nullptr && has_average)
     XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *update_->average()));
   XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, update_->optimizer()));
-  step_ = first_step_ = checkpoint_step_ = progress.step;
+  step_ = first_step_ = progress.step;
+  if (!same_run) checkpoint_step_ = step_;
   position_ = std::move(progress.position);
   update_->set_loss_scale(progress.loss_scale);
   shift_plan(plan_, options_, progress, wishes_.resizing != nullptr);
-  hold(find_position());
+  hold(find_position(same_run));
   if (!first()) return {};
   if (same_run) {
     listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
@@ -159,8 +166,8 @@ Status Run::resume(const Sections& sections, bool same_run) {
   return {};
 }
 
-Status Run::find_position() {
-  if (options_.next_epoch) {
+Status Run::find_position(bool same_run) {
+  if (options_.next_epoch && !same_run) {
     XOE_ASSIGN(const std::int64_t next, setup_.data->next_epoch(position_));
     XOE_TRY(setup_.data->start_epoch(next));
     position_ = setup_.data->save();
@@ -414,7 +421,12 @@ Result<Outcome> Run::leave_world() {
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
                                                    update_->average(), update_->optimizer(), comm_));
-  if (first()) wishes_.resizing->state = pack_sections(sections);
+  // Any other rank may be the first of the next world.
+  std::int64_t first_leaves = first() && wishes_.resizing->leaves() ? 1 : 0;
+  XOE_TRY(comm_.broadcast(Tensor(&first_leaves, 1), 0));
+  std::string& state = wishes_.resizing->state;
+  if (first()) state = pack_sections(sections);
+  if (first_leaves != 0) XOE_TRY(broadcast_bytes(comm_, state));
   outcome_.resized = true;
   XOE_TRY(update_->optimizer().close());
   close();

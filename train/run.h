@@ -38,7 +38,7 @@ class Run {
   // same_run: it goes on with other ranks; else: from a checkpoint.
   Status resume(const Sections& sections, bool same_run);
   // Where the data go on.
-  Status find_position();
+  Status find_position(bool same_run);
   Status open_outputs();
   Status step();
   bool updates() const noexcept { return trains() && !setup_.emulated; }
@@ -71,7 +71,7 @@ class Run {
   bool first() const noexcept { return comm_.rank() == 0; }
   double epoch() const noexcept;
 
-  const TrainOptions& options_;
+  TrainOptions options_;
   Communicator& comm_;
   Listener& listener_;
   struct {

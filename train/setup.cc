@@ -129,9 +129,13 @@ Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
 
 void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change) {
   if (plan.steps_per_epoch <= 0 || options.steps > 0) return;
-  plan.shift = ranks_change && progress.epoch >= 0 ? progress.step - std::llround(progress.epoch * plan.steps_per_epoch)
-                                                   : progress.shift;
+  plan.shift = progress.shift;
+  if (ranks_change && progress.epoch >= 0)
+    plan.shift = progress.step - static_cast<std::int64_t>(std::floor(progress.epoch * plan.steps_per_epoch));
   plan.total_steps += plan.shift;
+  // The rest of an epoch may be less than a step of these ranks.
+  if (ranks_change && progress.step < progress.total_steps && progress.epoch < options.epochs)
+    plan.total_steps = std::max(plan.total_steps, progress.step + 1);
 }
 
 RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks) {

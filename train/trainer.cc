@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "train/checkpoint.h"
 #include "train/joined_batch_norm.h"
 #include "train/run.h"
 
@@ -23,12 +24,17 @@ Error from_torch(std::string message) {
   return {Code::kInternal, fmt::format("libtorch: {}", message)};
 }
 
-}  // namespace
+// `error`, when the state that the run was to go on from has been written, and is in no other place.
+Error keep(Error error, const TrainOptions& options, const std::string& state) {
+  if (options.checkpoint_dir.empty()) return error;
+  const auto path = keep_state(options, state);
+  return {error.code(),
+          fmt::format("{}; {}", error.message(),
+                      path ? "the state is in " + *path : "the state could not be written: " + path.error().message())};
+}
 
-std::string_view libtorch_version() noexcept { return TORCH_VERSION; }
-
-Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
-                      const std::atomic<bool>& stop, Resizing* resizing) {
+Result<Outcome> run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
+                    Resizing* resizing) {
   // libtorch reports errors by exceptions, which are converted here.
   try {
     load_cuda();
@@ -43,6 +49,17 @@ Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener&
   } catch (const std::exception& error) {
     return failure(from_torch(error.what()));
   }
+}
+
+}  // namespace
+
+std::string_view libtorch_version() noexcept { return TORCH_VERSION; }
+
+Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
+                      const std::atomic<bool>& stop, Resizing* resizing) {
+  auto outcome = run(options, comm, listener, stop, resizing);
+  if (outcome || resizing == nullptr || !resizing->goes_on || resizing->state.empty()) return outcome;
+  return failure(keep(outcome.error(), options, resizing->state));
 }
 
 }  // namespace xoe::train

@@ -16,7 +16,9 @@ namespace xoe::train {
 // world.
 struct Resizing {
   std::function<bool()> wished;  // whether the launcher wants another world; any rank may be the first to see it
-  std::string state = {};        // of rank 0: what the run goes on from; empty: its beginning, or a checkpoint
+  std::function<bool()> leaves;  // whether this rank is not in that world
+  bool goes_on = false;          // train() has returned to this process in an earlier world
+  std::string state = {};  // of one rank at least: what the run goes on from; empty: its beginning, or a checkpoint
 };
 
 // The version of libtorch: "2.15.0".
@@ -35,8 +37,9 @@ std::string_view libtorch_version() noexcept;
 // Errors: of input, of files, of peers; a loss that is not finite is `invalid_argument` and says at which step.
 //
 // resizing: where the number of ranks may change; on all ranks or none. Once a rank sees that it shall, all ranks
-// finish the same step and return with outcome.resized; resizing->state then is rank 0's whole state, for the next
-// call.
+// finish the same step and return with outcome.resized; resizing->state then is the whole state, for the next call, on
+// rank 0 or, if that leaves, on all ranks. Where that call fails before its first step, the ranks that had it write it
+// as a checkpoint (if a folder is set). `data_loss`: all ranks that had it have left.
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop, Resizing* resizing = nullptr);
 

@@ -249,6 +249,13 @@ void StoreService::begin_world(int version, std::span<const int> slots) {
     }
 }
 
+void StoreService::remove(std::string_view key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return;
+  bytes_ -= found->first.size() + found->second.size();
+  values_.erase(found);
+}
+
 void StoreService::note_ended(int rank, std::string_view how) {
   // The one key whose value changes; it belongs to the launcher.
   values_[std::string(kEndedRanksKey)] += fmt::format("{} {}\n", rank, how);

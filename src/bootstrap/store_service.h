@@ -46,6 +46,7 @@ class StoreService {
   void begin_world(int version, std::span<const int> slots = {});
   // Whether a rank has set the key.
   bool has(std::string_view key) const { return values_.contains(key); }
+  void remove(std::string_view key);
   // Ranks that wait for this one learn that it will not come: it ended well. `how`: "exited with code 0".
   void note_ended(int rank, std::string_view how);
   // The timeout for poll() on fd(), in milliseconds; -1: none.

@@ -63,20 +63,28 @@ void WorldPage::publish(int version, std::span<const int> slots) {
   layout_->version.store(static_cast<std::uint64_t>(version), std::memory_order_release);
 }
 
-WorldView WorldView::of_process(const Env& env) {
+Result<WorldView> WorldView::of_process(const Env& env) {
   WorldView view;
   const auto path = env.text(kWorldVariable);
   const auto slot = env.integer("XOE_RANK", 0, kMostSlots - 1);
   if (!path || !slot || !*slot) return view;
+  const auto unusable = [&](const std::string& why) {
+    return failure(Code::kInvalidArgument,
+                   "{} {}: {}; it is the launcher's, for the ranks that run beside it, not in a container or on "
+                   "another host",
+                   kWorldVariable, *path, why);
+  };
   const Fd file(::open(path->c_str(), O_RDONLY | O_CLOEXEC));
   struct stat facts = {};
-  if (!file.valid() || ::fstat(file.get(), &facts) != 0 || facts.st_size != sizeof(WorldPageLayout)) return view;
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0) return unusable(errno_text(errno));
+  if (facts.st_size != sizeof(WorldPageLayout)) return unusable("not a page with a world's version");
   void* const memory = ::mmap(nullptr, sizeof(WorldPageLayout), PROT_READ, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) return view;
+  if (memory == MAP_FAILED) return unusable(errno_text(errno));
   std::shared_ptr<const WorldPageLayout> layout(
       static_cast<const WorldPageLayout*>(memory),
       [](const WorldPageLayout* mapped) { ::munmap(const_cast<WorldPageLayout*>(mapped), sizeof *mapped); });
-  if (layout->format.load(std::memory_order_acquire) != kPageFormat) return view;
+  if (layout->format.load(std::memory_order_acquire) != kPageFormat)
+    return unusable("the page is of another version of Xoe");
   view.layout_ = std::move(layout);
   view.slot_ = static_cast<int>(**slot);
   return view;

@@ -51,8 +51,8 @@ class WorldView {
     kLeave,   // ... and this rank is not in it
   };
 
-  // Reads XOE_WORLD and XOE_RANK. Where there is no such page, the wish is always kStay.
-  static WorldView of_process(const Env& env);
+  // Reads XOE_WORLD and XOE_RANK. Without them, the wish is always kStay. `invalid_argument`: there is no such page.
+  static Result<WorldView> of_process(const Env& env);
 
   bool may_change() const noexcept { return layout_ != nullptr; }
   // `joined`: the version that this rank is in.

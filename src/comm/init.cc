@@ -28,6 +28,8 @@ std::chrono::nanoseconds to_duration(double seconds) {
 
 // A restarted rank loads its program, and the others may have a long step to finish first.
 constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
+// A newcomer waits until the others let it in, which they do at a step of theirs; the launcher ends it with the job.
+constexpr std::chrono::nanoseconds kNewcomerTimeout = std::chrono::hours(24 * 20);
 
 // A name for the group that all ranks form now. All ranks call init() equally often in a world version, so each counts
 // for itself. Ranks can be threads of one process.
@@ -83,11 +85,9 @@ class WorldVersion {
     // Another version may begin meanwhile and remove the key; then the next one is there already, too.
     const std::string slot = fmt::format("{}/{}", bootstrap::kWorldCandidateKey, info_.topology.rank);
     if (const Status set = store_->set(slot, ""); !set && set.error().code() == Code::kPeerLost) return set;
-    const auto next = store_->get(fmt::format("{}/{}", bootstrap::kWorldVersionKey, known_ + 1), kRestartTimeout);
+    const auto next = store_->get(fmt::format("{}/{}", bootstrap::kWorldVersionKey, known_ + 1), kNewcomerTimeout);
     if (next || next.error().code() == Code::kUnavailable) return {};
-    if (next.error().code() != Code::kTimeout) return failure(next.error());
-    return failure(Code::kTimeout, "the launcher has not let rank {} into the world within {}", info_.topology.rank,
-                   human_seconds(kRestartTimeout));
+    return failure(next.error());
   }
 
   // Tells the launcher that all members have joined, if it wants to know.
@@ -194,12 +194,16 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
   XOE_ASSIGN(const BackendChoice choice, choose_backend(request, topology.local_size != topology.size, by_mpi));
   WorldVersion version(info, env);
+  // A program that cannot see changes would take part in none.
+  XOE_ASSIGN(const bootstrap::WorldView view, bootstrap::WorldView::of_process(env));
+  bool newcomer = false;
   while (true) {
     XOE_ASSIGN(const World world, version.current(settings.start_timeout));
     bootstrap::LaunchInfo mine = info;
     if (!world.slots.empty()) {
       const auto member = std::ranges::find(world.slots, topology.rank);
       if (member == world.slots.end()) {
+        newcomer = true;
         XOE_TRY(version.await_membership());
         continue;
       }
@@ -210,12 +214,12 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
     mine.group = next_group(info, world.version);
     JoinSettings now = settings;
     if (world.version > 0 && !env.has("XOE_START_TIMEOUT"))
-      now.start_timeout = std::max(now.start_timeout, kRestartTimeout);
+      now.start_timeout = std::max(now.start_timeout, newcomer ? kNewcomerTimeout : kRestartTimeout);
     auto joined =
         choice.shm || topology.size == 1 ? join_one_host(mine, env, now) : join_many_hosts(mine, env, now, choice);
     if (joined) {
       joined->version = world.version;
-      joined->view = bootstrap::WorldView::of_process(env);
+      joined->view = view;
       if (joined->view.may_change() && mine.topology.rank == 0) version.formed();
       return joined;
     }

@@ -15,7 +15,8 @@ namespace {
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 WorldView view_of(const WorldPage& page, int slot) {
-  return WorldView::of_process(Env(Variables{{kWorldVariable, page.path()}, {"XOE_RANK", fmt::format("{}", slot)}}));
+  return WorldView::of_process(Env(Variables{{kWorldVariable, page.path()}, {"XOE_RANK", fmt::format("{}", slot)}}))
+      .value();
 }
 
 TEST(WorldPage, TellsEachRankWhetherItStaysLeavesOrJoinsAnother) {
@@ -35,11 +36,18 @@ TEST(WorldPage, TellsEachRankWhetherItStaysLeavesOrJoinsAnother) {
 }
 
 TEST(WorldPage, WithoutOneTheWorldNeverChanges) {
-  EXPECT_FALSE(WorldView::of_process(Env(Variables{{"XOE_RANK", "0"}})).may_change());
+  const auto view = WorldView::of_process(Env(Variables{{"XOE_RANK", "0"}}));
+  ASSERT_TRUE(view);
+  EXPECT_FALSE(view->may_change());
+  EXPECT_EQ(view->wish(0), WorldView::Wish::kStay);
+}
+
+TEST(WorldPage, SaysWhyItCannotBeUsed) {
   for (const char* path : {"/nowhere", "/dev/null", "/proc/self/exe"}) {
-    const WorldView view = WorldView::of_process(Env(Variables{{kWorldVariable, path}, {"XOE_RANK", "0"}}));
-    EXPECT_FALSE(view.may_change()) << path;
-    EXPECT_EQ(view.wish(0), WorldView::Wish::kStay);
+    const auto view = WorldView::of_process(Env(Variables{{kWorldVariable, path}, {"XOE_RANK", "0"}}));
+    ASSERT_FALSE(view) << path;
+    EXPECT_EQ(view.error().code(), Code::kInvalidArgument);
+    EXPECT_NE(view.error().message().find(path), std::string::npos) << view.error().message();
   }
 }
 

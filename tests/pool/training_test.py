@@ -5,6 +5,7 @@
 The GPUs are a mock's, and the ranks compute on the CPU.
 """
 
+import http.server
 import itertools
 import json
 import os
@@ -13,8 +14,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 XOE, MOCK = (pathlib.Path(arg).absolute() for arg in sys.argv[1:3])
 HAS_TRAINER = (XOE.parent / "xoe-trainer").exists()
@@ -29,6 +33,51 @@ def processes_with(text):
         except OSError:
             continue
     return found
+
+
+class RefusingProxy:
+    """In front of a server, which it does not let see the first releases: it answers 503, then 429."""
+
+    def __init__(self, server):
+        answers, self.refused = [503, 429], []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(handler):
+                handler.pass_on(None)
+
+            def do_POST(handler):
+                body = handler.rfile.read(int(handler.headers["Content-Length"]))
+                if not handler.path.endswith("/release") or not answers:
+                    return handler.pass_on(body)
+                self.refused.append(answers.pop(0))
+                handler.answer(self.refused[-1], b'{"error": {"message": "not now"}}')
+
+            def pass_on(handler, body):
+                headers = {name: handler.headers[name] for name in ("Authorization", "Content-Type") if name in handler.headers}
+                try:
+                    with urllib.request.urlopen(urllib.request.Request(server + handler.path, body, headers)) as reply:
+                        handler.answer(reply.status, reply.read())
+                except urllib.error.HTTPError as refusal:
+                    handler.answer(refusal.code, refusal.read())
+
+            def answer(handler, status, body):
+                handler.send_response(status)
+                handler.send_header("Content-Length", str(len(body)))
+                handler.end_headers()
+                handler.wfile.write(body)
+
+            def log_message(handler, *words):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 class PoolTraining(unittest.TestCase):
@@ -170,6 +219,41 @@ class PoolTraining(unittest.TestCase):
         running.send_signal(signal.SIGTERM)
         running.communicate(timeout=20)
         self.assertNotEqual(running.returncode, 0)
+        self.assertEqual(self.leases(), [])
+
+    def test_whoever_is_killed_in_the_queue_leaves_it(self):
+        holder = json.loads(self.xoe("pool", "acquire", "--gpus", "4", "--json").stdout)
+        waiting = self.marked("pool", "run", "--wait", "--", "sleep", "100")
+        self.until(lambda: self.status()["queue"], "it waits")
+        waiting.kill()
+        waiting.communicate(timeout=20)
+        self.until(lambda: not self.status()["queue"], "nobody waits")
+        self.xoe("pool", "release", str(holder["id"]))
+
+    def test_what_a_program_leaves_running_is_ended_before_its_gpus_are_given_back(self):
+        script = "trap '' TERM; (setsid sh -c \"trap '' TERM; sleep 100\" >/dev/null 2>&1 &); exit 7"
+        running = self.marked("pool", "run", "--grace", "1s", "--", "sh", "-c", script)
+        self.assertIn("the program left 1 process running", running.communicate(timeout=30)[1])
+        self.assertEqual(running.returncode, 7)
+        self.assertEqual(processes_with(self.mark), [])
+        self.assertEqual(self.leases(), [])
+
+    def test_a_server_that_refuses_for_a_moment_still_gets_its_gpus_back(self):
+        proxy = RefusingProxy(self.env["XOE_POOL"])
+        self.addCleanup(proxy.close)
+        holder = json.loads(self.xoe("pool", "acquire", "--gpus", "3", "--json").stdout)
+        # The further rank fails at once, so that its GPU is given back.
+        script = "[ $XOE_RANK = 1 ] && exit 3; sleep 100"
+        url, self.env["XOE_POOL"] = self.env["XOE_POOL"], proxy.url
+        running = self.marked("run", "--pool", "--gpus", "1:2", "--", "sh", "-c", script)
+        self.env["XOE_POOL"] = url
+        self.until(lambda: len(self.leases()) == 2 and self.status()["queue"], "one runs, and one waits")
+        self.xoe("pool", "release", str(holder["id"]))
+        self.until(lambda: len(proxy.refused) == 2, "its release is refused")
+        self.until(lambda: len(self.leases()) == 1, "it was tried again")
+        self.assertIsNone(running.poll())
+        running.terminate()
+        running.communicate(timeout=20)
         self.assertEqual(self.leases(), [])
 
     def test_a_program_that_cannot_change_its_size_loses_the_rank_at_the_end_of_the_grace(self):

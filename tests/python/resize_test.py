@@ -1,5 +1,6 @@
 """`xoe run --resize`: ranks that leave a training and join it, as another program asks; no step is lost or done twice."""
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ class Job:
 
     def __init__(self, folder, *options, program=None, devices="a,b"):
         self.stop = folder / "stop"
+        self.hold = folder / "hold"
         self.output = folder / "output"
         self.ours, theirs = socket.socketpair()
         self.ours.settimeout(60)
@@ -52,6 +54,15 @@ class Job:
         pattern = rf"pid (\d+) rank {rank} of {size} from step (\d+)"
         self.until(pattern)
         return tuple(map(int, re.findall(pattern, self.text())[-1]))
+
+    def admits(self, device, slot):
+        """A rank that waits for the others, which hold. Gives its pid."""
+        self.begins(1, 2)
+        self.hold.touch()
+        self.ask(f"join {device}")
+        self.until(rf"\[{slot}\] pid \d+ started")
+        time.sleep(1)
+        return int(re.findall(rf"\[{slot}\] pid (\d+) started", self.text())[-1])
 
     def end(self):
         self.stop.touch()
@@ -121,6 +132,91 @@ def test_a_rank_that_fails_is_restarted_whatever_the_size(folder):
     assert job.answer() == "left c"
     job.stop.touch()
     assert job.process.wait(timeout=60) == 0, job.text()
+
+
+def test_the_others_end_while_one_waits_to_join(folder):
+    job = Job(folder)
+    job.admits("c", 2)
+    job.stop.touch()
+    job.hold.unlink()
+    code, text, _ = job.end()
+    assert code == 0, text
+    assert text.count("ended") == 2, text
+
+
+def test_one_that_dies_while_it_waits_to_join_is_left_out(folder):
+    job = Job(folder)
+    os.kill(job.admits("c", 2), signal.SIGKILL)
+    assert job.answer() == "failed c was killed by SIGKILL (killed)", job.text()
+    job.hold.unlink()
+    count = job.text().count("[0] step")
+    job.until(rf"(\[0\] step (.*\n)+.*){{{count + 5}}}")
+    # Its place is free again.
+    job.ask("join d")
+    assert job.answer() == "joined d"
+    code, text, sizes = job.end()
+    assert code == 0, text
+    assert sizes[0] == 2 and sizes[-1] == 3, sizes
+    assert "the rank that was to join with c was killed by SIGKILL (killed)" in text
+
+
+def test_one_that_waits_to_join_leaves_at_once(folder):
+    job = Job(folder)
+    job.admits("c", 2)
+    job.ask("leave c 60")
+    assert job.answer() == "left c"
+    job.hold.unlink()
+    code, text, sizes = job.end()
+    assert code == 0, text
+    assert set(sizes) == {2}, sizes
+
+
+def test_one_that_fails_when_it_shall_leave_has_left(folder):
+    job = Job(folder)
+    job.begins(1, 2)
+    job.hold.touch()
+    job.ask("leave b 60")
+    job.ask("leave a 60")
+    assert job.answer() == "refused a it is the only rank"
+    os.kill(int(re.search(r"\[1\] pid (\d+)", job.text())[1]), signal.SIGKILL)
+    assert job.answer() == "left b"
+    job.hold.unlink()
+    job.begins(0, 1)
+    job.stop.touch()
+    assert job.process.wait(timeout=60) == 0, job.text()
+    assert "the rank that was to leave with b was killed by SIGKILL (killed)" in job.text()
+
+
+def steps_of(run):
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [line["step"] for line in lines if line["event"] == "report"]
+
+
+def test_the_first_rank_of_a_training_leaves_and_another_takes_its_place(folder):
+    if not (ranks.BUILD / "bin" / "xoe-trainer").exists():
+        return
+    run, checkpoints = folder / "run", folder / "checkpoints"
+    train = [str(ranks.BUILD / "bin" / "xoe"), "train", "--synthetic", "--model", "mlp", "--image-size", "8", "--device", "cpu"]
+    files = ["--run-dir", str(run), "--checkpoint", str(checkpoints)]
+    job = Job(folder, program=[*train, "--batch", "4", "--steps", "1000000", "--report-every", "1", *files])
+    job.until(r"(?m)^\[0\] +20 ")
+    job.ask("leave a 60")
+    assert job.answer() == "left a", job.text()
+    job.until(r"\[1\] step \d+ is the first with 1 rank")
+    # It gets the first place, and with it the folder that the others have written to.
+    job.ask("join c")
+    assert job.answer() == "joined c", job.text()
+    job.until(r"\[0\] step \d+ is the first with 2 ranks")
+    count = len(steps_of(run))
+    end = time.monotonic() + 60
+    while len(steps_of(run)) < count + 5:
+        assert time.monotonic() < end, job.text()
+        time.sleep(0.02)
+    job.process.terminate()
+    job.process.wait(timeout=60)
+    steps = steps_of(run)
+    assert steps == list(range(1, len(steps) + 1)), job.text()
+    assert (checkpoints / f"step-{steps[-1]:08}.ckpt").exists(), job.text()
 
 
 def test_what_cannot_be_done_is_refused(folder):

@@ -1,5 +1,5 @@
 """A training whose ranks come and go: resize_training.py STOP ends when the file STOP is there. Each rank tells its steps, with the
-number of ranks that took part in them."""
+number of ranks that took part in them. While there is a file `hold` beside it, no step ends."""
 
 import os
 import pathlib
@@ -11,6 +11,8 @@ import torch
 import xoe.torch as hvd
 
 stop = pathlib.Path(sys.argv[1])
+hold = stop.parent / "hold"
+print(f"pid {os.getpid()} started", flush=True)
 hvd.init()
 torch.set_num_threads(1)
 torch.manual_seed(hvd.rank())  # made equal by sync()
@@ -26,6 +28,8 @@ def train(state):
         ranks = int(hvd.allreduce(torch.ones(1), op=hvd.Sum, name="ranks"))
         state.step += 1
         print(f"step {state.step} by {ranks}", flush=True)
+        while hold.exists():
+            time.sleep(0.01)
         if hvd.allreduce(torch.tensor(float(stop.exists())), op=hvd.Max, name="stop") > 0:
             return
         time.sleep(0.02)

@@ -78,6 +78,15 @@ Result<Client> connect(const Connection& connection, Span patience) {
       {.url = connection.url, .token = std::move(token), .ca_file = connection.ca_file, .patience = patience});
 }
 
+Result<Client> connect_briefly(const Connection& connection) {
+  XOE_ASSIGN(std::string token, read_token(connection.token_file));
+  return Client::create({.url = connection.url,
+                         .token = std::move(token),
+                         .ca_file = connection.ca_file,
+                         .patience = Span(0),
+                         .answer_limit = std::chrono::seconds(2)});
+}
+
 int fail(const Error& error) {
   fmt::print(stderr, "xoe pool: {}\n", error.message());
   return error.code() == Code::kUnavailable ? kNoServer : kFailed;
@@ -86,6 +95,11 @@ int fail(const Error& error) {
 int fail(const Reply& reply) {
   fmt::print(stderr, "xoe pool: {}\n", reply.message());
   return reply.status == 401 || reply.status == 403 ? kNotAllowed : kFailed;
+}
+
+bool may_pass(const Reply& reply) {
+  constexpr int kTooManyRequests = 429;
+  return reply.status >= 500 || reply.status == kTooManyRequests;
 }
 
 int print(const std::string& text) {

@@ -20,8 +20,11 @@ constexpr auto kHearEvery = std::chrono::milliseconds(20);
 constexpr auto kAskAgain = std::chrono::seconds(60);
 // For a rank whose lease was ended by another to leave well.
 constexpr double kAfterTheEnd = 5;  // seconds
-// Before the pool ends the lease by itself.
-constexpr double kMargin = 2;  // seconds
+// Of the launcher, between SIGTERM and SIGKILL, and a second for the rest. A rank that does not leave is ended so long
+// before the pool ends its lease; where that is soon, in the middle of the time that is left.
+constexpr double kMargin = 6;  // seconds
+
+double before_the_end(double seconds) { return seconds - std::min(kMargin, seconds / 2); }
 
 double seconds_until(const Json& time) {
   return time.get<double>() - std::chrono::duration<double>(xoe::pool::system_now().time_since_epoch()).count();
@@ -43,7 +46,7 @@ ExtraGpus::ExtraGpus(Client& client, const Connection& connection, const Keeper&
 std::vector<std::string> ExtraGpus::take_at_once() {
   std::vector<std::string> gpus;
   for (Extra& extra : extras_) {
-    ask(extra);
+    ask(client_, extra);
     if (extra.state != State::kJoining) continue;
     extra.state = State::kRank;
     gpus.push_back(extra.gpu);
@@ -51,27 +54,37 @@ std::vector<std::string> ExtraGpus::take_at_once() {
   return gpus;
 }
 
-void ExtraGpus::ask(Extra& extra) {
+bool ExtraGpus::ask(Client& client, Extra& extra) {
+  const auto refused = [&](const std::string& why) { say_("no further GPU: " + why); };
   extra.again = Clock::now() + kAskAgain;
   if (extra.token.empty()) {
     const auto token = random_token();
-    if (!token) return say_("no further GPU: " + token.error().message());
+    if (!token) {
+      refused(token.error().message());
+      return true;
+    }
     extra.token = *token;
   }
   LeaseOptions wishes = wishes_;
   wishes.token = extra.token;
-  const auto reply = ask_lease(client_, connection_, wishes, "/v1/leases");
-  if (!reply) return say_("no further GPU: " + reply.error().message());
+  const auto reply = ask_lease(client, connection_, wishes, "/v1/leases");
+  if (!reply || may_pass(*reply)) {
+    refused(reply ? reply->message() : reply.error().message());
+    return false;
+  }
   extra.token.clear();
-  if (!reply->ok()) return say_("no further GPU: " + reply->message());
-  const Json& lease = reply->body.at("lease");
-  if (lease.at("state") == "ended") return say_("no further GPU: " + lease.value("why", ""));
-  extra.lease = lease.at("id").get<std::int64_t>();
+  const Json* const lease = reply->ok() ? &reply->body.at("lease") : nullptr;
+  if (lease == nullptr || lease->at("state") == "ended") {
+    refused(lease == nullptr ? reply->message() : lease->value("why", ""));
+    return true;
+  }
+  extra.lease = lease->at("id").get<std::int64_t>();
   keeper_.holds(extra.lease);
   extra.state = State::kWaiting;
-  if (lease.at("state") != "open") return;
-  extra.gpu = lease.at("gpus").at(0).get<std::string>();
+  if (lease->at("state") != "open") return true;
+  extra.gpu = lease->at("gpus").at(0).get<std::string>();
   extra.state = State::kJoining;
+  return true;
 }
 
 ExtraGpus::Clock::time_point ExtraGpus::turn() {
@@ -88,17 +101,20 @@ ExtraGpus::Clock::time_point ExtraGpus::turn() {
 void ExtraGpus::look() {
   std::string ids;
   for (Extra& extra : extras_) {
-    if (extra.state == State::kReturning) give_back(extra);
-    if (extra.state == State::kNone && Clock::now() >= extra.again) {
-      ask(extra);
+    bool answers = true;
+    if (extra.state == State::kReturning && Clock::now() >= extra.give_back_at) answers = give_back(extra);
+    if (answers && extra.state == State::kNone && Clock::now() >= extra.again) {
+      answers = ask(client_, extra);
       if (extra.state == State::kJoining) tell_launcher("join " + extra.gpu);
     }
+    // Each further request would take its time, too.
+    if (!answers) return look_later();
     if (extra.state != State::kNone && extra.state != State::kReturning)
       ids += fmt::format("{}{}", ids.empty() ? "" : ",", extra.lease);
   }
   if (ids.empty()) return;
   const auto reply = client_.get("/v1/leases?ids=" + ids);
-  if (!reply || !reply->ok()) return;  // it may be there again soon; nothing has changed until then
+  if (!reply || !reply->ok()) return look_later();  // nothing has changed until it is there again
   for (const Json& lease : reply->body.at("leases"))
     for (Extra& extra : extras_)
       if (extra.lease == lease.at("id").get<std::int64_t>()) update(extra, lease);
@@ -126,11 +142,11 @@ void ExtraGpus::update(Extra& extra, const Json& lease) {
   const double grace = std::chrono::duration<double>(grace_).count();
   if (const auto asked = lease.find("give_way"); asked != lease.end()) {
     const Json& by = asked->at("by");
-    return leave(extra, by.is_null() ? grace : seconds_until(by) - kMargin,
+    return leave(extra, by.is_null() ? grace : before_the_end(seconds_until(by)),
                  fmt::format("lease {} is more important", asked->at("for").get<std::int64_t>()));
   }
   if (const double left = seconds_until(lease.at("expires")); left <= grace)
-    leave(extra, left - kMargin, "its lease is about to end");
+    leave(extra, before_the_end(left), "its lease is about to end");
 }
 
 void ExtraGpus::leave(Extra& extra, double seconds, const std::string& why) {
@@ -139,22 +155,30 @@ void ExtraGpus::leave(Extra& extra, double seconds, const std::string& why) {
   tell_launcher(fmt::format("leave {} {:.3f}", extra.gpu, std::max(0.0, seconds)));
 }
 
-void ExtraGpus::give_back(Extra& extra) {
-  const auto token = lease_token(connection_, extra.lease);
-  if (token) {
-    const auto reply = client_.post(fmt::format("/v1/leases/{}/release", extra.lease), {{"token", *token}});
-    if (!reply) return;  // tried again in the next look
+bool ExtraGpus::give_back(Extra& extra) {
+  const Status released = release(client_, connection_, extra.lease);
+  if (!released && released.error().code() == Code::kUnavailable) {
+    extra.give_back_at = Clock::now() + kLookLater;
+    return false;
   }
-  forget_lease(connection_, extra.lease);
-  keeper_.gave_back(extra.lease);
+  if (released) {
+    keeper_.gave_back(extra.lease);
+  } else {
+    say_(released.error().message());
+  }
   extra = {.again = extra.again};
+  return true;
 }
 
 void ExtraGpus::give_back_all(Client& patient) {
-  for (const Extra& extra : extras_) {
+  for (Extra& extra : extras_) {
+    // The reply to the last request for it may have been lost.
+    if (extra.state == State::kNone && !extra.token.empty()) ask(patient, extra);
     if (extra.state == State::kNone) continue;
-    release(patient, connection_, extra.lease);
-    keeper_.gave_back(extra.lease);
+    if (const Status released = release(patient, connection_, extra.lease))
+      keeper_.gave_back(extra.lease);
+    else
+      say_(released.error().message());
   }
   extras_.clear();
 }

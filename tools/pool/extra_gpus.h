@@ -32,6 +32,9 @@ class ExtraGpus {
   void give_back_all(Client& patient);
 
  private:
+  // After a server that did not answer.
+  static constexpr auto kLookLater = std::chrono::seconds(3);
+
   enum class State : std::uint8_t {
     kNone,       // no lease; `again`: when to ask for one
     kWaiting,    // in the pool's queue
@@ -48,13 +51,16 @@ class ExtraGpus {
     // Asking again with it is asking for the same lease: a reply that was lost loses none.
     std::string token = {};
     Clock::time_point again = {};
+    Clock::time_point give_back_at = {};  // kReturning: when it is tried again
   };
 
-  void ask(Extra& extra);
+  // This and give_back(): false if the server did not answer.
+  bool ask(Client& client, Extra& extra);
   void look();
+  void look_later() { next_look_ = Clock::now() + kLookLater; }
   void update(Extra& extra, const Json& lease);
   void leave(Extra& extra, double seconds, const std::string& why);
-  void give_back(Extra& extra);
+  bool give_back(Extra& extra);
   void hear();
   void on_line(const std::string& line);
   void tell_launcher(const std::string& line) const;

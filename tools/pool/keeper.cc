@@ -71,7 +71,8 @@ void keep(int notes, const Connection& connection, pid_t run) {
     fail(client.error());
     return;
   }
-  for (const std::int64_t lease : held.leases) release(*client, connection, lease);
+  for (const std::int64_t lease : held.leases)
+    if (const Status released = release(*client, connection, lease); !released) fail(released.error());
 }
 
 }  // namespace

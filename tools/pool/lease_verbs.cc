@@ -210,28 +210,41 @@ Result<Reply> ask_lease(Client& client, const Connection& connection, const Leas
   return reply;
 }
 
-Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
+Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path,
+                      const std::function<void(std::int64_t)>& holds) {
   XOE_ASSIGN(Reply reply, ask_lease(client, connection, options, path));
   if (!reply.ok()) return reply;
   const auto id = reply.body.at("lease").at("id").get<std::int64_t>();
+  if (holds && reply.body.at("lease").at("state") != "ended") holds(id);
   std::string said;
   while (reply.ok() && reply.body.at("lease").at("state") == "waiting" && options.at.empty()) {
     if (std::string now = describe(reply.body.at("lease")); now != said)
       fmt::print(stderr, "{}\n", said = std::move(now));
-    XOE_ASSIGN(reply, client.get(fmt::format("/v1/leases/{}?wait=1", id)));
-    if (!HeldSignals::any()) continue;
-    release(client, connection, id);
-    return failure(Code::kInvalidArgument, "interrupted; lease {} was given back", id);
+    auto next = client.get(fmt::format("/v1/leases/{}?wait=1", id));
+    if (next && next->ok() && !HeldSignals::any()) {
+      reply = std::move(*next);
+      continue;
+    }
+    const Status released = release(client, connection, id);
+    const std::string outcome = released ? fmt::format("lease {} was given back", id) : released.error().message();
+    if (HeldSignals::any()) return failure(Code::kInvalidArgument, "interrupted; {}", outcome);
+    return next ? failure(Code::kUnavailable, "{}; {}", next->message(), outcome)
+                : failure(next.error().code(), "{}; {}", next.error().message(), outcome);
   }
   return reply;
 }
 
-void release(Client& client, const Connection& connection, std::int64_t id) {
+Status release(Client& client, const Connection& connection, std::int64_t id) {
+  constexpr int kNoSuchLease = 404;
   const auto token = lease_token(connection, id);
-  if (!token) return;
+  if (!token) return {};
   const auto reply = client.post(fmt::format("/v1/leases/{}/release", id), {{"token", *token}});
-  if (!reply || !reply->ok()) fmt::print(stderr, "xoe pool: {}\n", reply ? reply->message() : reply.error().message());
+  if (!reply) return failure(reply.error().code(), "lease {}: {}", id, reply.error().message());
+  if (!reply->ok() && reply->status != kNoSuchLease)
+    return failure(may_pass(*reply) ? Code::kUnavailable : Code::kInvalidArgument, "lease {}: {}", id,
+                   reply->message());
   forget_lease(connection, id);
+  return {};
 }
 
 void add_lease_verbs(CLI::App& app, int& code) {

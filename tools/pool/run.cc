@@ -11,12 +11,15 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "pool/enforce/device_rule.h"
+#include "remote/children.h"
 #include "remote/spawn.h"
 #include "tools/pool/extra_gpus.h"
 #include "tools/pool/held_signals.h"
@@ -43,6 +46,12 @@ struct RunOptions {
   std::vector<std::string> program = {};
 };
 
+// Of processes that the program left: to end by themselves, then by SIGTERM, and then by SIGKILL.
+constexpr auto kLeftAlone = std::chrono::milliseconds(100);
+constexpr auto kLeftoversGrace = std::chrono::seconds(5);
+constexpr auto kKillPatience = std::chrono::seconds(10);
+// After a server that did not answer.
+constexpr auto kLookLater = std::chrono::seconds(5);
 // Of a program that could not be put into its cgroup.
 constexpr int kNoRule = 125;
 
@@ -98,7 +107,9 @@ class Watch {
     const sigset_t set = taken_signals();
     for (;;) {
       int status = 0;
-      if (::waitpid(pid_, &status, WNOHANG) == pid_) return status;
+      // Others are what the program left.
+      for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;)
+        if (ended == pid_) return status;
       auto pause = std::chrono::nanoseconds(std::chrono::seconds(1));
       if (extras_ != nullptr)
         pause =
@@ -119,7 +130,10 @@ class Watch {
     if (kill_at_ || now < next_look_) return;
     next_look_ = now + std::chrono::seconds(2);
     const auto reply = client_.get(fmt::format("/v1/leases/{}", lease_.at("id").get<std::int64_t>()));
-    if (reply && reply->ok()) lease_ = reply->body.at("lease");
+    if (reply && reply->ok())
+      lease_ = reply->body.at("lease");
+    else
+      next_look_ = Clock::now() + kLookLater;
     if (lease_.at("state") == "ended") return end("its lease has ended: " + lease_.value("why", ""));
     tell("give_way", [&] {
       const Json& by = lease_.at("give_way").at("by");
@@ -166,6 +180,31 @@ class Watch {
   std::optional<Clock::time_point> kill_at_;
 };
 
+// Processes that the program left running still use its GPUs. `older`: that are none of its.
+void end_leftovers(const std::vector<pid_t>& older, std::chrono::nanoseconds grace) {
+  const auto begin = Clock::now();
+  const auto kill_at = begin + kLeftAlone + grace;
+  std::set<pid_t> asked;
+  for (auto now = begin; now < kill_at + kKillPatience; now = Clock::now()) {
+    std::vector<pid_t> left;
+    for (const pid_t child : remote::children_of_this_process())
+      if (std::ranges::find(older, child) == older.end() && ::waitpid(child, nullptr, WNOHANG) == 0)
+        left.push_back(child);
+    if (left.empty()) return;
+    if (asked.empty() && now >= begin + kLeftAlone)
+      say(fmt::format("the program left {} running, which {} ended", counted(std::ssize(left), "process"),
+                      left.size() == 1 ? "is" : "are"));
+    for (const pid_t child : left) {
+      if (now >= kill_at)
+        ::kill(child, SIGKILL);
+      else if (now >= begin + kLeftAlone && asked.insert(child).second)
+        ::kill(child, SIGTERM);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  say("a process that the program left running cannot be ended");
+}
+
 // The command to start: the program, or `xoe run` with one rank for each GPU.
 std::vector<std::string> command_line(const RunOptions& options, const std::vector<std::string>& of_ranks) {
   if (!options.ranks) return options.program;
@@ -187,13 +226,17 @@ int run_program(Client& client, const RunOptions& options, const Json& lease, co
   }
   const sigset_t set = taken_signals();
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  const auto older = remote::children_of_this_process();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const auto pid = start(program, before, passed, rule ? &*rule : nullptr);
   if (!pid) {
     fail(pid.error());
     return 127;
   }
   keeper.runs(*pid);
-  return remote::exit_code_of(Watch(client, options, lease, *pid, extras).wait());
+  const int status = Watch(client, options, lease, *pid, extras).wait();
+  end_leftovers(older, std::min<std::chrono::nanoseconds>(options.grace, kLeftoversGrace));
+  return remote::exit_code_of(status);
 }
 
 // The wishes for one of the GPUs beyond those that are needed.
@@ -283,7 +326,9 @@ int run(RunOptions options) {
   take_from_this_host(*client, options);
   const auto keeper = Keeper::start(options.connection);
   if (!keeper) return fail(keeper.error());
-  const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases");
+  const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
+                             [&](std::int64_t lease) { keeper->holds(lease); });
+  // What could not be given back, the keeper gives back once this process has ended or runs another program.
   if (!reply && options.or_cpu && !HeldSignals::any())
     return run_on_cpu(options, reply.error().message(), held.before());
   if (!reply) return fail(reply.error());
@@ -291,22 +336,25 @@ int run(RunOptions options) {
   const Json& lease = reply->body.at("lease");
   const auto id = lease.at("id").get<std::int64_t>();
   if (lease.at("state") != "open") {
+    keeper->gave_back(id);
     if (options.or_cpu) return run_on_cpu(options, lease.value("why", ""), held.before());
     say(lease.value("why", ""));
     return kNoGpu;
   }
-  keeper->holds(id);
   say(fmt::format("lease {} until {}: {}", id, local_time(lease.at("expires")), visible_devices(lease)));
   ::setenv(visible_variable(lease), visible_devices(lease).c_str(), 1);
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
   // Its looks must not keep it from passing signals on while the server does not answer.
-  auto watcher = connect(options.connection, Span(0));
+  auto watcher = connect_briefly(options.connection);
   const int code = !watcher ? fail(watcher.error())
                    : options.ranks
                        ? run_ranks(*client, *watcher, options, lease, *keeper, held.before())
                        : run_program(*watcher, options, lease, *keeper, held.before(), options.program, -1, nullptr);
-  release(*client, options.connection, id);
-  keeper->gave_back(id);
+  // The keeper tries longer.
+  if (const Status released = release(*client, options.connection, id); !released)
+    say(released.error().message());
+  else
+    keeper->gave_back(id);
   return code;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,10 +43,15 @@ struct Connection {
 };
 void add_connection_options(CLI::App& verb, Connection& connection);
 Result<Client> connect(const Connection& connection, Span patience = std::chrono::seconds(10));
+// For a program that has other things to do while the server does not answer: each request takes two seconds at
+// most, and fails then.
+Result<Client> connect_briefly(const Connection& connection);
 
 // "xoe pool: MESSAGE" on stderr; returns the exit code.
 int fail(const Error& error);
 int fail(const Reply& reply);
+// A refusal that has to do with the server's state, so that asking again may help.
+bool may_pass(const Reply& reply);
 // On stdout; returns the exit code.
 int print(const std::string& text);
 
@@ -70,11 +76,13 @@ void add_place_options(CLI::App& verb, LeaseOptions& options);
 // Asks for a lease, which may wait then; its token is remembered.
 Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
 // The same, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
-// ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, the lease
-// is given back.
-Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
-// Tells why it could not be given back.
-void release(Client& client, const Connection& connection, std::int64_t id);
+// ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, or the
+// server does not answer any more, the lease is given back. `holds` is called as soon as there is a lease.
+Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path,
+                      const std::function<void(std::int64_t)>& holds = {});
+// Ok, too, where it was given back before. Until it is ok, the lease's token is remembered. `unavailable`: it can be
+// tried again.
+Status release(Client& client, const Connection& connection, std::int64_t id);
 // The variable that programs find their GPUs in: AMD's have one of their own.
 const char* visible_variable(const Json& lease);
 // "GPU-...,GPU-..."

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "bootstrap/store.h"
 #include "launch/output/job_streams.h"
 #include "launch/supervise/asked_ends.h"
 #include "launch/supervise/first_fault.h"
@@ -32,6 +33,9 @@ constexpr auto kSameSignal = std::chrono::milliseconds(250);
 // that still run after this time, and again each time that it has doubled.
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
+
+// So soon after another rank has failed, a rank fails because of it.
+constexpr auto kSameFault = std::chrono::seconds(10);
 
 class Job {
  public:
@@ -59,7 +63,7 @@ class Job {
       while (const auto signal = signals_.next()) on_signal(*signal);
       while (const auto event = processes_->next()) on_event(*event);
       store_->serve();
-      if (resizing_ && !gone_) resizing_->look(*store_, Clock::now());
+      look_at_changes();
       processes_->pump();
       output_->flush();
       if (output_->out().error() != 0 && outcome_.output_error == 0) on_output_error();
@@ -83,7 +87,37 @@ class Job {
         panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
   }
 
+  void look_at_changes() {
+    if (!resizing_ || gone_) return;
+    resizing_->look(*store_, Clock::now());
+    // A rank that is about to be restarted need not leave first.
+    for (auto due = due_restarts_.begin(); due != due_restarts_.end();) {
+      const SupervisorEvent end = due->end;
+      if (!resizing_->leaves(end.rank)) {
+        ++due;
+        continue;
+      }
+      due = due_restarts_.erase(due);
+      end_in_slot(end, remote::describe_status(end.value));
+    }
+  }
+
+  // False: it counts for the job.
+  bool end_in_slot(const SupervisorEvent& event, const std::string& how) {
+    const bool failed = event.kind == SupervisorEvent::Kind::kStartFailed || event.value != 0;
+    const auto end = resizing_ ? resizing_->ended(event.rank, failed, how) : Resizing::End::kOfMember;
+    if (end == Resizing::End::kOfMember) return false;
+    running_.erase(event.rank);
+    if (end == Resizing::End::kHarmful && event.kind == SupervisorEvent::Kind::kEnded)
+      left_badly_ = {.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at};
+    if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
+    count_ended(1, Clock::now());
+    return true;
+  }
+
   void start_rank(int slot, const std::string& device) {
+    // Of the process that was in the slot before.
+    store_->remove(fmt::format("{}/{}", bootstrap::kWorldCandidateKey, slot));
     SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
     device.copy(command.device.data(), command.device.size() - 1);
     processes_->send(command);
@@ -234,10 +268,7 @@ class Job {
     const auto now = Clock::now();
     switch (event.kind) {
       case SupervisorEvent::Kind::kStartFailed:
-        if (resizing_ && resizing_->ended(event.rank, "could not be started: " + errno_text(event.value))) {
-          running_.erase(event.rank);
-          return count_ended(1, now);
-        }
+        if (end_in_slot(event, "could not be started: " + errno_text(event.value))) return;
         forbid_restarts();
         outcome_.start_error = event.value;
         outcome_.start_rank = event.rank;
@@ -257,11 +288,12 @@ class Job {
   }
 
   void on_end(const SupervisorEvent& event, Clock::time_point now) {
-    if (resizing_ && resizing_->ended(event.rank, remote::describe_status(event.value))) {
-      running_.erase(event.rank);
-      if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
-      return count_ended(1, now);
+    // The rank may have formed a world a moment ago.
+    if (resizing_) {
+      store_->serve();
+      look_at_changes();
     }
+    if (end_in_slot(event, remote::describe_status(event.value))) return;
     if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
       // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
       begin_next_world();
@@ -280,7 +312,7 @@ class Job {
     if (Panel* panel = output_->panel())
       panel->ended(static_cast<std::size_t>(end.rank), end.status == 0 ? "ended" : remote::describe_status(end.status));
     if (end.rank == 0) processes_->close_input();
-    if (end.status == 0) store_->note_ended(end.rank, remote::describe_status(0));
+    if (end.status == 0) store_->note_ended(rank_in_world(end.rank), remote::describe_status(0));
     if (event.asked) {
       ++outcome_.terminated;
       if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
@@ -305,9 +337,18 @@ class Job {
     } else if (status != 0 && asked_.explain(end)) {
       asked_.follow(end);
     } else if (status != 0) {
+      // It may be what the others could not do without.
+      if (left_badly_ && end.at - left_badly_->at < kSameFault) faults_.add(*left_badly_);
       faults_.add(end);
       shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
     }
+  }
+
+  // A slot's number, where the number of ranks does not change.
+  int rank_in_world(int slot) const {
+    if (!resizing_) return slot;
+    const auto members = resizing_->members();
+    return static_cast<int>(std::ranges::find(members, slot) - members.begin());
   }
 
   void count_ended(int ranks, Clock::time_point now) {
@@ -398,6 +439,7 @@ class Job {
   RestartPolicy restarts_;
   std::vector<DueRestart> due_restarts_;  // by time
   FirstFault faults_;
+  std::optional<Fault> left_badly_;  // the last one of a rank whose end did not count
   AskedEnds asked_;
   std::set<int> running_;
   std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal

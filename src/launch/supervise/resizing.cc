@@ -29,7 +29,6 @@ Resizing::Resizing(Fd control, bootstrap::WorldPage page, int size, int most, st
       slots_(static_cast<std::size_t>(most)) {
   for (std::size_t slot = 0; slot < static_cast<std::size_t>(size); ++slot) {
     slots_[slot].state = State::kMember;
-    slots_[slot].announced = true;
     if (slot < devices.size()) slots_[slot].device = devices[slot];
   }
 }
@@ -37,7 +36,8 @@ Resizing::Resizing(Fd control, bootstrap::WorldPage page, int size, int most, st
 std::vector<int> Resizing::members() const {
   std::vector<int> members;
   for (const Slot& slot : slots_)
-    if (slot.state == State::kMember || slot.state == State::kAsked) members.push_back(number_of(slot));
+    if (slot.state == State::kJoining || slot.state == State::kMember || slot.state == State::kAsked)
+      members.push_back(number_of(slot));
   return members;
 }
 
@@ -51,8 +51,11 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
     formed_ = true;
-    for (Slot& slot : slots_)
-      if (slot.state == State::kMember && !std::exchange(slot.announced, true)) answer("joined", slot.device);
+    for (Slot& slot : slots_) {
+      if (slot.state != State::kJoining) continue;
+      slot.state = State::kMember;
+      answer("joined", slot.device);
+    }
     if (version_ > 0) actions_.tell(fmt::format("the job goes on with {}", counted(std::ssize(members()), "rank")));
   }
   if (formed_ && !stopped_) change_world(store);
@@ -67,7 +70,7 @@ void Resizing::change_world(const bootstrap::StoreService& store) {
     const bool comes = slot.state == State::kStarting &&
                        store.has(fmt::format("{}/{}", bootstrap::kWorldCandidateKey, number_of(slot)));
     if (leaves) slot.state = State::kLeaving;
-    if (comes) slot.state = State::kMember;
+    if (comes) slot.state = State::kJoining;
     changes = changes || leaves || comes;
   }
   if (changes) actions_.begin_world();
@@ -76,18 +79,33 @@ void Resizing::change_world(const bootstrap::StoreService& store) {
 void Resizing::take_due_steps(Clock::time_point now) {
   for (Slot& slot : slots_) {
     if (slot.terminate_at && now >= *slot.terminate_at) {
-      slot.terminate_at.reset();
-      slot.kill_at = now + grace_;
       actions_.tell(fmt::format("the rank with {} did not leave in time, and is ended", slot.device));
-      // Those that lose it as a peer find a version without it.
-      if (std::exchange(slot.state, State::kLeaving) == State::kAsked) actions_.begin_world();
-      actions_.signal(number_of(slot), SIGTERM);
+      end(slot, now);
     }
     if (slot.kill_at && now >= *slot.kill_at) {
       slot.kill_at.reset();
-      actions_.signal(number_of(slot), SIGKILL);
+      signal(slot, SIGKILL);
     }
   }
+}
+
+void Resizing::end(Slot& slot, Clock::time_point now) {
+  slot.terminate_at.reset();
+  slot.kill_at = now + grace_;
+  const State before = std::exchange(slot.state, State::kLeaving);
+  // Those that lose it as a peer find a version without it.
+  if (before == State::kAsked || before == State::kJoining) begin_world();
+  signal(slot, SIGTERM);
+}
+
+void Resizing::signal(Slot& slot, int signal) {
+  slot.signalled = true;
+  actions_.signal(number_of(slot), signal);
+}
+
+// The ranks of a job that ends form no world any more.
+void Resizing::begin_world() {
+  if (!stopped_) actions_.begin_world();
 }
 
 std::optional<Resizing::Clock::time_point> Resizing::next() const {
@@ -98,29 +116,32 @@ std::optional<Resizing::Clock::time_point> Resizing::next() const {
   return next;
 }
 
-bool Resizing::ended(int number, const std::string& how) {
+Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  const State before = slot.state;
-  if (before == State::kMember || before == State::kFree) return false;
-  if (before == State::kAsked && stopped_) return false;
+  if (slot.state == State::kMember || slot.state == State::kFree) return End::kOfMember;
+  if (slot.state == State::kAsked && stopped_) return End::kOfMember;
   // What it left running must not use the GPU.
   actions_.signal(number, SIGKILL);
-  const std::string device = slot.device;
-  slot = Slot();
-  if (before == State::kStarting) {
-    answer("failed", device, how);
-    actions_.tell(fmt::format("the rank that was to join with {} {}", device, how));
-  } else {
-    answer("left", device);
-    if (before == State::kAsked) actions_.begin_world();
-  }
-  return true;
+  const Slot before = std::exchange(slot, Slot());
+  const bool came = before.state == State::kStarting || before.state == State::kJoining;
+  answer(came ? "failed" : "left", before.device, came ? how : std::string());
+  const bool by_itself = failed && !before.signalled;
+  if (by_itself || (came && !stopped_))
+    actions_.tell(fmt::format("the rank that was to {} {} {}", came ? "join with" : "leave with", before.device, how));
+  if (before.state == State::kJoining || before.state == State::kAsked) begin_world();
+  return by_itself && before.state != State::kStarting ? End::kHarmful : End::kApart;
 }
 
+bool Resizing::leaves(int slot) const {
+  const State state = slots_[static_cast<std::size_t>(slot)].state;
+  return state == State::kAsked || state == State::kLeaving;
+}
+
+// A newcomer would wait alone for ranks that have ended.
 void Resizing::stop() {
   if (std::exchange(stopped_, true)) return;
   for (Slot& slot : slots_)
-    if (slot.state == State::kStarting) slot.terminate_at = Clock::now();
+    if (slot.state == State::kStarting || slot.state == State::kJoining) end(slot, Clock::now());
 }
 
 void Resizing::read(Clock::time_point now) {
@@ -171,12 +192,11 @@ void Resizing::leave(const std::string& device, std::string_view seconds, Clock:
   Slot* const slot = with_device(device);
   if (slot == nullptr) return answer("refused", device, "no rank has this GPU");
   if (slot->state == State::kLeaving) return;
-  if (slot->state == State::kStarting) {
-    slot->state = State::kLeaving;
-    slot->terminate_at = now;
-    return;
-  }
-  if (slot->state == State::kMember && members().size() == 1) return answer("refused", device, "it is the only rank");
+  // It has nothing to finish yet.
+  if (slot->state == State::kStarting || slot->state == State::kJoining) return end(*slot, now);
+  const auto stays = [&](const Slot& one) { return &one != slot && one.state == State::kMember; };
+  if (slot->state == State::kMember && std::ranges::none_of(slots_, stays))
+    return answer("refused", device, "it is the only rank");
   slot->state = State::kAsked;
   slot->terminate_at = now + std::chrono::round<Clock::duration>(std::chrono::duration<double>(*patience));
 }

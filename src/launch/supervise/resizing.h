@@ -46,8 +46,15 @@ class Resizing {
   // Takes what has arrived from the other program and in the store, and what is due.
   void look(const bootstrap::StoreService& store, Clock::time_point now);
   std::optional<Clock::time_point> next() const;
-  // A rank has ended, or could not be started. False: it was a member of the world, and its end counts for the job.
-  bool ended(int slot, const std::string& how);
+  enum class End : std::uint8_t {
+    kOfMember,  // it counts for the job
+    kApart,     // of a rank that the others can do without
+    kHarmful,   // the same, but it failed by itself while the others may have waited for it
+  };
+  // A rank has ended, or could not be started. `failed`: it did not end well.
+  End ended(int slot, bool failed, const std::string& how);
+  // Whether the rank shall leave, so that a process that has ended in its slot is not started again.
+  bool leaves(int slot) const;
   // The job ends: nothing joins any more, and what is not a member yet is ended.
   void stop();
 
@@ -55,14 +62,15 @@ class Resizing {
   enum class State : std::uint8_t {
     kFree,
     kStarting,  // its process runs, or will in a moment, and is no member yet
+    kJoining,   // a member of a version that has not formed: the world can do without it
     kMember,
     kAsked,    // a member that shall leave in the next version
     kLeaving,  // no member any more; its process has not ended yet
   };
   struct Slot {
     State state = State::kFree;
-    bool announced = false;  // a member since a version that has formed
     std::string device = {};
+    bool signalled = false;  // by the launcher: it does not end by itself any more
     std::optional<Clock::time_point> terminate_at = {};
     std::optional<Clock::time_point> kill_at = {};
   };
@@ -72,7 +80,10 @@ class Resizing {
   void join(const std::string& device);
   void leave(const std::string& device, std::string_view seconds, Clock::time_point now);
   void change_world(const bootstrap::StoreService& store);
+  void begin_world();
   void take_due_steps(Clock::time_point now);
+  void end(Slot& slot, Clock::time_point now);
+  void signal(Slot& slot, int signal);
   Slot* with_device(const std::string& device);
   int number_of(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
   void answer(std::string_view what, const std::string& device, std::string_view why = {});

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "launch/supervise/process_scan.h"
+#include "remote/children.h"
 
 namespace xoe::launch {
 namespace {
@@ -92,6 +92,14 @@ void Supervisor::restart(const SupervisorCommand& command) {
   start(rank);
 }
 
+// The number of a process group whose last process is killed may soon be another's.
+void Supervisor::signal_rank(std::size_t rank, int signal) {
+  Rank& one = ranks_[rank];
+  if (one.group <= 0) return;
+  ::kill(-one.group, signal);
+  if (one.pid <= 0 && signal == SIGKILL) one.group = -1;
+}
+
 void Supervisor::give_device(std::size_t rank, const char* device) {
   constexpr std::string_view kName = "CUDA_VISIBLE_DEVICES=";
   Rank& one = ranks_[rank];
@@ -124,8 +132,8 @@ bool Supervisor::handle_commands() {
   switch (command.kind) {
     case SupervisorCommand::Kind::kRestart: restart(command); break;
     case SupervisorCommand::Kind::kSignalRank:
-      if (const auto rank = static_cast<std::size_t>(command.rank); rank < ranks_.size() && ranks_[rank].group > 0)
-        ::kill(-ranks_[rank].group, command.signal);
+      if (const auto rank = static_cast<std::size_t>(command.rank); rank < ranks_.size())
+        signal_rank(rank, command.signal);
       break;
     case SupervisorCommand::Kind::kNoMoreRestarts:
       if (std::exchange(restarts_, false)) close_streams();
@@ -182,13 +190,13 @@ bool Supervisor::reap_orphans() {
 // Ranks that are ending already do so for a reason of their own.
 void Supervisor::note_asked() {
   for (Rank& rank : ranks_)
-    if (rank.pid > 0 && !is_exiting(rank.pid)) rank.asked = true;
+    if (rank.pid > 0 && !remote::is_exiting(rank.pid)) rank.asked = true;
 }
 
 void Supervisor::signal_all(int signal) {
   for (const Rank& rank : ranks_)
     if (rank.pid > 0) ::kill(-rank.pid, signal);
-  for (const pid_t pid : children_of_this_process())
+  for (const pid_t pid : remote::children_of_this_process())
     if (std::ranges::find(ranks_, pid, &Rank::pid) == ranks_.end()) ::kill(pid, signal);
 }
 
@@ -199,7 +207,7 @@ void Supervisor::kill_all() {
   while (Clock::now() < deadline) {
     for (const Rank& rank : ranks_)
       if (rank.pid > 0) ::kill(-rank.pid, SIGKILL);
-    for (const pid_t pid : children_of_this_process()) ::kill(pid, SIGKILL);
+    for (const pid_t pid : remote::children_of_this_process()) ::kill(pid, SIGKILL);
     pollfd entry{.fd = child_signal_.get(), .events = POLLIN, .revents = 0};
     ::poll(&entry, 1, 20);
     reap_ranks();

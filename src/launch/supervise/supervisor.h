@@ -78,6 +78,7 @@ class Supervisor {
   bool start_all();
   bool start(std::size_t rank);
   void restart(const SupervisorCommand& command);
+  void signal_rank(std::size_t rank, int signal);
   void give_device(std::size_t rank, const char* device);
   void close_streams();
   bool handle_commands();  // false: the launcher is gone or ends the job

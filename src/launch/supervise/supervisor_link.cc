@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "launch/supervise/process_scan.h"
+#include "remote/children.h"
 
 namespace xoe::launch {
 
@@ -24,7 +24,7 @@ Result<SupervisorLink> SupervisorLink::start(std::vector<remote::SpawnRequest> r
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::vector<pid_t> older;
   siginfo_t info = {};
-  if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) older = children_of_this_process();
+  if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) older = remote::children_of_this_process();
 
   const pid_t pid = ::fork();
   if (pid < 0) return failure(Code::kResourceExhausted, "cannot start a process: {}", errno_text(errno));
@@ -71,7 +71,7 @@ SupervisorEvent SupervisorLink::on_lost() {
 // Round after round, as the supervisor does it: a killed process leaves its children to this one.
 void SupervisorLink::kill_adopted() {
   for (int round = 0; round < 500; ++round) {
-    auto adopted = children_of_this_process();
+    auto adopted = remote::children_of_this_process();
     std::erase_if(adopted,
                   [this](pid_t pid) { return std::ranges::find(older_children_, pid) != older_children_.end(); });
     if (adopted.empty()) return;

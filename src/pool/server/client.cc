@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "base/error.h"
@@ -26,8 +27,8 @@ std::string Reply::message() const {
 Client::Client(ClientOptions options)
     : options_(std::move(options)), connection_(std::make_unique<Connection>(options_.url)) {
   httplib::Client& http = connection_->http;
-  http.set_connection_timeout(std::chrono::seconds(3));
-  http.set_read_timeout(std::chrono::seconds(40));
+  http.set_connection_timeout(std::min<Span>(std::chrono::seconds(3), options_.answer_limit));
+  http.set_read_timeout(options_.answer_limit);
   http.set_keep_alive(true);
   http.set_tcp_nodelay(true);
   http.set_bearer_token_auth(options_.token.c_str());

@@ -14,6 +14,8 @@ struct ClientOptions {
   std::string ca_file = {};  // certificates to trust, for https; empty: the system's
   // For how long a server that does not answer is asked again. Every request may be sent twice.
   Span patience = std::chrono::seconds(10);
+  // For one answer. The server lets requests with wait=1 wait for less.
+  Span answer_limit = std::chrono::seconds(40);
 };
 
 // What the server said; a refusal is a reply, too.

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace xoe::launch {
+namespace xoe::remote {
 
 // Includes children that ended and were not waited for. A child's pid is not reused before it is waited for, so that
 // its parent may signal the pids listed here.
@@ -15,4 +15,4 @@ std::vector<pid_t> children_of_this_process();
 // parent can wait for it.
 bool is_exiting(pid_t child);
 
-}  // namespace xoe::launch
+}  // namespace xoe::remote

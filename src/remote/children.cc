@@ -1,4 +1,4 @@
-#include "launch/supervise/process_scan.h"
+#include "remote/children.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 
-namespace xoe::launch {
+namespace xoe::remote {
 namespace {
 
 // The kernel's PF_EXITING, in the flags of a process.
@@ -65,4 +65,4 @@ bool is_exiting(pid_t child) {
   return !stat || stat->state == 'Z' || (stat->flags & kExiting) != 0;
 }
 
-}  // namespace xoe::launch
+}  // namespace xoe::remote
