@@ -46,6 +46,8 @@ Result<Client> connect(const Connection& connection, Span patience = std::chrono
 // "xoe pool: MESSAGE" on stderr; returns the exit code.
 int fail(const Error& error);
 int fail(const Reply& reply);
+// Whether asking again would be in vain: the token is wrong, or may not do this.
+bool is_for_good(const Reply& reply);
 // On stdout; returns the exit code.
 int print(const std::string& text);
 
