@@ -10,7 +10,7 @@ XOE_FUZZ_TARGET(pool_fuzz) {
   if (const auto ask = ask_of(*json)) xoe::require(ask->gpus >= 1 && ask->duration >= Span(0));
   static_cast<void>(team_of(*json));
   bool new_token = false;
-  static_cast<void>(user_of(*json, new_token));
+  static_cast<void>(user_of(*json, {}, new_token));
   const auto report = report_of(*json);
   if (!report) return 0;
   const auto again = report_of(parse_object(to_text(json_of(*report))).value());

@@ -106,6 +106,22 @@ class UnderSlurm(unittest.TestCase):
         self.json("acquire", "--slurm", "--gpus", "1")
         self.assertIn(job, self.slurm("squeue", "-h", "-o", "%i"))
 
+    def test_the_names_of_jobs_tell_nothing(self):
+        lease = self.json("acquire", "--slurm", "--gpus", "1")
+        other = self.slurm("sbatch", "--parsable", "--output=/dev/null", "--gres=gpu:1", "--wrap", "sleep 300").strip()
+        forged = f"x\n{other}|root|n1|gpu:1|xoe-pool-99"
+        names = [f"xoe-pool-{lease['id']}", "xoe-pool-99", forged]
+        jobs = [other]
+        for name in names[:2]:
+            jobs.append(self.slurm("sbatch", "--parsable", "--output=/dev/null", "--gres=gpu:1", f"--job-name={name}", "--wrap",
+                                   "sleep 300").strip())
+        self.slurm("sbatch", "--output=/dev/null", "--gres=gpu:1", f"--job-name={forged}", "--hold", "--wrap", "sleep 300")
+        self.wait_for(lambda: all(any(f"process {job})" in what for what in self.drift()) for job in jobs))
+        self.pool("release", str(lease["id"]))
+        self.wait_for(lambda: str(lease["job"]) not in self.slurm("squeue", "-h", "-o", "%i").split())
+        time.sleep(3)  # three looks
+        self.assertLessEqual(set(jobs), set(self.slurm("squeue", "-h", "-o", "%i").split()))
+
     def test_an_allocation_that_is_lost_is_made_again(self):
         lease = self.json("acquire", "--slurm", "--gpus", "1")
         self.slurm("scancel", str(lease["job"]))

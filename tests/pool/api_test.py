@@ -45,9 +45,10 @@ class Api(unittest.TestCase):
         program = PoolProgram(XOE, MOCK, "--max-rate", "0")
         with program as pool:
             pool.report()
+            pool.run("team", "vision")
             for name, role in (("ann", "user"), ("lea", "lead"), ("node", "agent")):
                 with self.subTest(role=role):
-                    self.fuzz(pool, pool.user(name, "--role", role), "--max-examples", "5")
+                    self.fuzz(pool, pool.user(name, "--team", "vision", "--role", role), "--max-examples", "5")
             # A path of a backup is one of the server's host: an admin is trusted with it, a fuzzer is not.
             said = self.fuzz(pool, pool.admin_token(), "--exclude-path", "/v1/backup")
             print(re.search(r"\d+ generated[^\n]*", said).group(0), flush=True)

@@ -139,7 +139,7 @@ class AuditedPool {
       case 8: ignore(pool_.remove_user(admin_, "user3")); break;
       default:
         ignore(pool_.adopt(user(1), {.exact = {gpu_named("a", pick(3)).uuid}}, token_number(++tokens_)));
-        if (id != 0) pool_.touch(id);
+        if (id != 0) pool_.touch(id, now_);
     }
   }
 

@@ -90,6 +90,51 @@ TEST_F(Leases, LimitsAreSaid) {
   EXPECT_EQ(refused(lead_, {.priority = 5}), "granted");
 }
 
+TEST_F(Leases, OnlyGpusThatThereAreCanBeNamed) {
+  const auto refused = [&](const Ask& ask) { return acquire(ann_, ask).error().message(); };
+  EXPECT_EQ(refused({.exact = {"GPU-a0", "GPU-a1"}}), "exact: 2 GPUs named, 1 wanted");
+  EXPECT_EQ(refused({.gpus = 2, .exact = {"GPU-a0", "GPU-a0"}}), "exact: GPU-a0 is named twice");
+  EXPECT_EQ(refused({.exact = {"GPU-z"}}), "the pool has no GPU GPU-z");
+  EXPECT_EQ(refused({.host = std::string(256, 'h')}), "host is longer than 255 bytes");
+  EXPECT_THAT(lease(acquire(ann_, {.exact = {"GPU-a2"}}).value()).gpus, ElementsAre("GPU-a2"));
+}
+
+TEST_F(Leases, ALeadHasATeam) {
+  User lead{.name = "eva", .role = Role::kLead, .token_hash = "e"};
+  User other{.name = "tom", .token_hash = "t"};
+  turn([&] {
+    EXPECT_EQ(pool_.set_user(admin_, lead).error().message(), "eva needs a team to be the lead of");
+    EXPECT_TRUE(pool_.set_user(admin_, other));
+  });
+  const auto id = acquire(other, {}).value();
+  turn([&] { EXPECT_FALSE(pool_.revoke(lead, id, "mine")); });  // a lead of before there was this rule
+}
+
+// No report comes, so that turns are rare.
+TEST_F(Leases, AClientThatAsksBetweenTurnsIsThere) {
+  ASSERT_TRUE(acquire(ann_, {.gpus = 4, .duration = std::chrono::hours(100)}));
+  const auto id = acquire(bob_, {.wait = true}).value();
+  for (int i = 0; i < 30; ++i) pool_.touch(id, now_ += std::chrono::hours(1));
+  turn();
+  EXPECT_TRUE(lease(id).is_waiting());
+  now_ += std::chrono::hours(25);
+  turn();
+  EXPECT_EQ(lease(id).state, LeaseState::kEnded);
+}
+
+TEST_F(Leases, TimeGoesOnAfterAClockThatWasWrong) {
+  const auto id = acquire(ann_, {.duration = std::chrono::hours(100)}).value();
+  now_ += std::chrono::hours(48);
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
+  now_ -= std::chrono::hours(48);
+  turn();
+  EXPECT_TRUE(pool_.state().hosts.at("a").online);
+  now_ += minutes(1);
+  turn();
+  EXPECT_FALSE(pool_.state().hosts.at("a").online);
+  EXPECT_TRUE(lease(id).is_open());
+}
+
 TEST_F(Leases, AReservationIsGrantedOrRefusedAtOnce) {
   const Time later = now_ + minutes(30);
   acquire(ann_, {.gpus = 3, .duration = minutes(60)}).value();
@@ -117,7 +162,7 @@ TEST_F(Leases, WhoseClientIsGoneLeaveTheQueue) {
   const auto gone = acquire(bob_, {.wait = true}).value();
   for (int i = 0; i < 25; ++i) {
     pass(std::chrono::hours(1));
-    pool_.touch(there);
+    pool_.touch(there, now_);
   }
   EXPECT_TRUE(lease(there).is_waiting());
   EXPECT_EQ(lease(gone).why, "its client was silent for 24 h");
@@ -137,7 +182,7 @@ TEST_F(GivesWay, ToAMoreImportantLeaseWhichStartsAsItWasSaid) {
   EXPECT_EQ(said, now_ + minutes(5));
   turn([&] { EXPECT_FALSE(pool_.renew(ann_, holder, token_number(1), std::chrono::hours(9))); });
   for (int i = 0; i < 5; ++i) {
-    pool_.touch(urgent);
+    pool_.touch(urgent, now_);
     pass(minutes(1));
   }
   EXPECT_EQ(lease(urgent).begins, said);
@@ -239,6 +284,58 @@ TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
   turn([&] { taken = pool_.adopt(bob_, adopted, token_number(51)).value(); });
   EXPECT_THAT(lease(taken).gpus, ElementsAre("GPU-a0"));
   EXPECT_THAT(find_drift(pool_.state(), now_), IsEmpty());
+}
+
+// It would not be counted as used or idle by anybody.
+TEST_F(Hosts, AGpuOfAHostIsNotAdoptedForSlurm) {
+  pass(seconds(30), [](HostReport& report) { report.activity[0].processes = {{.pid = 7, .user = "bob"}}; });
+  turn([&] {
+    const auto taken = pool_.adopt(bob_, {.gpus = 1, .exact = {"GPU-a0"}, .slurm = true}, token_number(50));
+    EXPECT_EQ(taken.error().message(), "adopt: GPU-a0 is not a GPU of a Slurm cluster");
+  });
+}
+
+TEST_F(Hosts, AGpuIsFreeWhenTheFormerProgramIsGone) {
+  const auto in_use = [](HostReport& report) {
+    for (GpuActivity& activity : report.activity) activity.processes = {{.pid = 7, .user = "ann"}};
+  };
+  const auto first = acquire(ann_, {.gpus = 4, .duration = minutes(5)}).value();
+  const auto next = acquire(bob_, {.gpus = 4, .wait = true}).value();
+  pass(minutes(5), in_use);
+  EXPECT_EQ(lease(first).state, LeaseState::kEnded);
+  EXPECT_TRUE(lease(next).is_waiting());
+  EXPECT_THAT(lease(next).why, HasSubstr("in use without a lease by ann (process 7)"));
+  pass(seconds(30));
+  EXPECT_TRUE(lease(next).is_open());
+  // Who gives it back has ended its program.
+  pass(seconds(30), in_use);
+  const auto last = acquire(ann_, {.gpus = 4, .wait = true}).value();
+  turn([&] { EXPECT_TRUE(pool_.release(bob_, next, token_number(2), "done")); });
+  EXPECT_TRUE(lease(last).is_open());
+}
+
+TEST_F(Hosts, EachHasOneAgent) {
+  User agent{.name = "node-b", .role = Role::kAgent, .token_hash = "n"};
+  turn([&] {
+    EXPECT_TRUE(pool_.set_user(admin_, agent));
+    EXPECT_TRUE(pool_.report(report_of("b", 2), "node-b"));
+    EXPECT_THAT(pool_.report(report_of("b", 0), "node-c").error().message(), HasSubstr("host b is told of by node-b"));
+    HostReport stolen = report_of("c", 1);
+    stolen.gpus[0].uuid = "GPU-a0";
+    EXPECT_EQ(pool_.report(stolen, "node-c").error().message(), "GPU-a0 is a GPU of host a, not of c");
+  });
+  now_ += minutes(5);
+  turn();
+  ASSERT_TRUE(pool_.abandon());  // it is stored
+  turn([&] {
+    HostReport stolen = report_of("c", 1);
+    stolen.gpus[0].uuid = "GPU-b0";  // also while its host is silent
+    EXPECT_FALSE(pool_.report(stolen, "node-c"));
+    EXPECT_FALSE(pool_.report(report_of("b", 2), "node-c"));
+    EXPECT_TRUE(pool_.report(report_of("b", 2)));  // an admin
+    EXPECT_TRUE(pool_.remove_user(admin_, "node-b"));
+    EXPECT_TRUE(pool_.report(report_of("b", 2), "node-c"));
+  });
 }
 
 TEST_F(Hosts, UsageIsCountedByWhoHeldWhat) {

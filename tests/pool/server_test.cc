@@ -49,8 +49,10 @@ class Server : public ::testing::Test {
 
   Fd open_stream(int token, const std::string& more = {}) { return send_get("/v1/events/stream", token, more); }
 
+  Fd send_get(const std::string& path, int token, const std::string& more) { return send("GET " + path, token, more); }
+
   // A connection that has asked for something. It takes little at once.
-  Fd send_get(const char* path, int token, const std::string& more) {
+  Fd send(const std::string& what, int token, const std::string& more) {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int small = 4096;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
@@ -59,8 +61,8 @@ class Server : public ::testing::Test {
     address.sin_port = htons(static_cast<std::uint16_t>(server_->port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    const std::string request = fmt::format("GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}\r\n", path,
-                                            token_number(token), more);
+    const std::string request =
+        fmt::format("{} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}\r\n", what, token_number(token), more);
     EXPECT_EQ(::send(fd.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
     return fd;
   }
@@ -198,6 +200,78 @@ TEST_F(Server, ABodyIsNoSecondRequest) {
   EXPECT_THAT(got, HasSubstr("400 Bad Request"));
   EXPECT_THAT(got, HasSubstr("GET with a body is not understood"));
   EXPECT_EQ(got.find("openapi"), std::string::npos);
+}
+
+// Neither is bounded by the library.
+TEST_F(Server, ABodyNeedsItsLengthAndNoEncoding) {
+  start({});
+  const auto post = [&](int token, const std::string& more) {
+    return read_until(send("POST /v1/leases", token, more), "[never]");
+  };
+  EXPECT_THAT(post(1, "Transfer-Encoding: chunked\r\n"), HasSubstr("411 Length Required"));
+  EXPECT_THAT(post(1, "Content-Encoding: gzip\r\nContent-Length: 20\r\n"), HasSubstr("415 Unsupported Media Type"));
+  EXPECT_THAT(post(1, "Content-Length: 2000000\r\nConnection: close\r\n"), HasSubstr("413 "));
+  EXPECT_THAT(post(9, "Content-Length: 500000\r\n"), HasSubstr("401 Unauthorized"));  // which is not waited for
+}
+
+TEST_F(Server, RangesAreIgnored) {
+  start({});
+  std::string ranges = "0-";
+  for (int i = 0; i < 1000; ++i) ranges += ",0-";
+  const std::string got =
+      read_until(send_get("/v1/openapi.json", 1, "Connection: close\r\nRange: bytes=" + ranges + "\r\n"), "[never]");
+  EXPECT_THAT(got, HasSubstr("200 OK"));
+  EXPECT_LT(got.size(), kOpenapiDocument.size() + 2000);
+}
+
+TEST_F(Server, ClientsThatWaitLeaveRoomForOthers) {
+  start({.threads = 8});
+  Client by = client(1);
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}, {"gpus", 4}})->ok());
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(8)}, {"wait", true}})->ok());
+  std::vector<Fd> waiting;
+  for (int i = 0; i < 20; ++i) waiting.push_back(send_get("/v1/leases/2?wait=30", 1, "Connection: close\r\n"));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(client(2).get("/v1/status")->ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST_F(Server, MakingAUserMayBeSentTwiceAndChangesWhatItTells) {
+  start({});
+  Client admin = client(2);
+  ASSERT_TRUE(admin.post("/v1/teams", {{"name", "x"}})->ok());
+  const Json bob{{"name", "bob"}, {"team", "x"}, {"role", "lead"}, {"max_gpus", 3}, {"token", token_number(3)}};
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(admin.post("/v1/users", bob)->body, (Json{{"token", token_number(3)}}));
+  EXPECT_EQ(admin.post("/v1/users", {{"name", "bob"}, {"max_priority", 2}})->body, Json::object());
+  const Json me = client(3).get("/v1/me")->body;
+  EXPECT_EQ(me.at("team"), "x");
+  EXPECT_EQ(me.at("role"), "lead");
+  EXPECT_EQ(me.at("max_gpus"), 3);
+  EXPECT_EQ(me.at("max_priority"), 2);
+  EXPECT_EQ(admin.post("/v1/users", {{"name", "eve"}, {"token", token_number(3)}})->message(),
+            "token: another user has it");
+  EXPECT_EQ(admin.post("/v1/users", {{"name", "bob"}, {"new_token", true}, {"token", token_number(4)}})->body,
+            (Json{{"token", token_number(4)}}));
+  EXPECT_EQ(client(3).get("/v1/me")->status, 401);
+}
+
+TEST(ReportText, IsMadePrintable) {
+  HostReport report = report_of("a", 1);
+  report.gpus[0].name = "Tesla\nT4";
+  report.problem = std::string(5000, '\x01');
+  const auto told = xoe::pool::report_of(json_of(report));
+  ASSERT_TRUE(told) << told.error().message();
+  EXPECT_EQ(told->gpus[0].name, "Tesla\uFFFDT4");
+  EXPECT_THAT(told->problem, ::testing::StartsWith("\uFFFD\uFFFD"));
+}
+
+TEST(Url, ATokenGoesInPlainTextToThisHostOnly) {
+  for (const char* const url :
+       {"http://127.0.0.1:7711", "http://localhost:1/", "http://[::1]:7711", "https://pool.lab"})
+    EXPECT_TRUE(Client::create({.url = url})) << url;
+  for (const char* const url :
+       {"http://pool.lab", "http://127.0.0.1.lab", "http://127.0.0.1:1@lab", "http://10.0.0.1:1"})
+    EXPECT_THAT(Client::create({.url = url}).error().message(), HasSubstr("could read the token")) << url;
 }
 
 TEST_F(Server, AWrongMethodIsTold) {

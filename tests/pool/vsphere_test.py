@@ -192,14 +192,16 @@ class Scenario(Vsphere):
         self.assertEqual(self.drift(), [])
 
     def test_power_cycle(self):
+        refused = self.pool("vsphere", "agent", *self.vcenter.options, "--once", "--allow-power-cycle", expect=2)
+        self.assertIn("--only-vm", refused.stderr)  # else any user could have any VM shut down
         self.vcenter.tell("on python")
-        self.look("--allow-power-cycle")
+        self.look("--only-vm", "python", "--allow-power-cycle")
         lease = self.acquire("python", 2, "--power-cycle")
-        self.look("--allow-power-cycle")
+        self.look("--only-vm", "python", "--allow-power-cycle")
         self.assertEqual(len(self.devices()["python"]), 2)
         self.assertTrue(self.running()["python"])
         self.release(lease)
-        self.look("--allow-power-cycle")
+        self.look("--only-vm", "python", "--allow-power-cycle")
         self.assertEqual(self.devices()["python"], [])
         self.assertTrue(self.running()["python"])
 
@@ -260,11 +262,11 @@ class Faults(Vsphere):
 
     def test_a_power_cycle_in_vain_is_not_repeated(self):
         self.vcenter.tell("on python")
-        self.look("--allow-power-cycle")
+        self.look("--only-vm", "python", "--allow-power-cycle")
         self.acquire("python", 1, "--power-cycle")
         self.vcenter.tell("busy 1000")
         agent = subprocess.Popen([XOE, "pool", "vsphere", "agent", *self.vcenter.options, "--interval", "1s",
-                                  "--allow-power-cycle"], env=self.env, text=True, stderr=subprocess.PIPE)
+                                  "--only-vm", "python", "--allow-power-cycle"], env=self.env, text=True, stderr=subprocess.PIPE)
         try:
             self.wait_for(lambda: any("it was shut down in vain" in what for what in self.drift()))
             self.assertTrue(self.running()["python"])

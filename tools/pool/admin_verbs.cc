@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/random_token.h"
 #include "tools/manners/command_line.h"
 #include "tools/pool/verbs.h"
 
@@ -60,6 +61,13 @@ void add_admin_verbs(CLI::App& app, int& code) {
       "--new-token", [of_user] { of_user->body["new_token"] = true; }, "replace its token");
   user->add_flag("--remove", of_user->remove, "remove it; its leases stay until they end");
   user->callback([of_user, &code] {
+    // Of our choice, so that an answer that is lost costs nothing: the request is sent again.
+    const auto token = random_token();
+    if (!token) {
+      code = fail(token.error());
+      return;
+    }
+    of_user->body["token"] = *token;
     if (of_user->remove) of_user->body = {{"name", of_user->body.at("name")}};
     code = send(*of_user, of_user->remove ? "/v1/users/remove" : "/v1/users");
   });

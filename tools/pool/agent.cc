@@ -51,11 +51,13 @@ int run_agent(const AgentOptions& options) {
   do {
     const xoe::pool::HostReport report = inventory.report();
     const auto reply = client->post("/v1/report", xoe::pool::json_of(report));
-    if (reply && !reply->ok()) return fail(*reply);
-    if (reply && options.end_idle) end_processes(report, reply->body);
+    if (reply && !reply->ok() && (options.once || is_for_good(*reply))) return fail(*reply);
+    if (reply && reply->ok() && options.end_idle) end_processes(report, reply->body);
     if (!reply && options.once) return fail(reply.error());
     if (!reply)
       say(reply.error().message());
+    else if (!reply->ok())
+      say(reply->message());
     else
       say(fmt::format("{} reports {} GPUs{}", options.host, report.gpus.size(),
                       report.without.empty() ? "" : ": " + report.without));

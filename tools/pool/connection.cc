@@ -94,13 +94,15 @@ int fail(const Error& error) {
 
 int fail(const Reply& reply) {
   fmt::print(stderr, "xoe pool: {}\n", reply.message());
-  return reply.status == 401 || reply.status == 403 ? kNotAllowed : kFailed;
+  return is_for_good(reply) ? kNotAllowed : kFailed;
 }
 
 bool may_pass(const Reply& reply) {
   constexpr int kTooManyRequests = 429;
   return reply.status >= 500 || reply.status == kTooManyRequests;
 }
+
+bool is_for_good(const Reply& reply) { return reply.status == 401 || reply.status == 403; }
 
 int print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -48,7 +48,10 @@ class ClusterLoop {
     for (const auto& node : *reports) {
       const auto reply = client_.post("/v1/report", xoe::pool::json_of(node));
       if (!reply) return tell(reply.error());
-      if (!reply->ok()) return fail(*reply);
+      if (!reply->ok()) {
+        if (options_.once || is_for_good(*reply)) return fail(*reply);
+        return tell(Error(Code::kUnavailable, reply->message()));
+      }
       if (leases == nullptr) continue;
       const auto some = xoe::pool::cluster_leases_of(reply->body);
       if (!some) return fail(some.error());

@@ -52,6 +52,8 @@ int fail(const Error& error);
 int fail(const Reply& reply);
 // A refusal that has to do with the server's state, so that asking again may help.
 bool may_pass(const Reply& reply);
+// Whether asking again would be in vain: the token is wrong, or may not do this.
+bool is_for_good(const Reply& reply);
 // On stdout; returns the exit code.
 int print(const std::string& text);
 

@@ -154,7 +154,10 @@ class Loop {
     for (const auto& host : reports_.hosts) {
       const auto reply = client_.post("/v1/report", xoe::pool::json_of(host));
       if (!reply) return tell(reply.error());
-      if (!reply->ok()) return fail(*reply);
+      if (!reply->ok()) {
+        if (options_.once || is_for_good(*reply)) return fail(*reply);
+        return tell(Error(Code::kUnavailable, reply->message()));
+      }
       if (assignments == nullptr) continue;
       auto some = xoe::pool::assignments_of(reply->body);
       if (!some) return fail(some.error());
@@ -232,11 +235,14 @@ void add_vsphere(CLI::App& app, int& code) {
       verb->add_subcommand("agent", "tell the pool of a vCenter, and give its VMs the GPUs of their leases");
   add_connection_options(*agent, options->connection);
   add_vcenter_options(*agent, *options);
-  agent->add_option("--only-vm", options->vms, "only these VMs; else all")->type_name("NAME...");
+  CLI::Option* const only =
+      agent->add_option("--only-vm", options->vms, "only these VMs; else all")->type_name("NAME...");
   agent->add_option("--vgpu-profile", options->rules.vgpu_profile, "that shared GPUs are cut by, such as grid_t4-8q")
       ->type_name("NAME");
-  agent->add_flag("--allow-power-cycle", options->rules.power_cycle,
-                  "shut down VMs whose leases say so, and start them again");
+  agent
+      ->add_flag("--allow-power-cycle", options->rules.power_cycle,
+                 "shut down VMs whose leases say so, and start them again: any user may, so name them by --only-vm")
+      ->needs(only);
   add_span_option(*agent, "--shutdown-patience", options->rules.shutdown_patience, "for a guest to shut down");
   add_span_option(*agent, "--task-patience", options->task_patience, "for a task of vCenter");
   add_span_option(*agent, "--interval", options->interval, "between two looks");

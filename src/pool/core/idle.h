@@ -45,7 +45,7 @@ class IdleWatch {
   IdleVerdict judge(const State& state, const Lease& lease, Time now) const;
   void forget(std::int64_t lease) { windows_.erase(lease); }
   // Whether it is time to judge again.
-  bool is_due(Time now) const { return now - judged_ >= std::chrono::seconds(1); }
+  bool is_due(Time now) const { return now < judged_ || now - judged_ >= std::chrono::seconds(1); }
   void judged(Time now) { judged_ = now; }
 
  private:

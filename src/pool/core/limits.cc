@@ -7,6 +7,31 @@
 #include "pool/core/targets.h"
 
 namespace xoe::pool {
+namespace {
+
+constexpr std::size_t kMaxName = 255;  // bytes
+
+// GPUs that are named, so that the database is not filled with names of GPUs that do not exist.
+Status check_exact(const State& state, const Ask& ask) {
+  if (ask.exact.empty()) return {};
+  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
+    return failure(Code::kInvalidArgument, "exact: {} named, {} wanted", counted(std::ssize(ask.exact), "GPU"),
+                   ask.gpus);
+  std::vector<std::string> names = ask.exact;
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    return failure(Code::kInvalidArgument, "exact: {} is named twice", *twice);
+  for (const std::string& uuid : ask.exact)
+    if (!state.gpus.contains(uuid)) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
+  return {};
+}
+
+// Whether this agent may not tell of what that one tells of.
+bool is_of_another(const State& state, const Host& host, std::string_view agent) {
+  return !agent.empty() && !host.agent.empty() && host.agent != agent && state.users.contains(host.agent);
+}
+
+}  // namespace
 
 Status check_duration(const Policy& policy, Span duration) {
   if (duration >= std::chrono::seconds(1) && duration <= policy.max_duration) return {};
@@ -23,6 +48,10 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
   if (ask.type.size() > 64 || ask.purpose.size() > 200)
     return failure(Code::kInvalidArgument, "{} is longer than {} characters", ask.type.size() > 64 ? "type" : "purpose",
                    ask.type.size() > 64 ? 64 : 200);
+  if (ask.host.size() > kMaxName || ask.vm.size() > kMaxName)
+    return failure(Code::kInvalidArgument, "{} is longer than {} bytes", ask.vm.size() > kMaxName ? "vm" : "host",
+                   kMaxName);
+  XOE_TRY(check_exact(state, ask));
   if (ask.priority > user.max_priority)
     return failure(Code::kResourceExhausted, "{} may ask with a priority of {} at most, not {}", user.name,
                    user.max_priority, ask.priority);
@@ -41,11 +70,9 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
 }
 
 Status check_adoption(const State& state, const User& user, const Ask& ask) {
-  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
-    return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
+  if (ask.exact.empty()) return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
   for (const std::string& uuid : ask.exact) {
     const auto gpu = state.gpus.find(uuid);
-    if (gpu == state.gpus.end()) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
     XOE_TRY(check_adoption_by_vm(state, ask, gpu->second));
     if (const Lease* holder = state.holder_of(uuid))
       return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
@@ -56,6 +83,53 @@ Status check_adoption(const State& state, const User& user, const Ask& ask) {
         return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
                        process.user.empty() ? "an unknown user" : process.user);
   }
+  return {};
+}
+
+Status check_report(const State& state, const HostReport& report, std::string_view agent) {
+  if (report.host.empty() || report.host.size() > kMaxName || report.gpus.size() != report.activity.size())
+    return failure(Code::kInvalidArgument,
+                   "a report without a host's name of at most {} bytes, or with activity that belongs to no GPU",
+                   kMaxName);
+  if (const auto host = state.hosts.find(report.host);
+      host != state.hosts.end() && is_of_another(state, host->second, agent))
+    return failure(Code::kInvalidArgument,
+                   "host {} is told of by {}; an admin removes that user if {} shall take its place", report.host,
+                   host->second.agent, agent);
+  for (const Gpu& gpu : report.gpus) {
+    const auto known = state.gpus.find(gpu.uuid);
+    if (known == state.gpus.end() || known->second.host == report.host) continue;
+    const auto other = state.hosts.find(known->second.host);
+    const bool is_kept = other != state.hosts.end() && is_of_another(state, other->second, agent);
+    if (is_kept || state.is_present(known->second))
+      return failure(Code::kInvalidArgument, "{} is a GPU of host {}, not of {}", gpu.uuid, known->second.host,
+                     report.host);
+  }
+  const auto known_elsewhere =
+      std::ranges::count_if(state.gpus, [&](const auto& item) { return item.second.host != report.host; });
+  if (report.gpus.size() + static_cast<std::size_t>(known_elsewhere) > kMaxGpus)
+    return failure(Code::kResourceExhausted, "the pool has room for {} GPUs", kMaxGpus);
+  return {};
+}
+
+Status check_team(const Team& team) {
+  if (team.name.empty() || team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
+    return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
+  return {};
+}
+
+Status check_user(const State& state, const User& user) {
+  if (user.name.empty() || user.name == kPoolItself)
+    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user", user.name);
+  if (!user.team.empty() && !state.teams.contains(user.team))
+    return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
+                   user.team);
+  if (user.role == Role::kLead && user.team.empty())
+    return failure(Code::kInvalidArgument, "{} needs a team to be the lead of", user.name);
+  const bool is_taken = std::ranges::any_of(state.users, [&](const auto& item) {
+    return item.second.name != user.name && item.second.token_hash == user.token_hash;
+  });
+  if (is_taken) return failure(Code::kInvalidArgument, "token: another user has it");
   return {};
 }
 

@@ -6,10 +6,18 @@
 
 namespace xoe::pool {
 
+// The actor of what the pool does by itself; no user has this name.
+inline constexpr std::string_view kPoolItself = "pool";
+
 // `invalid_argument`: no pool would give it. `resource_exhausted`: a limit of the user or its team.
 Status check_ask(const State& state, const User& user, const Ask& ask, Time now);
 // Whether the GPUs that it names are in use by the user's processes, or its VM, and by no lease.
 Status check_adoption(const State& state, const User& user, const Ask& ask);
+// `agent`: who tells it; empty: an admin. `invalid_argument`: another agent tells of this host, or another host has one
+// of the GPUs.
+Status check_report(const State& state, const HostReport& report, std::string_view agent);
+Status check_team(const Team& team);
+Status check_user(const State& state, const User& user);
 Status check_duration(const Policy& policy, Span duration);
 
 }  // namespace xoe::pool

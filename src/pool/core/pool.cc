@@ -6,6 +6,7 @@
 #include "base/constant_time.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "pool/core/due.h"
 #include "pool/core/limits.h"
 #include "pool/core/targets.h"
 #include "pool/scheduler/plan.h"
@@ -16,17 +17,11 @@ namespace {
 
 // A planned start that is carried out by then counts as punctual: the lease begins when it was said.
 constexpr Span kPunctual = std::chrono::seconds(2);
-constexpr std::string_view kSelf = "pool";
 
 std::string gpus_text(const std::vector<std::string>& gpus) { return fmt::format("{}", fmt::join(gpus, ",")); }
 
-// A short lease is warned about in its last quarter.
-Time warning_time(const Policy& policy, const Lease& lease) {
-  return lease.expires - std::min(policy.expiry_warning, (lease.expires - lease.begins) / 4);
-}
-
 bool governs(const User& actor, const Lease& lease) {
-  return actor.role == Role::kAdmin || (actor.role == Role::kLead && actor.team == lease.team);
+  return actor.role == Role::kAdmin || (actor.role == Role::kLead && !actor.team.empty() && actor.team == lease.team);
 }
 
 // One that the actor may `doing` although it is another's.
@@ -89,7 +84,7 @@ Status Pool::log(std::string_view actor, std::string_view kind, std::int64_t lea
 }
 
 Status Pool::begin(Time now) {
-  now_ = std::max(now, now_);  // a clock that was set back does not undo what was decided
+  now_ = time_of_turn(state_, touched_, now_, now);
   failure_.reset();
   XOE_TRY(kept(store_.begin()));
   XOE_TRY(end_what_is_over());
@@ -123,26 +118,7 @@ Status Pool::abandon() {
   return {};
 }
 
-std::optional<Time> Pool::next_event() const {
-  std::optional<Time> next;
-  const auto consider = [&](Time time) {
-    if (!next || time < *next) next = time;
-  };
-  for (const auto& [id, lease] : state_.leases) {
-    if (lease.is_waiting() && lease.starts) consider(*lease.starts);
-    if (const auto touched = touched_.find(id); touched != touched_.end() && lease.is_waiting())
-      consider(touched->second + state_.policy.waiting_timeout + Span(1));
-    if (!lease.is_open()) continue;
-    consider(lease.ends());
-    if (!lease.expiry_warned) consider(warning_time(state_.policy, lease));
-    const IdlePolicy& idle = state_.policy.idle;
-    if (lease.idle_phase == IdlePhase::kWarned) consider(lease.idle_phase_since + idle.warn_grace);
-    if (lease.idle_phase == IdlePhase::kSignalled) consider(lease.idle_phase_since + idle.signal_grace);
-  }
-  for (const auto& [name, host] : state_.hosts)
-    if (host.online) consider(host.heard + state_.policy.host_timeout + Span(1));
-  return next;
-}
+std::optional<Time> Pool::next_event() const { return xoe::pool::next_event(state_, touched_); }
 
 // --- commands ---
 
@@ -162,7 +138,7 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
   XOE_ASSIGN(const Ask placed, with_host_of_vm(state_, ask));
   Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
-  touch(id);
+  touch(id, now_);
   XOE_TRY(log(user.name, "asked", id, {},
               fmt::format("{} for {}{}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
                           ask.vm.empty() ? "" : " for VM " + ask.vm, ask.purpose.empty() ? "" : ": ", ask.purpose)));
@@ -241,8 +217,7 @@ Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
 }
 
 Status Pool::set_team(const User& actor, const Team& team) {
-  if (team.name.empty() || team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
-    return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
+  XOE_TRY(check_team(team));
   state_.teams[team.name] = team;
   XOE_TRY(log(actor.name, "team", 0, team.name,
               fmt::format("quota {}{}", team.quota, team.may_borrow ? "" : ", may not borrow")));
@@ -250,11 +225,7 @@ Status Pool::set_team(const User& actor, const Team& team) {
 }
 
 Status Pool::set_user(const User& actor, const User& user) {
-  if (user.name.empty() || user.name == kSelf)
-    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user", user.name);
-  if (!user.team.empty() && !state_.teams.contains(user.team))
-    return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
-                   user.team);
+  XOE_TRY(check_user(state_, user));
   User& stored = state_.users[user.name];
   const bool new_token = stored.token_hash != user.token_hash;
   stored = user;
@@ -285,7 +256,7 @@ Status Pool::open_lease(Lease& lease, Time begins) {
   lease.position = 0;
   touched_.erase(lease.id);
   lease.why.clear();
-  XOE_TRY(log(kSelf, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
+  XOE_TRY(log(kPoolItself, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
   return save(lease);
 }
 
@@ -296,9 +267,9 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   lease.why = why;
   XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
-  // Its processes may still be seen until the next report tells what is left. A VM or a job keeps its GPUs until they
-  // are taken from it.
-  if (held && lease.ask.backend() == Backend::kHost)
+  // Its holder has ended its processes, which may be seen until the next report tells what is left. Where another ended
+  // it, the GPUs are free when a report shows them so; a VM or a job keeps them until they are taken from it.
+  if (held && actor == lease.user && lease.ask.backend() == Backend::kHost)
     for (const std::string& gpu : lease.gpus)
       if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
   idle_.forget(lease.id);
@@ -313,7 +284,7 @@ Status Pool::end_what_is_over() {
     if (lease.is_open() && lease.ends() <= now_) over.push_back(&lease);
   for (Lease* const lease : over) {
     const bool gave_way = lease->ends() < lease->expires;
-    XOE_TRY(end(*lease, lease->ends(), kSelf,
+    XOE_TRY(end(*lease, lease->ends(), kPoolItself,
                 gave_way ? fmt::format("gave way to lease {}", lease->give_way->for_lease) : "its time was over"));
   }
   return {};
@@ -328,7 +299,7 @@ Status Pool::drop_abandoned() {
     if (now_ - touched->second > state_.policy.waiting_timeout) abandoned.push_back(&lease);
   }
   for (Lease* const lease : abandoned)
-    XOE_TRY(end(*lease, now_, kSelf,
+    XOE_TRY(end(*lease, now_, kPoolItself,
                 fmt::format("its client was silent for {}", span_text(state_.policy.waiting_timeout))));
   return {};
 }
@@ -337,7 +308,7 @@ Status Pool::watch_hosts() {
   for (auto& [name, host] : state_.hosts) {
     if (!host.online || now_ - host.heard <= state_.policy.host_timeout) continue;
     host.online = false;
-    XOE_TRY(log(kSelf, "host-offline", 0, name, fmt::format("silent for {}", span_text(now_ - host.heard))));
+    XOE_TRY(log(kPoolItself, "host-offline", 0, name, fmt::format("silent for {}", span_text(now_ - host.heard))));
     XOE_TRY(kept(store_.save(host)));
   }
   return {};
@@ -346,7 +317,7 @@ Status Pool::watch_hosts() {
 Status Pool::watch_lease(Lease& lease) {
   if (lease.expiry_warned || now_ < warning_time(state_.policy, lease)) return {};
   lease.expiry_warned = true;
-  XOE_TRY(log(kSelf, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
+  XOE_TRY(log(kPoolItself, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
   return save(lease);
 }
 
@@ -364,7 +335,7 @@ Status Pool::watch_idle(Lease& lease) {
       return enter_phase(lease, IdlePhase::kSignalled, "idle-signalled", verdict.why);
     case IdlePhase::kSignalled:
       if (now_ - lease.idle_phase_since < policy.signal_grace) return {};
-      return end(lease, now_, kSelf, "idle: " + verdict.why);
+      return end(lease, now_, kPoolItself, "idle: " + verdict.why);
   }
   return {};
 }
@@ -372,7 +343,7 @@ Status Pool::watch_idle(Lease& lease) {
 Status Pool::enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why) {
   lease.idle_phase = phase;
   lease.idle_phase_since = now_;
-  XOE_TRY(log(kSelf, kind, lease.id, lease.user, why));
+  XOE_TRY(log(kPoolItself, kind, lease.id, lease.user, why));
   return save(lease);
 }
 
@@ -389,7 +360,7 @@ Status Pool::settle() {
   for (const std::int64_t id : calls_that_are_over(state_)) {
     Lease& lease = state_.leases.at(id);
     lease.give_way.reset();
-    XOE_TRY(log(kSelf, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
+    XOE_TRY(log(kPoolItself, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
     XOE_TRY(save(lease));
   }
   for (bool again = true; again;) {
@@ -406,7 +377,7 @@ Status Pool::apply_plan() {
   for (const GiveWayCall& call : plan.calls) {
     Lease& lease = state_.leases.at(call.lease);
     lease.give_way = call.give_way;
-    XOE_TRY(log(kSelf, "give-way", lease.id, lease.user,
+    XOE_TRY(log(kPoolItself, "give-way", lease.id, lease.user,
                 fmt::format("for lease {}{}", call.give_way.for_lease,
                             call.give_way.by ? ", by " + time_text(*call.give_way.by) : std::string())));
     XOE_TRY(save(lease));
@@ -426,7 +397,7 @@ Status Pool::apply_plan() {
       XOE_TRY(open_lease(lease, punctual ? *promised : now_));
       continue;
     }
-    if (later) XOE_TRY(log(kSelf, "postponed", lease.id, lease.user, lease.why));
+    if (later) XOE_TRY(log(kPoolItself, "postponed", lease.id, lease.user, lease.why));
     if (moved) XOE_TRY(save(lease));
   }
   return {};
@@ -442,13 +413,13 @@ Result<bool> Pool::refuse_those_that_do_not_wait() {
       continue;
     }
     lease.ask.wait = true;  // a reservation that has its time waits for it
-    XOE_TRY(log(kSelf, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
+    XOE_TRY(log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
     XOE_TRY(save(lease));
   }
   for (Lease* const lease : refused) {
     const std::string later =
         lease->starts ? fmt::format("; with --wait it would start at {}", time_text(*lease->starts)) : std::string();
-    XOE_TRY(end(*lease, now_, kSelf, "refused: " + lease->why + later));
+    XOE_TRY(end(*lease, now_, kPoolItself, "refused: " + lease->why + later));
   }
   return !refused.empty();
 }

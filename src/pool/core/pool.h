@@ -52,9 +52,10 @@ class Pool {
   // The same without the token: an admin's, or of the lead of its team.
   Status revoke(const User& actor, std::int64_t id, std::string_view why);
   Status exempt(const User& actor, std::int64_t id, std::string_view why);
-  Status report(const HostReport& report);
-  // The client of a lease that waits is still there.
-  void touch(std::int64_t id) { touched_[id] = now_; }
+  // `agent`: who tells it; empty: an admin, who may for every host.
+  Status report(const HostReport& report, std::string_view agent = {});
+  // The client of a lease that waits was there at this time.
+  void touch(std::int64_t id, Time at) { touched_[id] = at; }
 
   Status set_team(const User& actor, const Team& team);
   Status set_user(const User& actor, const User& user);
@@ -84,7 +85,7 @@ class Pool {
   Status settle();
   Result<bool> refuse_those_that_do_not_wait();
   Status apply_plan();
-  Status save_facts(const HostReport& report);
+  Status save_facts(const HostReport& report, std::string_view agent);
   Status note_unleased(const Gpu& gpu);
 
   Store store_;

@@ -3,17 +3,14 @@
 
 #include "base/error.h"
 #include "pool/core/drift.h"
+#include "pool/core/limits.h"
 #include "pool/core/pool.h"
 
 namespace xoe::pool {
-Status Pool::report(const HostReport& report) {
-  if (report.host.empty() || report.gpus.size() != report.activity.size())
-    return failure(Code::kInvalidArgument, "a report without a host, or with activity that belongs to no GPU");
-  const auto known_elsewhere =
-      std::ranges::count_if(state_.gpus, [&](const auto& item) { return item.second.host != report.host; });
-  if (report.gpus.size() + static_cast<std::size_t>(known_elsewhere) > kMaxGpus)
-    return failure(Code::kResourceExhausted, "the pool has room for {} GPUs", kMaxGpus);
-  XOE_TRY(save_facts(report));
+
+Status Pool::report(const HostReport& report, std::string_view agent) {
+  XOE_TRY(check_report(state_, report, agent));
+  XOE_TRY(save_facts(report, agent));
   Host& host = state_.hosts.at(report.host);
   const Span since = std::min(now_ - host.heard, state_.policy.host_timeout);
   if (!host.online) {
@@ -35,12 +32,17 @@ Status Pool::report(const HostReport& report) {
   return {};
 }
 
-Status Pool::save_facts(const HostReport& report) {
+Status Pool::save_facts(const HostReport& report, std::string_view agent) {
   const auto [host, is_new] = state_.hosts.try_emplace(report.host, Host{.name = report.host, .heard = now_});
   if (is_new || host->second.without != report.without) {
     XOE_TRY(log("pool", is_new ? "host" : "host-changed", 0, report.host,
                 report.without.empty() ? "it has GPUs" : "no GPUs: " + report.without));
     host->second.without = report.without;
+    XOE_TRY(kept(store_.save(host->second)));
+  }
+  if (!agent.empty() && host->second.agent != agent) {
+    host->second.agent = agent;
+    XOE_TRY(log(agent, "host-agent", 0, report.host, "reports of it are taken from this agent"));
     XOE_TRY(kept(store_.save(host->second)));
   }
   for (const Gpu& gpu : report.gpus) {

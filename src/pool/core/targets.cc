@@ -57,6 +57,7 @@ Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
 Status check_adoption_by_vm(const State& state, const Ask& ask, const Gpu& gpu) {
   if (gpu.backend() == Backend::kSlurm)
     return failure(Code::kInvalidArgument, "adopt: {} belongs to a job of Slurm, and stays with it", gpu.uuid);
+  if (ask.slurm) return failure(Code::kInvalidArgument, "adopt: {} is not a GPU of a Slurm cluster", gpu.uuid);
   if (gpu.backend() == Backend::kHost && ask.vm.empty()) return {};
   const auto vm = state.vms.find(ask.vm);
   if (gpu.backend() == Backend::kVsphere && vm != state.vms.end() && has(vm->second, gpu.uuid)) return {};

@@ -14,7 +14,7 @@ class UsageMeter {
   // `since`: the time before `now` that the report stands for.
   void observe(const State& state, const HostReport& report, Span since, Time now);
   // Once a minute; what a crash loses is less than that.
-  bool is_due(Time now) const { return now - stored_ >= std::chrono::minutes(1); }
+  bool is_due(Time now) const { return now < stored_ || now - stored_ >= std::chrono::minutes(1); }
   Status store_in(Store& store, Time now);
 
  private:

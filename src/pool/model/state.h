@@ -102,6 +102,7 @@ struct Host {
   bool online = false;       // heard of within the policy's time
   std::string without = {};  // why it has no GPUs: "no driver"; empty: it has
   std::string problem = {};  // of its last report
+  std::string agent = {};    // the user whose reports of it are taken; empty: any agent's
 };
 
 enum class Role : std::uint8_t { kAgent, kUser, kLead, kAdmin };

@@ -6,8 +6,22 @@
 #include <thread>
 
 #include "base/error.h"
+#include "pool/server/loopback.h"
 
 namespace xoe::pool {
+
+namespace {
+
+// "http://[::1]:7711/" has ::1.
+std::string host_of(const std::string& url) {
+  const std::size_t begin = url.find("://") + 3;
+  std::string authority = url.substr(begin, url.find_first_of("/?#", begin) - begin);
+  if (authority.find('@') != std::string::npos) return authority;
+  if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
+  return authority.substr(0, authority.find(':'));
+}
+
+}  // namespace
 
 struct Client::Connection {
   explicit Connection(const std::string& url) : http(url) {}
@@ -39,6 +53,10 @@ Result<Client> Client::create(ClientOptions options) {
   const bool known = options.url.starts_with("http://") || options.url.starts_with("https://");
   if (!known)
     return failure(Code::kInvalidArgument, "{}: not the URL of a pool, such as http://127.0.0.1:7711", options.url);
+  if (options.url.starts_with("http://") && !is_loopback(host_of(options.url)))
+    return failure(Code::kInvalidArgument,
+                   "{}: everybody on the way could read the token: use https://, or an ssh tunnel to 127.0.0.1",
+                   options.url);
   Client client(std::move(options));
   if (!client.connection_->http.is_valid())
     return failure(Code::kInvalidArgument, "{}: not the URL of a pool", client.options_.url);

@@ -16,10 +16,11 @@ namespace xoe::pool {
 namespace {
 
 constexpr Span kLongestWait = std::chrono::seconds(30);
+constexpr Span kShortWait = std::chrono::milliseconds(100);
 constexpr Span kWaitSlice = std::chrono::seconds(1);  // whether the server ends, while a request waits
 constexpr std::int64_t kMaxEvents = 1000;
 constexpr std::int64_t kMaxNumber = 1'000'000'000'000'000;
-constexpr std::int64_t kMaxDays = 3660;
+constexpr std::int64_t kMaxDays = 366;
 
 // "/v1/leases/{id}" as a pattern; the id becomes matches[1].
 std::string pattern_of(const std::string& path) {
@@ -40,8 +41,19 @@ Result<std::string> lease_token(const Json& body) {
 
 }  // namespace
 
-Handlers::Handlers(CommandQueue& queue, CommandQueue::Clock clock, StreamLimits limits, ServerCounters& counters)
-    : queue_(queue), clock_(clock), counters_(counters), streams_(queue, std::move(clock), limits) {}
+Handlers::Handlers(CommandQueue& queue, CommandQueue::Clock clock, StreamLimits limits, ServerCounters& counters,
+                   std::size_t most_waits)
+    : queue_(queue),
+      clock_(clock),
+      counters_(counters),
+      streams_(queue, std::move(clock), limits),
+      waits_(most_waits) {}
+
+bool Handlers::knows(const std::string& token) {
+  bool known = false;
+  queue_.read([&](Pool& pool) { known = user_with_token(pool.state(), token) != nullptr; });
+  return known;
+}
 
 void Handlers::add(httplib::Server& server, const char* method, const std::string& path, Handler handler) {
   routes_.push_back({.method = method, .path = path});
@@ -199,7 +211,7 @@ void Handlers::show_leases(const Request& request, Response& response) {
       if (!id) return failure(Code::kInvalidArgument, "ids: expected the numbers of leases such as 3,4");
       XOE_ASSIGN(const Lease lease, pool.lease(*id));
       if (lease.user != user.name) return failure(Code::kInvalidArgument, "lease {} is not one of {}", *id, user.name);
-      if (lease.is_waiting()) pool.touch(*id);
+      if (lease.is_waiting()) pool.touch(*id, clock_());
       list.push_back(json_of(lease, pool.state()));
     }
     return Json{{"leases", std::move(list)}};
@@ -211,13 +223,16 @@ void Handlers::show_lease(const Request& request, Response& response) {
   const std::int64_t id = id_of(request);
   const auto seconds = query_number(request, "wait", 0, 0, 100);
   if (!seconds) return refuse(response, seconds.error());
-  const auto end = std::chrono::steady_clock::now() + std::min(kLongestWait, Span(std::chrono::seconds(*seconds)));
+  // Each wait takes a thread of the server: beyond its share, a client asks more often instead.
+  const WaitLimit::Place place = waits_.take(bearer_token(request));
+  const Span longest = place.taken() ? kLongestWait : kShortWait;
+  const auto end = std::chrono::steady_clock::now() + std::min(longest, Span(std::chrono::seconds(*seconds)));
   for (;;) {
     bool waits = false;
     const std::uint64_t seen = queue_.turn();
     read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
       XOE_ASSIGN(const Lease lease, pool.lease(id));
-      if (lease.is_waiting() && lease.user == user.name) pool.touch(id);
+      if (lease.is_waiting() && lease.user == user.name) pool.touch(id, clock_());
       if (lease.user != user.name && user.role < Role::kLead)
         return failure(Code::kInvalidArgument, "lease {} is not one of {}", id, user.name);
       waits = lease.is_waiting();
@@ -324,7 +339,10 @@ void Handlers::report(const Request& request, Response& response) {
   const auto told = report_of(*body);
   if (!told) return refuse(response, told.error());
   change(
-      request, response, Needs::kAgent, [&](Pool& pool, const User&) { return pool.report(*told); },
+      request, response, Needs::kAgent,
+      [&](Pool& pool, const User& user) {
+        return pool.report(*told, user.role == Role::kAgent ? std::string_view(user.name) : std::string_view());
+      },
       [&](Pool& pool, const User&) -> Result<Json> {
         Json answer{{"end", processes_to_end(pool.state(), told->host)}};
         XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
@@ -345,24 +363,29 @@ void Handlers::set_team(const Request& request, Response& response) {
       [](Pool&, const User&) -> Result<Json> { return Json::object(); });
 }
 
-// A user that exists keeps its token, unless {"new_token": true}.
+// A user that exists keeps its token, unless {"new_token": true}, and the fields that are not told. With a token of the
+// client's choice the request may be sent twice.
 void Handlers::set_user(const Request& request, Response& response) {
   auto body = body_of(request, response);
   if (!body) return;
-  bool renew = false;
-  auto wanted = user_of(*body, renew);
-  const auto token = random_token();
-  if (!wanted || !token) return refuse(response, wanted ? token.error() : wanted.error());
+  const auto token = body->contains("token") ? text_field(*body, "token") : random_token();
+  if (!token) return refuse(response, token.error());
   bool made = false;
   change(
       request, response, Needs::kAdmin,
       [&](Pool& pool, const User& user) -> Status {
-        if (wanted->name == user.name && wanted->role != user.role)
+        XOE_TRY(check_token(*token));
+        XOE_ASSIGN(const std::string name, text_field(*body, "name"));
+        const auto known = pool.state().users.find(name);
+        const bool is_new = known == pool.state().users.end();
+        bool renew = false;
+        XOE_ASSIGN(User wanted, user_of(*body, is_new ? User() : known->second, renew));
+        if (name == user.name && wanted.role != user.role)
           return failure(Code::kInvalidArgument, "{} cannot change its own role: another admin can", user.name);
-        const auto known = pool.state().users.find(wanted->name);
-        made = renew || known == pool.state().users.end();
-        wanted->token_hash = made ? hash_of_token(*token) : known->second.token_hash;
-        return pool.set_user(user, *wanted);
+        const std::string hash = hash_of_token(*token);
+        made = renew || is_new || wanted.token_hash == hash;
+        if (made) wanted.token_hash = hash;
+        return pool.set_user(user, wanted);
       },
       [&](Pool&, const User&) -> Result<Json> {
         return made ? Json{{"token", *token}} : Json::object();

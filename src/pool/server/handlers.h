@@ -14,17 +14,21 @@
 #include "pool/server/event_stream.h"
 #include "pool/server/http_server.h"
 #include "pool/server/metrics.h"
+#include "pool/server/wait_limit.h"
 
 namespace xoe::pool {
 
 class Handlers {
  public:
-  Handlers(CommandQueue& queue, CommandQueue::Clock clock, StreamLimits limits, ServerCounters& counters);
+  Handlers(CommandQueue& queue, CommandQueue::Clock clock, StreamLimits limits, ServerCounters& counters,
+           std::size_t most_waits);
 
   void add_to(httplib::Server& server);
   const std::vector<Route>& routes() const noexcept { return routes_; }
   // The methods that this path has; empty: there is no such path.
   std::vector<std::string> methods_of(const std::string& path) const;
+  // Whether a user has this token.
+  bool knows(const std::string& token);
   // Ends all requests that wait: the server ends.
   void end();
 
@@ -63,6 +67,7 @@ class Handlers {
   CommandQueue::Clock clock_;
   ServerCounters& counters_;
   EventStreams streams_;
+  WaitLimit waits_;
   std::atomic<bool> ending_ = false;
   std::vector<Route> routes_;
   std::vector<std::regex> patterns_;  // of their paths

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "pool/server/answers.h"
+#include "pool/server/connection_threads.h"
 #include "pool/server/handlers.h"
+#include "pool/server/loopback.h"
 #include "pool/server/rate_limit.h"
 #include "pool/state/token.h"
 
@@ -19,16 +21,14 @@ using httplib::Request;
 using httplib::Response;
 
 constexpr int kSendBuffer = 256 << 10;                 // bytes that wait for a client before it counts as slow
+constexpr std::uint64_t kSmallBody = 4096;             // that is read of anybody
+constexpr std::size_t kKeepAliveRequests = 1000;       // then others get the connection's thread
 constexpr unsigned kPeerTimeoutMilliseconds = 30'000;  // of one whose machine is gone
 
 // The page needs nothing from elsewhere, and no other page may show it in a frame.
 constexpr const char* kContentPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-bool is_loopback(const std::string& address) {
-  return address == "127.0.0.1" || address == "::1" || address == "localhost";
-}
 
 // Connections inherit them.
 void set_socket_options(socket_t socket) {
@@ -44,7 +44,8 @@ class RunningServer : public HttpServer {
                 std::unique_ptr<httplib::Server> server)
       : counters_{.notices = options.notices},
         rate_(options.rate),
-        handlers_(queue, std::move(clock), options.streams, counters_),
+        handlers_(queue, std::move(clock), options.streams, counters_,
+                  static_cast<std::size_t>(options.threads) * 3 / 4),
         server_(std::move(server)) {
     handlers_.add_to(*server_);
     for (const PageFile& file : options.page)
@@ -61,10 +62,10 @@ class RunningServer : public HttpServer {
     server_->set_payload_max_length(options.max_body);
     server_->set_read_timeout(std::chrono::seconds(10));
     server_->set_write_timeout(options.write_timeout);
-    server_->set_keep_alive_max_count(1'000'000);
+    server_->set_keep_alive_max_count(kKeepAliveRequests);
     server_->set_tcp_nodelay(true);
     server_->set_socket_options(set_socket_options);
-    server_->new_task_queue = [threads = options.threads] { return new httplib::ThreadPool(threads); };
+    server_->new_task_queue = [threads = options.threads] { return new ConnectionThreads(threads); };
     set_handlers();
     port_ = options.port;
     const bool bound = options.port == 0 ? (port_ = server_->bind_to_any_port(options.address)) > 0
@@ -110,13 +111,28 @@ class RunningServer : public HttpServer {
 
   // Before a request's body is read. False: it was refused.
   bool look(const Request& request, Response& response) {
-    const bool has_body =
-        request.get_header_value<std::uint64_t>("Content-Length") > 0 || request.has_header("Transfer-Encoding");
-    if (request.method != "POST" && has_body) {
+    // Ranges may be ignored: thousands of them would make a large answer of a small one. Requests are no constants,
+    // only shown as such.
+    const_cast<Request&>(request).ranges.clear();
+    const auto length = request.get_header_value<std::uint64_t>("Content-Length");
+    if (request.method != "POST" && (length > 0 || request.has_header("Transfer-Encoding"))) {
       refuse_and_close(response, 400, Error(Code::kInvalidArgument, request.method + " with a body is not understood"));
       return false;
     }
+    // The library bounds neither a body in chunks nor one that was packed.
+    if (request.has_header("Transfer-Encoding")) {
+      refuse_and_close(response, 411, Error(Code::kUnsupported, "a body needs a Content-Length"));
+      return false;
+    }
+    if (request.has_header("Content-Encoding")) {
+      refuse_and_close(response, 415, Error(Code::kUnsupported, "a body with a Content-Encoding is not understood"));
+      return false;
+    }
     const std::string token = bearer_token(request);
+    if (length > kSmallBody && !handlers_.knows(token)) {
+      refuse_and_close(response, 401, Error(Code::kInvalidArgument, "no user has this token"));
+      return false;
+    }
     if (token.empty() || rate_.take(hash_of_token(token), std::chrono::steady_clock::now())) return true;
     response.set_header("Retry-After", "1");
     refuse_and_close(response, 429, Error(Code::kResourceExhausted, "too many requests in a second with this token"));

@@ -116,8 +116,22 @@ class Fields {
   std::string mistake_;
 };
 
+// What a driver, a vCenter or Slurm told, as a report may have it.
+std::string line_of(const std::string& text) {
+  std::string line = printable_utf8(std::string_view(text).substr(0, kMaxText));
+  if (line.size() > kMaxText) line = printable_utf8(std::string_view(text).substr(0, kMaxText / 3));
+  return line;
+}
+
+std::vector<std::string> lines_of(const std::vector<std::string>& texts) {
+  std::vector<std::string> lines;
+  lines.reserve(texts.size());
+  for (const std::string& text : texts) lines.push_back(line_of(text));
+  return lines;
+}
+
 Json json_of(const GpuProcess& process) {
-  return {{"pid", process.pid}, {"user", process.user}, {"memory", process.memory}, {"cpus", process.cpu}};
+  return {{"pid", process.pid}, {"user", line_of(process.user)}, {"memory", process.memory}, {"cpus", process.cpu}};
 }
 
 Json processes_json(const GpuActivity& activity) {
@@ -127,13 +141,14 @@ Json processes_json(const GpuActivity& activity) {
 }
 
 Json json_of(const Vm& vm) {
-  return {{"name", vm.name},       {"running", vm.running}, {"reserved", vm.has_reserved}, {"may_cycle", vm.may_cycle},
-          {"devices", vm.devices}, {"gpus", vm.gpus},       {"problem", vm.problem}};
+  return {{"name", line_of(vm.name)},      {"running", vm.running}, {"reserved", vm.has_reserved},
+          {"may_cycle", vm.may_cycle},     {"devices", vm.devices}, {"gpus", lines_of(vm.gpus)},
+          {"problem", line_of(vm.problem)}};
 }
 
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
-  Json json{{"uuid", gpu.uuid}, {"host", gpu.host},     {"name", gpu.name},
-            {"pci", gpu.pci},   {"memory", gpu.memory}, {"nvlinks", gpu.nvlinks}};
+  Json json{{"uuid", line_of(gpu.uuid)}, {"host", gpu.host},     {"name", line_of(gpu.name)},
+            {"pci", line_of(gpu.pci)},   {"memory", gpu.memory}, {"nvlinks", lines_of(gpu.nvlinks)}};
   if (activity == nullptr) return json;
   json["utilisation"] = activity->utilisation;
   json["temperature"] = activity->temperature;
@@ -259,12 +274,12 @@ Json status_json(const Pool& pool, Time now) {
 }
 
 Json json_of(const HostReport& report) {
-  Json json{{"host", report.host}, {"without", report.without}, {"gpus", Json::array()}};
+  Json json{{"host", line_of(report.host)}, {"without", line_of(report.without)}, {"gpus", Json::array()}};
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     json["gpus"].push_back(gpu_json(report.gpus[i], &report.activity[i]));
     json["gpus"].back().erase("host");
   }
-  if (!report.problem.empty()) json["problem"] = report.problem;
+  if (!report.problem.empty()) json["problem"] = line_of(report.problem);
   if (report.vms.empty()) return json;
   for (const Vm& vm : report.vms) json["vms"].push_back(json_of(vm));
   return json;
@@ -419,9 +434,9 @@ Result<Team> team_of(const Json& json) {
   return team;
 }
 
-Result<User> user_of(const Json& json, bool& new_token) {
-  User user;
-  std::string role = "user";
+Result<User> user_of(const Json& json, User before, bool& new_token) {
+  User user = std::move(before);
+  std::string role(name_of(user.role));
   Fields fields(json);
   fields.require("name");
   fields.text("name", user.name);
@@ -431,6 +446,7 @@ Result<User> user_of(const Json& json, bool& new_token) {
   fields.number("max_priority", user.max_priority, -1000, 1000);
   fields.flag("idle_exempt", user.idle_exempt);
   fields.flag("new_token", new_token);
+  fields.ignore("token");
   if (const auto known = role_named(role))
     user.role = *known;
   else

@@ -34,8 +34,9 @@ Result<HostReport> report_of(const Json& json);
 Result<std::vector<VmAssignment>> assignments_of(const Json& answer);
 Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer);
 Result<Team> team_of(const Json& json);
-// Without its token; `new_token`: whether it shall get another one.
-Result<User> user_of(const Json& json, bool& new_token);
+// The user as it was before, changed by the fields that there are, without its token. `new_token`: whether it shall get
+// another one.
+Result<User> user_of(const Json& json, User before, bool& new_token);
 // `invalid_argument`: the object has a field of another name.
 Status only_fields(const Json& json, std::initializer_list<const char*> names);
 Result<Span> span_field(const Json& json, const char* field);

@@ -9,6 +9,7 @@ namespace xoe::pool::slurm {
 namespace {
 
 constexpr int kMostGpus = 64;  // of one node
+constexpr const char* kStates = "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,PENDING";
 
 // The value of "KEY=" in a line of blank-separated fields; empty: there is none.
 std::string_view field(std::string_view line, std::string_view key) {
@@ -69,17 +70,36 @@ std::vector<Node> nodes_of(std::string_view text) {
   return nodes;
 }
 
-std::vector<Job> jobs_of(std::string_view text, std::string_view prefix) {
+std::vector<Job> jobs_of(std::string_view text) {
   std::vector<Job> jobs;
   for (const std::string& line : split_text(text, '\n')) {
     const auto parts = split_text(line, '|');
-    if (parts.size() < 5) continue;
+    if (parts.size() != 4) continue;
     Job job{
         .id = parse_integer(parts[0]).value_or(0), .user = parts[1], .node = parts[2], .gpus = gpus_in(parts[3]).count};
-    if (parts[4].starts_with(prefix)) job.lease = parse_integer(parts[4].substr(prefix.size())).value_or(0);
     if (job.id > 0 && job.gpus > 0) jobs.push_back(std::move(job));
   }
   return jobs;
+}
+
+std::map<std::int64_t, std::int64_t> marks_of(std::string_view text, std::string_view prefix) {
+  std::map<std::int64_t, std::int64_t> marks;
+  for (const std::string& line : split_text(text, '\n')) {
+    const auto words = words_of(line);
+    if (words.size() != 2 || !words[1].starts_with(prefix)) continue;
+    const auto job = parse_integer(words[0]);
+    const auto lease = parse_integer(words[1].substr(prefix.size()));
+    if (job && lease) marks[*job] = *lease;
+  }
+  return marks;
+}
+
+std::optional<std::int64_t> granted_job(std::string_view text) {
+  static constexpr std::string_view kGranted = "Granted job allocation ";
+  const auto at = text.find(kGranted);
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto number = text.substr(at + kGranted.size());
+  return parse_integer(number.substr(0, number.find_first_not_of("0123456789")));
 }
 
 // The GPUs of a lease's job are those of the lease, whichever Slurm chose; other jobs have the rest.
@@ -127,14 +147,29 @@ HostReport Agent::report_of(const Node& node) const {
 
 Result<std::vector<HostReport>> Agent::observe() {
   XOE_ASSIGN(const std::string nodes, run_({"scontrol", "--details", "--oneliner", "show", "node"}));
-  XOE_ASSIGN(const std::string jobs,
-             run_({"squeue", "--noheader", "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,PENDING",
-                   "--format=%i|%u|%N|%b|%j"}));
+  XOE_ASSIGN(const std::string jobs, run_({"squeue", "--noheader", kStates, "--format=%i|%u|%N|%b"}));
+  XOE_ASSIGN(const auto marks, marks());
   nodes_ = nodes_of(nodes);
-  jobs_ = jobs_of(jobs, rules_.prefix);
+  jobs_ = jobs_of(jobs);
+  for (Job& job : jobs_)
+    if (const auto mark = marks.find(job.id); mark != marks.end()) job.lease = mark->second;
   std::vector<HostReport> reports;
   for (const Node& node : nodes_) reports.push_back(report_of(node));
   return reports;
+}
+
+// Which job is of which lease. Names of jobs tell nothing: every user may choose them. Only operators set the comment
+// that root leaves, and where the agent is a user of its own, the names of that user's jobs are the agent's.
+Result<std::map<std::int64_t, std::int64_t>> Agent::marks() {
+  std::vector<std::string> words = {"squeue", "--noheader", kStates};
+  if (rules_.as_users) {
+    words.emplace_back("--Format=JobID:24,admin_comment:64");
+  } else {
+    words.emplace_back("--me");
+    words.emplace_back("--Format=JobID:24,Name:64");
+  }
+  XOE_ASSIGN(const std::string text, run_(words));
+  return marks_of(text, rules_.prefix);
 }
 
 std::vector<std::string> Agent::apply(const std::vector<ClusterLease>& leases) {
@@ -145,7 +180,10 @@ std::vector<std::string> Agent::apply(const std::vector<ClusterLease>& leases) {
     if (job.lease == 0) continue;
     const auto lease = std::ranges::find(leases, job.lease, &ClusterLease::id);
     Status done;
-    if (lease != leases.end()) {
+    if (lease != leases.end() && rules_.as_users && job.user != lease->user) {
+      done = failure(Code::kInvalidArgument, "job {} of lease {} belongs to {}, not to {}", job.id, job.lease, job.user,
+                     lease->user);
+    } else if (lease != leases.end()) {
       done = set_end(job, *lease);
     } else {
       const auto cancelled = run_({"scancel", std::to_string(job.id)});
@@ -175,7 +213,6 @@ Status Agent::allocate(const ClusterLease& lease) {
   const auto minutes = std::chrono::ceil<std::chrono::minutes>(lease.left);
   std::vector<std::string> words = {"salloc",
                                     "--no-shell",
-                                    "--quiet",
                                     "--immediate=10",
                                     fmt::format("--job-name={}{}", rules_.prefix, lease.id),
                                     "--nodes=1",
@@ -184,9 +221,21 @@ Status Agent::allocate(const ClusterLease& lease) {
                                     fmt::format("--time={}", std::max<std::int64_t>(minutes.count(), 1))};
   if (!rules_.partition.empty()) words.push_back("--partition=" + rules_.partition);
   if (rules_.as_users) words.push_back("--uid=" + lease.user);
-  XOE_ASSIGN([[maybe_unused]] const std::string out, run_(words));
+  XOE_ASSIGN(const std::string out, run_(words));
+  if (rules_.as_users) XOE_TRY(mark(out, lease.id));
   ends_[lease.id] = lease.ends;
   return {};
+}
+
+// A job that cannot be marked would never be found again.
+Status Agent::mark(std::string_view told, std::int64_t lease) {
+  const auto job = granted_job(told);
+  if (!job) return failure(Code::kUnavailable, "salloc does not tell the number of the job of lease {}", lease);
+  const auto marked = run_(
+      {"scontrol", "update", fmt::format("JobId={}", *job), fmt::format("AdminComment={}{}", rules_.prefix, lease)});
+  if (marked) return {};
+  static_cast<void>(run_({"scancel", std::to_string(*job)}));
+  return failure(marked.error());
 }
 
 // After the lease was renewed, or when this agent has just started.

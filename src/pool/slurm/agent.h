@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,17 +33,21 @@ struct Job {
   int gpus = 0;
   std::int64_t lease = 0;  // 0: none of the pool's
 };
-// Of `squeue --noheader --format=%i|%u|%N|%b|%j`; jobs without a GPU are left out.
-std::vector<Job> jobs_of(std::string_view text, std::string_view prefix);
+// Of `squeue --noheader --format=%i|%u|%N|%b`, without their leases; jobs without a GPU are left out.
+std::vector<Job> jobs_of(std::string_view text);
+// Of lines with a job's number and a text: the leases of those whose text is `prefix` and a number.
+std::map<std::int64_t, std::int64_t> marks_of(std::string_view text, std::string_view prefix);
+// Of what salloc prints; nullopt: it does not tell.
+std::optional<std::int64_t> granted_job(std::string_view text);
 
-// Runs a program and returns what it prints. `unavailable`: it is not there, failed, or took too long; the message has
-// its last line of stderr.
+// Runs a program and returns what it prints, where that is nothing, on stderr. `unavailable`: it is not there, failed,
+// or took too long; the message has its last line of stderr.
 using Run = std::function<Result<std::string>(const std::vector<std::string>& words)>;
 Result<std::string> run_program(const std::vector<std::string>& words);
 
 struct Rules {
   std::string partition = {};        // empty: the cluster's default
-  std::string prefix = "xoe-pool-";  // of the names of the jobs; the lease's number follows
+  std::string prefix = "xoe-pool-";  // of names and comments of the jobs; the lease's number follows
   bool as_users = false;             // jobs belong to the leases' users; the agent is root
 };
 
@@ -58,7 +63,9 @@ class Agent {
 
  private:
   HostReport report_of(const Node& node) const;
+  Result<std::map<std::int64_t, std::int64_t>> marks();
   Status allocate(const ClusterLease& lease);
+  Status mark(std::string_view told, std::int64_t lease);
   Status set_end(const Job& job, const ClusterLease& lease);
 
   Run run_;

@@ -36,7 +36,7 @@ Result<std::string> run_program(const std::vector<std::string>& words) {
     if (out.size() > kMostOutput || err.size() > kMostOutput)
       return failure(Code::kUnavailable, "{} prints more than 16 MiB", words[0]);
   }
-  if (*child.process.status() == 0) return out;
+  if (*child.process.status() == 0) return out.empty() ? err : out;
   return failure(Code::kUnavailable, "{} {}: {}", words[0], remote::describe_status(*child.process.status()),
                  last_line(err));
 }

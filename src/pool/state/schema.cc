@@ -8,7 +8,7 @@ namespace xoe::pool {
 namespace {
 
 // Step n makes version n + 1. A step is never edited once it was released: a new one follows it.
-constexpr std::array<const char*, 2> kSteps = {R"(
+constexpr std::array<const char*, 3> kSteps = {R"(
 CREATE TABLE host (name TEXT PRIMARY KEY, heard INTEGER NOT NULL, without TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE gpu (uuid TEXT PRIMARY KEY, host TEXT NOT NULL REFERENCES host(name), name TEXT NOT NULL, pci TEXT NOT NULL,
   memory INTEGER NOT NULL, nvlinks TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -40,7 +40,10 @@ CREATE TABLE usage (hour INTEGER NOT NULL, user TEXT NOT NULL, team TEXT NOT NUL
   busy INTEGER NOT NULL, idle INTEGER NOT NULL, PRIMARY KEY (hour, user, team)) STRICT, WITHOUT ROWID;
 )",
                                                // Which lease had a GPU last.
-                                               "CREATE INDEX holding_of_gpu ON holding(gpu, lease);"};
+                                               "CREATE INDEX holding_of_gpu ON holding(gpu, lease);",
+                                               // Whose reports of a host are taken; what was held in a while.
+                                               "ALTER TABLE host ADD COLUMN agent TEXT NOT NULL DEFAULT '';"
+                                               "CREATE INDEX lease_by_end ON lease(ended);"};
 
 }  // namespace
 

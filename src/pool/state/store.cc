@@ -184,9 +184,10 @@ Result<State> Store::load() {
 }
 
 Status Store::load_hosts(State& state) {
-  XOE_ASSIGN(Statement hosts, database_.prepare("SELECT name, heard, without FROM host"));
+  XOE_ASSIGN(Statement hosts, database_.prepare("SELECT name, heard, without, agent FROM host"));
   XOE_TRY(for_each_row(hosts, [&](const Statement& row) -> Status {
-    state.hosts[row.text(0)] = {.name = row.text(0), .heard = to_time(row.integer(1)), .without = row.text(2)};
+    state.hosts[row.text(0)] = {
+        .name = row.text(0), .heard = to_time(row.integer(1)), .without = row.text(2), .agent = row.text(3)};
     return {};
   }));
   XOE_ASSIGN(Statement gpus, database_.prepare("SELECT uuid, host, name, pci, memory, nvlinks FROM gpu"));
@@ -248,9 +249,10 @@ Status Store::load_leases(State& state) {
 
 Status Store::save(const Host& host) {
   return run_once(database_,
-                  "INSERT INTO host VALUES (?,?,?) ON CONFLICT DO UPDATE SET heard = excluded.heard, "
-                  "without = excluded.without",
-                  std::string_view(host.name), to_number(host.heard), std::string_view(host.without));
+                  "INSERT INTO host VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET heard = excluded.heard, "
+                  "without = excluded.without, agent = excluded.agent",
+                  std::string_view(host.name), to_number(host.heard), std::string_view(host.without),
+                  std::string_view(host.agent));
 }
 
 Status Store::save(const Gpu& gpu) {
@@ -381,7 +383,8 @@ Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
   // Held time follows from the leases, so it is exact.
   XOE_ASSIGN(Statement held,
              database_.prepare("SELECT user, team, begins, iif(state = 'open', ?1, lease.ended), count(*) FROM lease "
-                               "JOIN holding ON lease = id WHERE begins < ?3 AND (state = 'open' OR lease.ended > ?2) "
+                               "JOIN holding ON lease = id WHERE begins < ?3 AND (lease.ended > ?2 OR lease.ended = 0) "
+                               "AND state != 'waiting' "
                                "GROUP BY id"));
   held.bind_all(to_number(now), to_number(from), to_number(to));
   XOE_TRY(for_each_row(held, [&](const Statement& row) -> Status {

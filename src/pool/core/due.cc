@@ -1,0 +1,46 @@
+#include "pool/core/due.h"
+
+#include <algorithm>
+
+namespace xoe::pool {
+namespace {
+
+// A smaller step back is that of a clock that is kept right.
+constexpr Span kStepBack = std::chrono::minutes(1);
+
+}  // namespace
+
+// A short lease is warned about in its last quarter.
+Time warning_time(const Policy& policy, const Lease& lease) {
+  return lease.expires - std::min(policy.expiry_warning, (lease.expires - lease.begins) / 4);
+}
+
+std::optional<Time> next_event(const State& state, const std::map<std::int64_t, Time>& touched) {
+  std::optional<Time> next;
+  const auto consider = [&](Time time) {
+    if (!next || time < *next) next = time;
+  };
+  for (const auto& [id, lease] : state.leases) {
+    if (lease.is_waiting() && lease.starts) consider(*lease.starts);
+    if (const auto found = touched.find(id); found != touched.end() && lease.is_waiting())
+      consider(found->second + state.policy.waiting_timeout + Span(1));
+    if (!lease.is_open()) continue;
+    consider(lease.ends());
+    if (!lease.expiry_warned) consider(warning_time(state.policy, lease));
+    const IdlePolicy& idle = state.policy.idle;
+    if (lease.idle_phase == IdlePhase::kWarned) consider(lease.idle_phase_since + idle.warn_grace);
+    if (lease.idle_phase == IdlePhase::kSignalled) consider(lease.idle_phase_since + idle.signal_grace);
+  }
+  for (const auto& [name, host] : state.hosts)
+    if (host.online) consider(host.heard + state.policy.host_timeout + Span(1));
+  return next;
+}
+
+Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time before, Time now) {
+  if (now >= before || before - now <= kStepBack) return std::max(before, now);
+  for (auto& [id, at] : touched) at = std::min(at, now);
+  for (auto& [name, host] : state.hosts) host.heard = std::min(host.heard, now);
+  return now;
+}
+
+}  // namespace xoe::pool

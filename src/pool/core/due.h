@@ -1,0 +1,23 @@
+// When something is due.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "pool/model/state.h"
+
+namespace xoe::pool {
+
+// A short lease is warned about in its last quarter.
+Time warning_time(const Policy& policy, const Lease& lease);
+
+// When a turn is due although no command comes; nullopt: not before one does. `touched`: when the clients of leases
+// that wait were heard of.
+std::optional<Time> next_event(const State& state, const std::map<std::int64_t, Time>& touched);
+
+// The time of the turn after one at `before`: the clock's, or that of before where the clock went back a little, so
+// that nothing that was decided is undone. After a large step back the wrong time is over: what was heard of in it
+// counts as heard of now.
+Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time before, Time now);
+
+}  // namespace xoe::pool
