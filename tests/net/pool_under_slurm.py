@@ -122,6 +122,21 @@ class UnderSlurm(unittest.TestCase):
         time.sleep(3)  # three looks
         self.assertLessEqual(set(jobs), set(self.slurm("squeue", "-h", "-o", "%i").split()))
 
+    def test_pools_share_a_cluster(self):
+        lease = self.json("acquire", "--slurm", "--gpus", "1")
+        with tempfile.TemporaryDirectory(dir=self.folder) as state:
+            env = {**self.env, "HOME": state}
+            server = subprocess.Popen([XOE, "pool", "serve", "--port", "0"], env=env, text=True, stdout=subprocess.PIPE)
+            try:
+                env["XOE_POOL"] = server.stdout.readline().split()[-1]
+                for _ in range(2):
+                    subprocess.run([XOE, "pool", "slurm", "agent", "--once", "--prefix", "other-"], env=env, check=True)
+            finally:
+                server.terminate()
+                server.communicate(timeout=20)
+        self.assertEqual(self.json("status")["leases"][0]["job"], lease["job"])
+        self.assertIn(str(lease["job"]), self.slurm("squeue", "-h", "-o", "%i").split())
+
     def test_an_allocation_that_is_lost_is_made_again(self):
         lease = self.json("acquire", "--slurm", "--gpus", "1")
         self.slurm("scancel", str(lease["job"]))

@@ -191,6 +191,17 @@ TEST_F(Server, TooManyRequestsOfOneTokenAreRefused) {
   EXPECT_TRUE(client(2).get("/v1/status")->ok());
 }
 
+TEST_F(Server, ThoseWhoAreRefusedHaveToWait) {
+  start({});
+  Client by = client(1);
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}, {"gpus", 4}})->ok());
+  int refused = 0;
+  for (int i = 0; i < 200; ++i)
+    refused += by.post("/v1/leases", {{"token", token_number(1000 + i)}})->status == 429 ? 1 : 0;
+  EXPECT_GT(refused, 50);
+  EXPECT_EQ(client(2).post("/v1/leases", {{"token", token_number(8)}})->status, 200);
+}
+
 // A body that was not read must not be taken for the next request of the connection.
 TEST_F(Server, ABodyIsNoSecondRequest) {
   start({.rate = 1});
@@ -299,6 +310,8 @@ TEST(RateLimit, ABucketFillsSteadily) {
   int taken = 0;
   while (limit.take("ann", start)) ++taken;
   EXPECT_EQ(taken, 20);
+  EXPECT_FALSE(limit.would_take("ann", start));
+  EXPECT_TRUE(limit.would_take("bob", start));
   EXPECT_TRUE(limit.take("bob", start));
   EXPECT_FALSE(limit.take("ann", start + 50ms));
   EXPECT_TRUE(limit.take("ann", start + 200ms));

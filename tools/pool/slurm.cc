@@ -1,6 +1,8 @@
 // xoe pool slurm agent: leases become allocations of a Slurm cluster.
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "base/error.h"
@@ -79,6 +81,11 @@ class ClusterLoop {
   bool reported_ = false;
 };
 
+bool is_name(const std::string& text) {
+  return !text.empty() && text.size() <= 32 &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-'; });
+}
+
 int run_slurm_agent(SlurmOptions options) {
   const HeldSignals held;
   auto client = connect(options.connection, std::chrono::seconds(1));
@@ -99,6 +106,14 @@ void add_slurm(CLI::App& app, int& code) {
   add_connection_options(*agent, options->connection);
   agent->add_option("--partition", options->rules.partition, "of the allocations, if not the default one")
       ->type_name("NAME");
+  agent
+      ->add_option("--prefix", options->rules.prefix,
+                   "of the names and comments of its jobs; of its own for each pool that shares a cluster")
+      ->type_name("TEXT")
+      ->check([](const std::string& text) {
+        return is_name(text) ? std::string() : "expected up to 32 letters, digits and dashes";
+      })
+      ->capture_default_str();
   add_span_option(*agent, "--interval", options->interval, "between two looks");
   agent->add_flag("--once", options->once, "one look, then end");
   agent->callback([options, &code] { code = run_slurm_agent(*options); });

@@ -41,13 +41,14 @@ Result<std::string> lease_token(const Json& body) {
 
 }  // namespace
 
-Handlers::Handlers(CommandQueue& queue, CommandQueue::Clock clock, StreamLimits limits, ServerCounters& counters,
-                   std::size_t most_waits)
+Handlers::Handlers(CommandQueue& queue, CommandQueue::Clock clock, const HandlerLimits& limits,
+                   ServerCounters& counters)
     : queue_(queue),
       clock_(clock),
       counters_(counters),
-      streams_(queue, std::move(clock), limits),
-      waits_(most_waits) {}
+      streams_(queue, std::move(clock), limits.streams),
+      waits_(limits.waits),
+      refusals_(limits.refusals) {}
 
 bool Handlers::knows(const std::string& token) {
   bool known = false;
@@ -187,6 +188,12 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
   const auto token = text_field(*body, "token");
   const auto ask = ask_of(*body);
   if (!token || !ask) return refuse(response, token ? ask.error() : token.error());
+  // Each is in the database and the audit log for ever.
+  const std::string client = hash_of_token(bearer_token(request));
+  if (!refusals_.would_take(client, std::chrono::steady_clock::now())) {
+    response.set_header("Retry-After", "1");
+    return refuse(response, 429, Error(Code::kResourceExhausted, "too many leases were refused in a second: wait"));
+  }
   std::int64_t id = 0;
   change(
       request, response, Needs::kUser,
@@ -196,6 +203,7 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
       },
       [&](Pool& pool, const User&) -> Result<Json> {
         XOE_ASSIGN(const Lease lease, pool.lease(id));
+        if (lease.state == LeaseState::kEnded) refusals_.take(client, std::chrono::steady_clock::now());
         return Json{{"lease", json_of(lease, pool.state())}};
       });
 }

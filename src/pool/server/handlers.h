@@ -14,14 +14,20 @@
 #include "pool/server/event_stream.h"
 #include "pool/server/http_server.h"
 #include "pool/server/metrics.h"
+#include "pool/server/rate_limit.h"
 #include "pool/server/wait_limit.h"
 
 namespace xoe::pool {
 
+struct HandlerLimits {
+  StreamLimits streams = {};
+  std::size_t waits = 0;  // requests that wait for a lease at once
+  int refusals = 0;       // leases of one token in a second that have no GPU and do not wait; 0: any number
+};
+
 class Handlers {
  public:
-  Handlers(CommandQueue& queue, CommandQueue::Clock clock, StreamLimits limits, ServerCounters& counters,
-           std::size_t most_waits);
+  Handlers(CommandQueue& queue, CommandQueue::Clock clock, const HandlerLimits& limits, ServerCounters& counters);
 
   void add_to(httplib::Server& server);
   const std::vector<Route>& routes() const noexcept { return routes_; }
@@ -68,6 +74,7 @@ class Handlers {
   ServerCounters& counters_;
   EventStreams streams_;
   WaitLimit waits_;
+  RateLimit refusals_;
   std::atomic<bool> ending_ = false;
   std::vector<Route> routes_;
   std::vector<std::regex> patterns_;  // of their paths

@@ -22,6 +22,7 @@ using httplib::Response;
 
 constexpr int kSendBuffer = 256 << 10;                 // bytes that wait for a client before it counts as slow
 constexpr std::uint64_t kSmallBody = 4096;             // that is read of anybody
+constexpr int kRefusals = 10;                          // leases of one token in a second that are refused at once
 constexpr std::size_t kKeepAliveRequests = 1000;       // then others get the connection's thread
 constexpr unsigned kPeerTimeoutMilliseconds = 30'000;  // of one whose machine is gone
 
@@ -44,8 +45,11 @@ class RunningServer : public HttpServer {
                 std::unique_ptr<httplib::Server> server)
       : counters_{.notices = options.notices},
         rate_(options.rate),
-        handlers_(queue, std::move(clock), options.streams, counters_,
-                  static_cast<std::size_t>(options.threads) * 3 / 4),
+        handlers_(queue, std::move(clock),
+                  {.streams = options.streams,
+                   .waits = static_cast<std::size_t>(options.threads) * 3 / 4,
+                   .refusals = options.rate == 0 ? 0 : kRefusals},
+                  counters_),
         server_(std::move(server)) {
     handlers_.add_to(*server_);
     for (const PageFile& file : options.page)

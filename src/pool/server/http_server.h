@@ -32,7 +32,7 @@ struct ServerOptions {
   std::string address = "127.0.0.1";
   int port = 0;                                  // 0: any that is free
   std::size_t max_body = std::size_t{1} << 20;   // bytes of a request
-  int threads = 1024;                            // connections that are served at once
+  int threads = 768;                             // connections at once; a process may open 1024 files
   int rate = 1000;                               // requests of one token in a second; 0: any number
   Span write_timeout = std::chrono::seconds(5);  // a client that takes nothing for so long is given up
   StreamLimits streams = {};

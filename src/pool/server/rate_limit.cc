@@ -14,6 +14,12 @@ double RateLimit::tokens_at(const Bucket& bucket, Time now) const {
   return std::min(2.0 * rate_, bucket.tokens + seconds * rate_);
 }
 
+bool RateLimit::would_take(const std::string& client, Time now) {
+  const std::lock_guard lock(mutex_);
+  const auto found = buckets_.find(client);
+  return rate_ == 0 || found == buckets_.end() || tokens_at(found->second, now) >= 1;
+}
+
 bool RateLimit::take(const std::string& client, Time now) {
   if (rate_ == 0) return true;
   const std::lock_guard lock(mutex_);

@@ -18,6 +18,8 @@ class RateLimit {
 
   // False: too many.
   bool take(const std::string& client, Time now);
+  // Whether take() would be true; counts nothing.
+  bool would_take(const std::string& client, Time now);
 
  private:
   struct Bucket {
