@@ -245,6 +245,24 @@ def test_a_training_that_grows_before_its_last_step_does_that_step(folder):
     assert [file.name for file in checkpoints.glob("*.ckpt")] == ["step-00000014.ckpt"], job.text()
 
 
+def test_a_training_that_cannot_go_on_with_a_newcomer_keeps_its_state(folder):
+    xoe = ranks.BUILD / "bin" / "xoe"
+    if not (ranks.BUILD / "bin" / "xoe-trainer").exists():
+        return
+    (folder / "empty").mkdir()
+    checkpoints = folder / "checkpoints"
+    train = f"{xoe} train --model mlp --image-size 8 --classes 10 --device cpu --batch 4 --report-every 1 --checkpoint {checkpoints}"
+    # The newcomer finds no images.
+    script = f"[ $CUDA_VISIBLE_DEVICES = c ] && data='--data {folder}/empty'; exec {train} --steps 1000000 ${{data:---synthetic}}"
+    job = Job(folder, program=["sh", "-c", script])
+    job.until(r"(?m)^\[0\] +20 ")
+    job.ask("join c")
+    assert job.process.wait(timeout=60) != 0, job.text()
+    kept = re.search(r"the state is in (.*/step-0*(\d+)\.ckpt)", job.text())
+    assert kept and (checkpoints / os.path.basename(kept[1])).exists(), job.text()
+    assert f"\n[0] {kept[2]} " in job.text(), job.text()
+
+
 def test_what_cannot_be_done_is_refused(folder):
     job = Job(folder, program=["sleep", "100"], devices="a")
     for request, expected in [
