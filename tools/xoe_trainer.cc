@@ -162,7 +162,7 @@ std::string numbered(const std::string& path, int number) {
 int run(const TrainCommandLine& line) {
   Console console(line);
   train::TrainOptions options = line.options;
-  std::string state;
+  train::Resizing resizing;
   for (int world = 1;; ++world) {
     auto joined = join(Env::process(), {});
     if (!joined) {
@@ -170,13 +170,11 @@ int run(const TrainCommandLine& line) {
       return kFailure;
     }
     using Wish = bootstrap::WorldView::Wish;
-    train::Resizing resizing{.wished = [&] { return joined->wish() != Wish::kStay; },
-                             .leaves = [&] { return joined->wish() == Wish::kLeave; },
-                             .goes_on = world > 1,
-                             .state = std::move(state)};
+    resizing.wished = [&] { return joined->wish() != Wish::kStay; };
+    resizing.leaves = [&] { return joined->wish() == Wish::kLeave; };
+    resizing.goes_on = world > 1;
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
     if (code != kResized || joined->wish() == Wish::kLeave) return code == kResized ? 0 : code;
-    state = std::move(resizing.state);
     if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);
   }
 }

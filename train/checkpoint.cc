@@ -226,6 +226,12 @@ Result<std::optional<Sections>> share_state(std::string& packed, bool expects, C
   return sections;
 }
 
+Status pass_state_on(std::string& packed, bool leaves, Communicator& comm) {
+  std::int64_t first_leaves = leaves ? 1 : 0;
+  XOE_TRY(comm.broadcast(Tensor(&first_leaves, 1), 0));
+  return first_leaves != 0 ? broadcast_bytes(comm, packed) : Status();
+}
+
 Result<std::string> keep_state(const TrainOptions& options, const std::string& packed) {
   XOE_ASSIGN(const Sections sections, unpack_sections(packed, "the state of the training"));
   const auto meta = nlohmann::json::parse(sections.at("meta"));

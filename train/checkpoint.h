@@ -50,6 +50,9 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
 // no rank has any. `data_loss` then where a rank `expects` some.
 Result<std::optional<Sections>> share_state(std::string& packed, bool expects, Communicator& comm);
 
+// Collective. Where rank 0, which has `packed`, leaves, all ranks get it: any other may be the first of the next world.
+Status pass_state_on(std::string& packed, bool leaves, Communicator& comm);
+
 // Writes what share_state() packed as a checkpoint. Returns its path.
 Result<std::string> keep_state(const TrainOptions& options, const std::string& packed);
 

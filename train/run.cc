@@ -30,29 +30,12 @@ Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, co
 Result<Outcome> Run::run() {
   XOE_TRY(prepare());
   if (first()) tell_start();
+  XOE_TRY(catch_up());
   while (step_ < plan_.total_steps && next_ == Next::kStep) {
     XOE_TRY(step());
     XOE_TRY(after_step());
   }
   return next_ == Next::kNextWorld ? leave_world() : finish();
-}
-
-// Ranks with different files would have different numbers of batches, and wait for each other for ever.
-Status Run::check_same_data() {
-  const data::GatherTexts gather = [this](const std::string& text) { return gather_texts(comm_, text); };
-  const OpenedSplits mine = setup_.data->opened();
-  XOE_TRY(data::compare_opened(mine.training, comm_.rank(), gather));
-  return data::compare_opened(mine.held_out, comm_.rank(), gather);
-}
-
-// Where only the labels tell the number of classes, rank 0 reads them for all.
-Status Run::agree_on_classes() {
-  const auto counted = first() ? setup_.data->count_classes() : Result<int>(0);
-  XOE_TRY(agree(comm_, counted ? Status() : failure(counted.error())));
-  std::int64_t classes = *counted;
-  XOE_TRY(comm_.broadcast(Tensor(&classes, 1), 0));
-  setup_.data->set_classes(static_cast<int>(classes));
-  return {};
 }
 
 Status Run::start_engine() {
@@ -82,8 +65,7 @@ Status Run::prepare() {
   auto local = set_up(options_, comm_, std::move(warn));
   XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
   setup_ = std::move(*local);
-  XOE_TRY(on_all_ranks(check_same_data()));
-  XOE_TRY(on_all_ranks(agree_on_classes()));
+  XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_)));
   XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_))));
   XOE_TRY(on_all_ranks(start_engine()));
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
@@ -389,10 +371,20 @@ Status Run::after_step() {
   const bool last = step_ == plan_.total_steps;
   if (first()) listener_.stepped(step_, plan_.total_steps);
   if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
-  if (evaluation_due() && next_ != Next::kStop && !last) XOE_TRY(evaluate());
-  if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0 && next_ != Next::kStop && !last) {
-    XOE_TRY(checkpoint());
-  }
+  const bool saves = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
+  if (next_ == Next::kNextWorld) wishes_.resizing->due = {evaluation_due(), saves};
+  if (last || next_ != Next::kStep) return {};
+  if (evaluation_due()) XOE_TRY(evaluate());
+  if (saves) XOE_TRY(checkpoint());
+  return {};
+}
+
+Status Run::catch_up() {
+  if (wishes_.resizing == nullptr) return {};
+  std::array<std::int64_t, 2> due = {wishes_.resizing->due.evaluation, wishes_.resizing->due.checkpoint};
+  XOE_TRY(comm_.allreduce(Tensor(due.data(), due.size()), ReduceOp::kMax, {.name = "what is due"}));
+  if (due[0] != 0) XOE_TRY(evaluate());
+  if (due[1] != 0) XOE_TRY(checkpoint());
   return {};
 }
 
@@ -421,12 +413,8 @@ Result<Outcome> Run::leave_world() {
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
                                                    update_->average(), update_->optimizer(), comm_));
-  // Any other rank may be the first of the next world.
-  std::int64_t first_leaves = first() && wishes_.resizing->leaves() ? 1 : 0;
-  XOE_TRY(comm_.broadcast(Tensor(&first_leaves, 1), 0));
-  std::string& state = wishes_.resizing->state;
-  if (first()) state = pack_sections(sections);
-  if (first_leaves != 0) XOE_TRY(broadcast_bytes(comm_, state));
+  if (first()) wishes_.resizing->state = pack_sections(sections);
+  XOE_TRY(pass_state_on(wishes_.resizing->state, wishes_.resizing->leaves(), comm_));
   outcome_.resized = true;
   XOE_TRY(update_->optimizer().close());
   close();

@@ -31,8 +31,6 @@ class Run {
 
  private:
   Status prepare();
-  Status check_same_data();
-  Status agree_on_classes();
   // Runs reductions, and writes the timeline.
   Status start_engine();
   // same_run: it goes on with other ranks; else: from a checkpoint.
@@ -54,6 +52,8 @@ class Run {
   // finite: this rank's gradients; then those of all ranks.
   Status exchange(StepSums& sums, bool& finite);
   Status after_step();
+  // What was left for this world, so that ranks left the last one sooner.
+  Status catch_up();
   Status report();
   Status evaluate();
   Status checkpoint();

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "train/agree.h"
 #include "train/checkpoint_file.h"
 #include "train/files.h"
 #include "xoe/torch/layerwise.h"
@@ -75,6 +76,21 @@ Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn
   if (first) XOE_TRY(check_checkpoint_folder(options));
   if (first && !options.resume && !options.run_dir.empty()) XOE_TRY(check_free(options.run_dir));
   return setup;
+}
+
+Status agree_on_data(BatchSource& data, Communicator& comm) {
+  // Ranks with different files would have different numbers of batches, and wait for each other for ever.
+  const data::GatherTexts gather = [&](const std::string& text) { return gather_texts(comm, text); };
+  const OpenedSplits mine = data.opened();
+  XOE_TRY(data::compare_opened(mine.training, comm.rank(), gather));
+  XOE_TRY(data::compare_opened(mine.held_out, comm.rank(), gather));
+  // Where only the labels tell the number of classes, rank 0 reads them for all.
+  const auto counted = comm.rank() == 0 ? data.count_classes() : Result<int>(0);
+  XOE_TRY(agree(comm, counted ? Status() : failure(counted.error())));
+  std::int64_t classes = *counted;
+  XOE_TRY(comm.broadcast(Tensor(&classes, 1), 0));
+  data.set_classes(static_cast<int>(classes));
+  return {};
 }
 
 Status create_model(Setup& setup, const TrainOptions& options) {

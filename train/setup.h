@@ -53,6 +53,9 @@ struct Plan {
   Schedule schedule;
 };
 
+// Collective. The same errors on all ranks. Also sets the number of classes.
+Status agree_on_data(BatchSource& data, Communicator& comm);
+
 // Steps and learning rates from options and data.
 Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks);
 // Continues the plan of a run that has come so far; `ranks_change`: perhaps with another number of ranks. A learning

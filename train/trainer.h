@@ -18,6 +18,10 @@ struct Resizing {
   std::function<bool()> wished;  // whether the launcher wants another world; any rank may be the first to see it
   std::function<bool()> leaves;  // whether this rank is not in that world
   bool goes_on = false;          // train() has returned to this process in an earlier world
+  // What was due when the ranks left the last world, and is done first in the next one.
+  struct {
+    bool evaluation = false, checkpoint = false;
+  } due = {};
   std::string state = {};  // of one rank at least: what the run goes on from; empty: its beginning, or a checkpoint
 };
 

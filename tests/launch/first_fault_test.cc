@@ -44,6 +44,16 @@ TEST(FirstFault, OnOneHostTheOrderIsKnown) {
   EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(0, 1, SIGSEGV, 1ms), ended(1, 2, exited(5), -1ms)}), 2);
 }
 
+TEST(FirstFault, ASuspectCountsWhenAnotherFollowsSoon) {
+  for (const auto& [later, first] : {std::pair(300ms, 1), std::pair(60000ms, 0)}) {
+    FirstFault all;
+    all.suspect(ended(0, 1, exited(3), 0ms));
+    EXPECT_TRUE(all.empty());
+    all.add(ended(0, 0, exited(7), later));
+    EXPECT_EQ(all.first().end->rank, first);
+  }
+}
+
 TEST(FirstFault, AShellTellsALittleLate) {
   EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(0, 1, exited(137), 20ms)}), 1);
   EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(0, 1, exited(137), 120ms)}), 0);

@@ -227,7 +227,7 @@ class PoolTraining(unittest.TestCase):
         self.until(lambda: self.status()["queue"], "it waits")
         waiting.kill()
         waiting.communicate(timeout=20)
-        self.until(lambda: not self.status()["queue"], "nobody waits")
+        self.until(lambda: not self.status()["queue"], "the queue is empty")
         self.xoe("pool", "release", str(holder["id"]))
 
     def test_what_a_program_leaves_running_is_ended_before_its_gpus_are_given_back(self):

@@ -197,12 +197,15 @@ def test_the_first_rank_of_a_training_leaves_and_another_takes_its_place(folder)
         return
     run, checkpoints = folder / "run", folder / "checkpoints"
     train = [str(ranks.BUILD / "bin" / "xoe"), "train", "--synthetic", "--model", "mlp", "--image-size", "8", "--device", "cpu"]
-    files = ["--run-dir", str(run), "--checkpoint", str(checkpoints)]
+    files = ["--run-dir", str(run), "--checkpoint", str(checkpoints), "--checkpoint-every", "1"]
     job = Job(folder, program=[*train, "--batch", "4", "--steps", "1000000", "--report-every", "1", *files])
     job.until(r"(?m)^\[0\] +20 ")
     job.ask("leave a 60")
     assert job.answer() == "left a", job.text()
     job.until(r"\[1\] step \d+ is the first with 1 rank")
+    # What was due when it left, its successor does.
+    step = int(re.search(r"step (\d+) is the first with 1 rank", job.text())[1]) - 1
+    job.until(rf"\[1\] checkpoint .*/step-{step:08}.ckpt")
     # It gets the first place, and with it the folder that the others have written to.
     job.ask("join c")
     assert job.answer() == "joined c", job.text()
@@ -217,6 +220,47 @@ def test_the_first_rank_of_a_training_leaves_and_another_takes_its_place(folder)
     steps = steps_of(run)
     assert steps == list(range(1, len(steps) + 1)), job.text()
     assert (checkpoints / f"step-{steps[-1]:08}.ckpt").exists(), job.text()
+
+
+def test_a_training_that_grows_before_its_last_step_does_that_step(folder):
+    xoe = ranks.BUILD / "bin" / "xoe"
+    if not (ranks.BUILD / "bin" / "xoe-trainer").exists():
+        return
+    sizes = ["--images", "60", "--classes", "3", "--size-min", "64", "--size-max", "64"]
+    subprocess.run([xoe, "data", "make", *sizes, folder / "data"], check=True, capture_output=True)
+    run, checkpoints = folder / "run", folder / "checkpoints"
+    train = f"{xoe} train --data {folder / 'data'} --model resnet18 --image-size 64 --device cpu --batch 4 --report-every 1"
+    # 14 steps with 1 rank. After 13 of them, less than half a step with 2 ranks is left.
+    script = f"echo pid $$ started; exec {train} --epochs 0.9 --run-dir {run} --checkpoint {checkpoints}"
+    job = Job(folder, program=["sh", "-c", script], devices="a")
+    job.until(r"(?m)^\[0\] +12 ")
+    first = int(re.search(r"\[0\] pid (\d+) started", job.text())[1])
+    os.kill(first, signal.SIGSTOP)
+    job.ask("join b")
+    job.until(r"\[1\] pid \d+ started")
+    time.sleep(3)
+    os.kill(first, signal.SIGCONT)
+    assert job.process.wait(timeout=60) == 0, job.text()
+    assert steps_of(run) == list(range(1, 15)), job.text()
+    assert [file.name for file in checkpoints.glob("*.ckpt")] == ["step-00000014.ckpt"], job.text()
+
+
+def test_a_training_that_cannot_go_on_with_a_newcomer_keeps_its_state(folder):
+    xoe = ranks.BUILD / "bin" / "xoe"
+    if not (ranks.BUILD / "bin" / "xoe-trainer").exists():
+        return
+    (folder / "empty").mkdir()
+    checkpoints = folder / "checkpoints"
+    train = f"{xoe} train --model mlp --image-size 8 --classes 10 --device cpu --batch 4 --report-every 1 --checkpoint {checkpoints}"
+    # The newcomer finds no images.
+    script = f"[ $CUDA_VISIBLE_DEVICES = c ] && data='--data {folder}/empty'; exec {train} --steps 1000000 ${{data:---synthetic}}"
+    job = Job(folder, program=["sh", "-c", script])
+    job.until(r"(?m)^\[0\] +20 ")
+    job.ask("join c")
+    assert job.process.wait(timeout=60) != 0, job.text()
+    kept = re.search(r"the state is in (.*/step-0*(\d+)\.ckpt)", job.text())
+    assert kept and (checkpoints / os.path.basename(kept[1])).exists(), job.text()
+    assert f"\n[0] {kept[2]} " in job.text(), job.text()
 
 
 def test_what_cannot_be_done_is_refused(folder):

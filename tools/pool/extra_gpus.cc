@@ -46,7 +46,7 @@ ExtraGpus::ExtraGpus(Client& client, const Connection& connection, const Keeper&
 std::vector<std::string> ExtraGpus::take_at_once() {
   std::vector<std::string> gpus;
   for (Extra& extra : extras_) {
-    ask(client_, extra);
+    if (!ask(client_, extra)) break;
     if (extra.state != State::kJoining) continue;
     extra.state = State::kRank;
     gpus.push_back(extra.gpu);

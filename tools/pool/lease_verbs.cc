@@ -228,8 +228,8 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
     const Status released = release(client, connection, id);
     const std::string outcome = released ? fmt::format("lease {} was given back", id) : released.error().message();
     if (HeldSignals::any()) return failure(Code::kInvalidArgument, "interrupted; {}", outcome);
-    return next ? failure(Code::kUnavailable, "{}; {}", next->message(), outcome)
-                : failure(next.error().code(), "{}; {}", next.error().message(), outcome);
+    if (next) return next;
+    return failure(next.error().code(), "{}; {}", next.error().message(), outcome);
   }
   return reply;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "remote/spawn.h"
 
@@ -30,6 +31,7 @@ int strength(const Fault& fault) {
 bool may_answer(const Fault& fault) { return strength(fault) == 0; }
 
 void FirstFault::add(Fault fault) {
+  if (const auto cause = std::exchange(suspect_, std::nullopt); cause && fault.at - cause->at < kSoon) add(*cause);
   if (fault.end && WIFEXITED(fault.end->status) && strength(fault) > 0) fault.at -= kShellDelay;
   const auto same = std::ranges::find(first_of_host_, fault.host, &Fault::host);
   if (same == first_of_host_.end())

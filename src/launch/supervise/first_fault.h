@@ -29,8 +29,11 @@ class FirstFault {
  public:
   // Clocks of hosts are compared with an error, and processes take note of a death late where others compute.
   static constexpr auto kUncertainty = std::chrono::milliseconds(500);
+  static constexpr auto kSoon = std::chrono::seconds(10);
 
   void add(Fault fault);
+  // One that counts only if another follows soon, because of it.
+  void suspect(const Fault& fault) { suspect_ = fault; }
   // Takes out those for which it is true.
   template <class Predicate>
   std::vector<Fault> take_if(Predicate&& explained) {
@@ -47,6 +50,7 @@ class FirstFault {
 
  private:
   std::vector<Fault> first_of_host_;
+  std::optional<Fault> suspect_;
 };
 
 }  // namespace xoe::launch

@@ -34,9 +34,6 @@ constexpr auto kSameSignal = std::chrono::milliseconds(250);
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
 
-// So soon after another rank has failed, a rank fails because of it.
-constexpr auto kSameFault = std::chrono::seconds(10);
-
 class Job {
  public:
   Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
@@ -109,7 +106,7 @@ class Job {
     if (end == Resizing::End::kOfMember) return false;
     running_.erase(event.rank);
     if (end == Resizing::End::kHarmful && event.kind == SupervisorEvent::Kind::kEnded)
-      left_badly_ = {.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at};
+      faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
     count_ended(1, Clock::now());
     return true;
@@ -337,8 +334,6 @@ class Job {
     } else if (status != 0 && asked_.explain(end)) {
       asked_.follow(end);
     } else if (status != 0) {
-      // It may be what the others could not do without.
-      if (left_badly_ && end.at - left_badly_->at < kSameFault) faults_.add(*left_badly_);
       faults_.add(end);
       shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
     }
@@ -439,7 +434,6 @@ class Job {
   RestartPolicy restarts_;
   std::vector<DueRestart> due_restarts_;  // by time
   FirstFault faults_;
-  std::optional<Fault> left_badly_;  // the last one of a rank whose end did not count
   AskedEnds asked_;
   std::set<int> running_;
   std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
