@@ -39,34 +39,36 @@ class RefusingProxy:
     """In front of a server, which it does not let see the first releases: it answers 503, then 429."""
 
     def __init__(self, server):
-        answers, self.refused = [503, 429], []
+        answers, refused = [503, 429], []
+        self.refused = refused
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_GET(handler):
-                handler.pass_on(None)
+            def do_GET(self):
+                self.pass_on(None)
 
-            def do_POST(handler):
-                body = handler.rfile.read(int(handler.headers["Content-Length"]))
-                if not handler.path.endswith("/release") or not answers:
-                    return handler.pass_on(body)
-                self.refused.append(answers.pop(0))
-                handler.answer(self.refused[-1], b'{"error": {"message": "not now"}}')
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path.endswith("/release") and answers:
+                    refused.append(answers.pop(0))
+                    self.answer(refused[-1], b'{"error": {"message": "not now"}}')
+                else:
+                    self.pass_on(body)
 
-            def pass_on(handler, body):
-                headers = {name: handler.headers[name] for name in ("Authorization", "Content-Type") if name in handler.headers}
+            def pass_on(self, body):
+                headers = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
                 try:
-                    with urllib.request.urlopen(urllib.request.Request(server + handler.path, body, headers)) as reply:
-                        handler.answer(reply.status, reply.read())
+                    with urllib.request.urlopen(urllib.request.Request(server + self.path, body, headers)) as reply:
+                        self.answer(reply.status, reply.read())
                 except urllib.error.HTTPError as refusal:
-                    handler.answer(refusal.code, refusal.read())
+                    self.answer(refusal.code, refusal.read())
 
-            def answer(handler, status, body):
-                handler.send_response(status)
-                handler.send_header("Content-Length", str(len(body)))
-                handler.end_headers()
-                handler.wfile.write(body)
+            def answer(self, status, body):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
             def log_message(handler, *words):
                 pass

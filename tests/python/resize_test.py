@@ -253,7 +253,9 @@ def test_a_training_that_cannot_go_on_with_a_newcomer_keeps_its_state(folder):
     checkpoints = folder / "checkpoints"
     train = f"{xoe} train --model mlp --image-size 8 --classes 10 --device cpu --batch 4 --report-every 1 --checkpoint {checkpoints}"
     # The newcomer finds no images.
-    script = f"[ $CUDA_VISIBLE_DEVICES = c ] && data='--data {folder}/empty'; exec {train} --steps 1000000 ${{data:---synthetic}}"
+    script = (
+        f"[ $CUDA_VISIBLE_DEVICES = c ] && data='--data {folder}/empty'; exec {train} --steps 1000000 ${{data:---synthetic}}"
+    )
     job = Job(folder, program=["sh", "-c", script])
     job.until(r"(?m)^\[0\] +20 ")
     job.ask("join c")
