@@ -70,7 +70,7 @@ class RefusingProxy:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(handler, *words):
+            def log_message(self, *words):
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
