@@ -153,8 +153,9 @@ class PageTest(unittest.TestCase):
     def test_with_the_keyboard_alone(self):
         page = self.log_in("ann")
         page.keyboard.press("a")
-        page.keyboard.type("2")  # replaces the selected number, or makes 12, which is refused below
-        page.get_by_label("GPUs", exact=True).fill("2")
+        gpus = page.get_by_label("GPUs", exact=True)
+        expect(gpus).to_be_focused()  # else the next key is one of the page's
+        gpus.fill("2")
         page.keyboard.press("Enter")
         expect(page.locator(".lease")).to_contain_text("2 GPUs on")
         page.keyboard.press("Escape")
