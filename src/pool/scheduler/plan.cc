@@ -1,6 +1,7 @@
 #include "pool/scheduler/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <span>
@@ -60,7 +61,7 @@ class Planner {
       plan_priority(entries);
       std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(!e.rank.second, e.lease().id); });
       // Before less important leases take their places, which must not be in the way.
-      shortened_.reset();
+      for (auto& kept : shortened_) kept.reset();
       for (Entry& entry : entries)
         if (!call_holders(entry, plan, true) && state_.policy.give_way != GiveWayPolicy::kOff)
           call_holders(entry, plan, false);
@@ -220,24 +221,24 @@ class Planner {
   // The plan as it would be if all holders gave way that a lease of this class may ask to, or those of them that yield.
   struct Shortened {
     Class rank;
-    bool yielding;
     Timetable times;
     GpuSet gpus = {};  // whose holders would have to
   };
 
   const Shortened& shortened_for(const Entry& entry, bool yielding) {
-    if (shortened_ && shortened_->rank == entry.rank && shortened_->yielding == yielding) return *shortened_;
-    shortened_.emplace(Shortened{entry.rank, yielding, times_});
+    std::optional<Shortened>& kept = shortened_[yielding ? 1 : 0];
+    if (kept && kept->rank == entry.rank) return *kept;
+    kept.emplace(Shortened{entry.rank, times_});
     for (Claim claim : times_.claims()) {
       const Lease& holder = state_.leases.at(claim.lease);
       if (!claim.open || (yielding && !holder.ask.yields)) continue;
       const auto end = could_end(holder, entry);
       if (!end || *end >= claim.to) continue;
       claim.to = *end;
-      shortened_->gpus |= claim.gpus;
-      shortened_->times.put(claim);
+      kept->gpus |= claim.gpus;
+      kept->times.put(claim);
     }
-    return *shortened_;
+    return *kept;
   }
 
   // Looks whether the lease could start earlier if less important holders gave way, and calls on as few as possible.
@@ -277,7 +278,7 @@ class Planner {
       if (!ends) continue;
       claim.to = *end;
       times_.put(claim);
-      shortened_.reset();
+      for (auto& kept : shortened_) kept.reset();
     }
     if (!sure) return true;
     entry.slot = slot;
@@ -308,10 +309,10 @@ class Planner {
   Timetable times_;
   std::vector<Entry> queue_;
   std::map<std::tuple<std::string, std::string, Backend, std::uint64_t, std::vector<std::string>>, GpuSet> suitable_;
-  std::map<std::string, int> in_use_;   // GPUs of open leases, by team
-  std::vector<Room> freed_;             // what plans left that moved, of the priority that is being planned
-  std::set<std::int64_t> called_for_;   // leases for which a holder gives way
-  std::optional<Shortened> shortened_;  // for the class that was asked for last
+  std::map<std::string, int> in_use_;  // GPUs of open leases, by team
+  std::vector<Room> freed_;            // what plans left that moved, of the priority that is being planned
+  std::set<std::int64_t> called_for_;  // leases for which a holder gives way
+  std::array<std::optional<Shortened>, 2> shortened_;  // by all holders, by those that yield
 };
 
 }  // namespace
