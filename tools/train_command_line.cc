@@ -97,20 +97,6 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
                         "bf16, fp16: autocast; fp16 scales the loss");
 }
 
-void add_machine_options(CLI::App& app, train::TrainOptions& options) {
-  using train::DeviceKind;
-  app.option_defaults()->group("Machine");
-  add_choice<DeviceKind>(app, "--device", options.device,
-                         {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}},
-                         "auto: CUDA where libtorch sees a device");
-  app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--checkpoint-activations", options.checkpoint_activations,
-               "blocks of the network are computed again in backward: less memory, more time");
-  app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
-  app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
-}
-
 void add_output_options(CLI::App& app, TrainCommandLine& line) {
   train::TrainOptions& options = line.options;
   app.option_defaults()->group("Output");
@@ -167,6 +153,20 @@ tl::expected<TrainCommandLine, int> only_export(const CLI::App& app, ExportComma
 }
 
 }  // namespace
+
+void add_machine_options(CLI::App& app, train::TrainOptions& options) {
+  using train::DeviceKind;
+  app.option_defaults()->group("Machine");
+  add_choice<DeviceKind>(app, "--device", options.device,
+                         {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}},
+                         "auto: CUDA where libtorch sees a device");
+  app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--checkpoint-activations", options.checkpoint_activations,
+               "blocks of the network are computed again in backward: less memory, more time");
+  app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
+  app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
+}
 
 tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** argv) {
   CLI::App app("Trains an image classifier, alone or under `xoe run -np N`.", "xoe train");

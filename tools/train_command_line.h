@@ -1,6 +1,7 @@
 // The command line of `xoe train`.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,9 @@ struct TrainCommandLine {
   bool json = false;
   std::string summary = {};
 };
+
+// Those of the group Machine: device, threads, memory.
+void add_machine_options(CLI::App& app, train::TrainOptions& options);
 
 // After --help or a mistake, which have been answered: the exit code.
 tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** argv);

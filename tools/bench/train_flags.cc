@@ -7,6 +7,7 @@
 #include "tools/bench/words.h"
 #include "tools/manners/command_line.h"
 #include "tools/pixel_options.h"
+#include "tools/train_command_line.h"
 
 namespace xoe::bench {
 namespace {
@@ -74,21 +75,6 @@ void add_measurement(CLI::App& app, TrainFlags& flags) {
       ->capture_default_str();
 }
 
-void add_machine(CLI::App& app, TrainFlags& flags) {
-  using train::DeviceKind;
-  train::TrainOptions& options = flags.options;
-  app.option_defaults()->group("Machine");
-  tools::add_choice<DeviceKind>(app, "--device", options.device,
-                                {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}},
-                                "");
-  app.add_option("--threads", options.threads, "of libtorch per rank (default: cores / ranks of this host)")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--checkpoint-activations", options.checkpoint_activations,
-               "blocks of the network are computed again in backward: less memory, more time");
-  app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
-  app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
-}
-
 // tf_cnn_benchmarks calls sgd with momentum "momentum".
 train::OptimizerKind optimizer_of(std::string_view flag) {
   using train::OptimizerKind;
@@ -105,7 +91,7 @@ CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
   flags.options.image_size = 0;  // not given
   add_workload(*verb, flags);
   add_measurement(*verb, flags);
-  add_machine(*verb, flags);
+  add_machine_options(*verb, flags.options);
   add_output(*verb, flags.out);
   return verb;
 }
