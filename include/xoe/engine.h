@@ -224,6 +224,11 @@ class Engine {
   // `unavailable`. Twice is once.
   void close();
 
+  // This rank has failed for a reason of its own, and will end: its peers are told at once, with `why`, in `peer_lost`;
+  // the launcher too, which names this rank even if others end before it. For handlers of errors that end a program,
+  // where that takes its time. All later calls of operations fail. Takes a second at most.
+  Status abort(std::string_view why);
+
   // Lock-free. Returns errors of this call alone; all others complete the handle.
   Result<EngineHandle> submit(const Request& request);
   // submit() and wait(), without waking the progress thread.

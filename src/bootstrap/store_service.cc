@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/constant_time.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "bootstrap/await_ranks.h"
 #include "bootstrap/sealed_stream.h"
 
@@ -259,6 +261,18 @@ void StoreService::remove(std::string_view key) {
 void StoreService::note_ended(int rank, std::string_view how) {
   // The one key whose value changes; it belongs to the launcher.
   values_[std::string(kEndedRanksKey)] += fmt::format("{} {}\n", rank, how);
+}
+
+std::vector<FailingRank> StoreService::failing() const {
+  const std::string prefix = fmt::format("{}/", kFailingRankKey);
+  std::vector<FailingRank> all;
+  for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
+    const auto rank = parse_integer(std::string_view(at->first).substr(prefix.size()));
+    const auto pid = parse_integer(at->second);
+    if (rank && pid && std::in_range<int>(*rank) && std::in_range<pid_t>(*pid))
+      all.push_back({.rank = static_cast<int>(*rank), .pid = static_cast<pid_t>(*pid)});
+  }
+  return all;
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "bootstrap/failing_rank.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store_protocol.h"
 #include "xoe/status.h"
@@ -49,6 +50,8 @@ class StoreService {
   void remove(std::string_view key);
   // Ranks that wait for this one learn that it will not come: it ended well. `how`: "exited with code 0".
   void note_ended(int rank, std::string_view how);
+  // The ranks that have announced that they fail, in this version of the world.
+  std::vector<FailingRank> failing() const;
   // The timeout for poll() on fd(), in milliseconds; -1: none.
   int poll_timeout_ms() const;
   // Serves all clients as far as possible without blocking.

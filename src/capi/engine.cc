@@ -166,6 +166,13 @@ xoe_status xoe_close(xoe_engine* engine) {
   });
 }
 
+xoe_status xoe_abort(xoe_engine* engine, const char* why) {
+  return with_engine(engine, [&](xoe::Engine& it) -> Status {
+    XOE_TRY(need(why, "why"));
+    return it.abort(why);
+  });
+}
+
 xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology) {
   return with_engine(engine, [&](xoe::Engine& it) -> Status {
     XOE_TRY(need(topology, "topology"));

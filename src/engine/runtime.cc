@@ -8,10 +8,13 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "bootstrap/failing_rank.h"
 
 namespace xoe::engine {
 
 namespace {
+
+constexpr std::size_t kLongestReason = 300;
 
 Error closed_error() { return Error(Code::kUnavailable, "the engine was shut down"); }
 
@@ -53,6 +56,21 @@ void Runtime::shut_down() {
   progress_->exclusive([&] { sets = sets_.take_all(); });  // another thread may still poll a handle
   sets_.wait_until_unused(sets);
   while (!sets.empty()) sets.pop_back();  // the world last
+}
+
+Status Runtime::abort(std::string_view why) {
+  XOE_TRY(check_usable());
+  // Before the peers, which may end at once. Without a launcher that listens the peers can still be told.
+  static_cast<void>(bootstrap::announce_failing(Env::process()));
+  const Error cause(Code::kPeerLost, fmt::format("rank {} failed: {:.{}}", topology_.rank, why, kLongestReason));
+  {
+    const ProcessSetRegistry::Use world(sets_, kWorldSet);
+    if (world.get() == nullptr) return failure(closed_error());
+    world.get()->comm().backend().abort(cause);
+  }
+  // What makes progress now may have waited for a peer: not any more.
+  progress_->exclusive([&] { sets_.each([&](ProcessSet& set) { set.abort(cause); }); });
+  return {};
 }
 
 Status Runtime::check_usable() const {
@@ -326,6 +344,7 @@ int EngineHandle::last_joined() const noexcept { return submission_->last_joined
 Engine::Engine(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(runtime)) {}
 Engine::~Engine() { runtime_->shut_down(); }
 void Engine::close() { runtime_->shut_down(); }
+Status Engine::abort(std::string_view why) { return runtime_->abort(why); }
 
 namespace {
 

@@ -25,6 +25,8 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
                                                  std::shared_ptr<GpuPlugin> gpu = nullptr);
   // Fails what is pending and leaves the groups. Other threads may be in calls, which end.
   void shut_down();
+  // As Engine::abort().
+  Status abort(std::string_view why);
 
   enum class Use { kAsync, kWaited };
   Result<std::shared_ptr<Submission>> submit(const Request& request, Use use);

@@ -57,6 +57,42 @@ TEST(EngineFailure, AnEngineThatGoesFailsWhatIsPendingEverywhere) {
   }
 }
 
+TEST(EngineFailure, ARankThatFailsTellsWhy) {
+  for (const bool progress_thread : {true, false}) {
+    auto options = quiet_options();
+    options.progress_thread = progress_thread;
+    auto engines = testing::make_engines(testing::make_group(3), options);
+    const std::vector<int> pair{0, 2};
+    std::vector<ProcessSetId> sets(3);
+    {
+      std::vector<std::jthread> ranks;
+      for (std::size_t r = 0; r < 3; ++r)
+        ranks.emplace_back([&, r] { sets[r] = engines[r]->add_process_set(pair).value(); });
+    }
+    const Shape shape{4};
+    std::vector<float> x(4), y(4);
+    const TensorArg of_all = in_place(x, shape), of_pair = in_place(y, shape);
+    auto all = engines[1]->submit({.name = "conv1", .tensors = {&of_all, 1}}).value();
+    auto two = engines[0]->submit({.name = "conv2", .tensors = {&of_pair, 1}, .process_set = sets[0]}).value();
+    std::jthread other([&] {
+      const Status status = two.wait();
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code(), Code::kPeerLost);
+      EXPECT_THAT(status.error().message(), HasSubstr("rank 2 failed: ValueError: no such file"));
+    });
+    ASSERT_TRUE(engines[2]->abort("ValueError: no such file"));
+    const Status status = all.wait();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), Code::kPeerLost);
+    EXPECT_THAT(status.error().message(), StartsWith("allreduce 'conv1': rank 2 failed: ValueError: no such file"));
+    other.join();
+    for (const auto& engine : engines) EXPECT_FALSE(engine->submit({.name = "conv3", .tensors = {&of_all, 1}}));
+    EXPECT_TRUE(engines[1]->abort("another one")) << "a second cause changes nothing";
+    engines[2]->close();
+    EXPECT_EQ(engines[2]->abort("too late").error().code(), Code::kUnavailable);
+  }
+}
+
 TEST(EngineFailure, EnginesComeAndGoInOneProcess) {
   for (int round = 0; round < 20; ++round)
     run_engines(2, [&](Engine& engine) {

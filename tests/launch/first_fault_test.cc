@@ -44,6 +44,20 @@ TEST(FirstFault, OnOneHostTheOrderIsKnown) {
   EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(0, 1, SIGSEGV, 1ms), ended(1, 2, exited(5), -1ms)}), 2);
 }
 
+TEST(FirstFault, ARankThatAnnouncedItsFailureIsTheFirst) {
+  FirstFault all;
+  Fault announced = ended(0, 1, exited(1), 4ms);
+  announced.end->announced = true;
+  all.add(announced);
+  all.add(ended(0, 0, exited(3), 5ms));
+  EXPECT_EQ(all.first().end->rank, 1);
+  EXPECT_TRUE(all.first().end->announced);
+  all.add(ended(0, 1, exited(7), 2s));
+  EXPECT_EQ(all.first().end->rank, 1);
+  EXPECT_EQ(all.first().end->status, exited(7)) << "what became of it";
+  EXPECT_FALSE(all.first().end->announced);
+}
+
 TEST(FirstFault, ASuspectCountsWhenAnotherFollowsSoon) {
   for (const auto& [later, first] : {std::pair(300ms, 1), std::pair(60000ms, 0)}) {
     FirstFault all;

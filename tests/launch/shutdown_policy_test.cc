@@ -37,6 +37,15 @@ TEST(ShutdownPolicy, TheFirstCauseCounts) {
   EXPECT_EQ(ending.cause(), Cause::kTimeout);
 }
 
+TEST(ShutdownPolicy, TheShortestDelayCounts) {
+  ShutdownPolicy ending(kStart, {}, 5s);
+  ending.begin(Cause::kRankFailed, kStart, 5s);
+  EXPECT_EQ(ending.due(kStart + 1s), Step::kNothing);
+  ending.begin(Cause::kHostLost, kStart + 1s);
+  EXPECT_EQ(ending.cause(), Cause::kRankFailed);
+  EXPECT_EQ(ending.due(kStart + 1s), Step::kTerminate);
+}
+
 TEST(ShutdownPolicy, TheLimitEndsWithTheRanks) {
   ShutdownPolicy ending(kStart, 10s, 5s);
   EXPECT_EQ(ending.next(), kStart + 10s);

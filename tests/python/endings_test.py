@@ -78,6 +78,56 @@ def test_an_exception_with_torch(folder):
     gone(done)
 
 
+def slow_to_end(folder, then="", **variables):
+    """Rank 1 raises, and then takes two seconds to end; the others tell when they learn it, and do `then`."""
+    last = f"""
+    import atexit
+    def farewell():
+        time.sleep(2)
+        print("said farewell", flush=True)
+    if rank == 1:
+        atexit.register(farewell)
+        sys.stdout.write("the last word")
+        print(" raises", time.monotonic(), flush=True)
+        raise ValueError("learning rate is negative")
+    try:
+        allgather_object(rank, name="what the others wait for")
+    except xoe.PeerLostError as error:
+        print("told", time.monotonic(), error, flush=True)
+        assert error.ranks == (1,), error.ranks
+        {then or "raise"}
+    """
+    done = ranks.run(3, script(folder, "slow", last, wait=False), **variables)
+    ended(done, 1, "ready", r"\[1\] the last word raises", r"\[1\] said farewell", "rank 1 .*exited with code 1.*learning rate is negative")
+    raised = float(re.search(r"raises ([\d.]+)", done.stdout)[1])
+    for rank in (0, 2):
+        told = re.search(rf"\[{rank}\] told ([\d.]+) .*rank 1 failed: ValueError: learning rate is negative", done.stdout)
+        assert told, done.stdout
+        assert float(told[1]) - raised < 1.5, f"rank {rank} learnt it only when rank 1 had ended:\n{done.stdout}"
+    gone(done)
+
+
+def test_a_rank_that_is_slow_to_end(folder):
+    slow_to_end(folder)
+    slow_to_end(folder, "sys.exit(3)")
+    slow_to_end(folder, "os._exit(0)")
+    slow_to_end(folder, XOE_PRETEND_HOSTS="2")
+
+
+def test_an_exception_because_of_a_lost_rank(folder):
+    last = """
+    if rank == 1:
+        os._exit(7)
+    try:
+        allgather_object(rank, name="what the others wait for")
+    except xoe.PeerLostError as error:
+        raise RuntimeError("training failed")
+    """
+    done = ranks.run(3, script(folder, "because", last, wait=False))
+    ended(done, 7, "rank 1 .*exited with code 7")
+    assert " failed: RuntimeError" not in done.stdout, done.stdout
+
+
 def test_sys_exit_with_torch(folder):
     last = """
     if rank == 0:

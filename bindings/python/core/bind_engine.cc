@@ -164,6 +164,8 @@ void bind_engine(nb::module_& module) {
            "start_timeout: seconds to wait for all ranks to appear. ranks: of the job, this rank's group; none: all.")
       .def("shutdown", &Engine::shutdown, "Ends it: what is pending fails, here and at the peers. Twice is once.")
       .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
+      .def("abort", &Engine::abort, nb::arg("why"),
+           "This rank has failed and will end: tells the peers, with the reason, and the launcher.")
       .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")
       .def("world_wish", &world_wish,
            "What the launcher wants: 0 the number of ranks never changes, 1 stay, 2 re-form the world, 3 leave it.")

@@ -168,6 +168,11 @@ void Engine::leave_at_exit() {
   leaving().push_back(std::move(engine_));
 }
 
+void Engine::abort(const std::string& why) {
+  const EnginePtr engine = get();
+  check(call_released([&] { return xoe_abort(engine.get(), why.c_str()); }));
+}
+
 EnginePtr Engine::get() const {
   if (!engine_) raise(XOE_UNAVAILABLE, "the engine was shut down; call init() again");
   return engine_;

@@ -31,6 +31,7 @@ class Engine {
   // fails. Peers and the launcher then see the failed process first, and not peers that fail because an engine was shut
   // down.
   void leave_at_exit();
+  void abort(const std::string& why);
   EnginePtr get() const;  // throws once it is shut down
 
   // prepared: the request but for its name, tensors and splits.

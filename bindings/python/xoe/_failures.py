@@ -7,7 +7,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 
-from xoe.errors import XoeError, _of_status
+from xoe.errors import PeerLostError, XoeError, _of_status
 
 _STATUS = re.compile(
     r"xoe (invalid_argument|unsupported|timeout|peer_lost|data_loss|resource_exhausted|unavailable|internal): (.*?)(?=\n|$)"
@@ -18,6 +18,17 @@ def error_of(error: BaseException) -> XoeError | None:
     """Xoe's own exception for one that a framework raised: PeerLostError and others; None: it does not come from Xoe."""
     found = _STATUS.search(str(error))
     return _of_status(found[1], found[2], completed=True) if found is not None else None
+
+
+def comes_from_peer(error: BaseException | None) -> bool:
+    """Whether the exception, or one that it was raised from or during, says that another rank was lost."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, PeerLostError) or isinstance(error_of(error), PeerLostError):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ All functions may be called from any thread. Operations of other threads that :f
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -14,8 +15,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from xoe._failures import comes_from_peer
 from xoe._signing import Signer
-from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError
+from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError, XoeError
 
 if TYPE_CHECKING:
     from xoe._core import Engine
@@ -90,7 +92,7 @@ def init(
         share_engine(world.engine)
         for begin in _on_begin:
             begin()
-        _show_cause_first()
+        _watch_uncaught()
     try:
         for process_set in given:
             sets.add_process_set(process_set)
@@ -139,9 +141,10 @@ def _leave() -> None:
         _world.engine.leave_at_exit()
 
 
-def _show_cause_first() -> None:
-    """Delays the traceback of a rank that failed because of another rank: the cause is printed first, and usually the
-    launcher has ended this rank by then."""
+def _watch_uncaught() -> None:
+    """An exception that nothing catches ends this rank. If another rank is its cause, its traceback is delayed: the cause
+    is printed first, and usually the launcher has ended this rank by then. Else the peers are told at once, since the
+    interpreter may take seconds to end."""
     show = sys.excepthook
     if getattr(show, "_xoe", False):
         return
@@ -151,9 +154,19 @@ def _show_cause_first() -> None:
             sys.stdout.flush()
             time.sleep(_CAUSE_DELAY)
         show(kind, error, trace)
+        interactive = hasattr(sys, "ps1") or sys.flags.interactive
+        if not interactive and not isinstance(error, KeyboardInterrupt) and not comes_from_peer(error):
+            _abort(f"{kind.__name__}: {error}".partition("\n")[0])
 
     hook._xoe = True  # type: ignore[attr-defined]
     sys.excepthook = hook
+
+
+def _abort(why: str) -> None:
+    world = _world
+    if world is not None:
+        with contextlib.suppress(XoeError):  # it ends for another reason
+            world.engine.abort(why)
 
 
 def is_initialized() -> bool:

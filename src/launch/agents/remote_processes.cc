@@ -91,7 +91,7 @@ bool RemoteProcesses::output_open(Clock::time_point /*now*/) {
 }
 
 std::string RemoteProcesses::host_of(int rank) const {
-  return agents_[host_of_[static_cast<std::size_t>(rank)]]->host();
+  return agents_[host_index(rank)]->host();
 }
 
 void RemoteProcesses::add_to(std::vector<pollfd>& polled) {

@@ -31,6 +31,7 @@ class RemoteProcesses : public JobProcesses {
   const Stream& stream_of(std::size_t rank, bool err) const override { return streams_[2 * rank + (err ? 1 : 0)]; }
   std::vector<std::string> file_errors() const override { return file_errors_of(streams_); }
   std::string host_of(int rank) const override;
+  std::size_t host_index(int rank) const override { return host_of_[static_cast<std::size_t>(rank)]; }
   std::string host_name(std::size_t host) const override { return agents_[host]->host(); }
   std::vector<std::string> host_failures() const override { return failures_; }
   std::chrono::nanoseconds news_delay() const override { return kNewsDelay; }

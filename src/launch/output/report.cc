@@ -57,7 +57,7 @@ bool ended_as_asked(int status, int passed_on) {
 
 std::string describe_end(const RankEnd& end, std::string_view host) {
   return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid,
-                     remote::describe_status(end.status), human_seconds(end.ran));
+                     end.announced ? "failed" : remote::describe_status(end.status), human_seconds(end.ran));
 }
 
 int exit_code(const JobOutcome& outcome) {

@@ -19,6 +19,7 @@ struct RankEnd {
   pid_t pid = 0;
   int status = 0;  // of wait()
   std::chrono::nanoseconds ran = {};
+  bool announced = false;  // it has said that it fails, and has not ended by itself; `status` is what it would be
 };
 
 struct JobOutcome {

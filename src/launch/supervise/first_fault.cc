@@ -38,6 +38,8 @@ void FirstFault::add(Fault fault) {
     first_of_host_.push_back(fault);
   else if (fault.at < same->at)
     *same = fault;
+  else if (same->end && fault.end && same->end->announced && same->end->rank == fault.end->rank)
+    same->end = fault.end;
 }
 
 const Fault& FirstFault::first() const {

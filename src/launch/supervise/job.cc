@@ -334,9 +334,30 @@ class Job {
     } else if (status != 0 && asked_.explain(end)) {
       asked_.follow(end);
     } else if (status != 0) {
+      // It may be an answer to a rank that fails: that one has what time it needs to end by itself.
+      const bool answers = may_answer(end) && add_announced(end, now);
       faults_.add(end);
-      shutdown_.begin(Cause::kRankFailed, now, processes_->news_delay());
+      shutdown_.begin(Cause::kRankFailed, now, answers ? options_.grace : processes_->news_delay());
     }
+  }
+
+  // Ranks that have said that they fail, and still run, failed before `end`. True: there are some.
+  bool add_announced(const Fault& end, Clock::time_point now) {
+    store_->serve();
+    bool any = false;
+    for (const bootstrap::FailingRank& failing : store_->failing()) {
+      if (!running_.contains(failing.rank)) continue;
+      any = true;
+      faults_.add({.cause = Cause::kRankFailed,
+                   .host = processes_->host_index(failing.rank),
+                   .end = RankEnd{.rank = failing.rank,
+                                  .pid = failing.pid,
+                                  .status = W_EXITCODE(1, 0),
+                                  .ran = now - started_,
+                                  .announced = true},
+                   .at = end.at - std::chrono::nanoseconds(1)});
+    }
+    return any;
   }
 
   // A slot's number, where the number of ranks does not change.

@@ -22,6 +22,7 @@ class LocalProcesses : public JobProcesses {
   const Stream& stream_of(std::size_t rank, bool err) const override { return streams_.of(rank, err); }
   std::vector<std::string> file_errors() const override { return streams_.file_errors(); }
   std::string host_of(int /*rank*/) const override { return remote::this_hostname(); }
+  std::size_t host_index(int /*rank*/) const override { return 0; }
   std::string host_name(std::size_t /*host*/) const override { return remote::this_hostname(); }
   std::vector<std::string> host_failures() const override { return {}; }
   std::chrono::nanoseconds news_delay() const override { return {}; }

@@ -11,8 +11,7 @@ constexpr auto kLeftoverPatience = std::chrono::milliseconds(200);
 }  // namespace
 
 void ShutdownPolicy::begin(Cause cause, Clock::time_point now, std::chrono::nanoseconds delay) {
-  if (cause_ != Cause::kNone) return;
-  cause_ = cause;
+  if (cause_ == Cause::kNone) cause_ = cause;
   terminate_at_ = std::min(terminate_at_.value_or(Clock::time_point::max()), now + delay);
 }
 

@@ -26,7 +26,7 @@ class ShutdownPolicy {
   ShutdownPolicy(Clock::time_point now, std::optional<std::chrono::nanoseconds> timeout, std::chrono::nanoseconds grace)
       : grace_(grace), limit_(timeout ? std::optional(now + *timeout) : std::nullopt) {}
 
-  // The first cause counts; after a delay the other ranks are asked to end.
+  // The first cause counts; after a delay, the shortest of all, the other ranks are asked to end.
   void begin(Cause cause, Clock::time_point now, std::chrono::nanoseconds delay = {});
   // The cause was none, if nothing was done about it yet.
   void withdraw();

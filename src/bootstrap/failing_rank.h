@@ -1,0 +1,25 @@
+// A rank tells its launcher that it is failing, before it ends: peers that end because of it may be faster.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/env.h"
+#include "xoe/status.h"
+
+namespace xoe::bootstrap {
+
+// In the launcher's store, of the rank's slot: "failing_rank/3", with the process as its value.
+inline constexpr std::string_view kFailingRankKey = "failing_rank";
+
+struct FailingRank {
+  int rank = 0;
+  pid_t pid = 0;
+};
+
+// This process, to the launcher that `env` describes; without one nothing is said. Takes a second at most.
+Status announce_failing(const Env& env);
+
+}  // namespace xoe::bootstrap
