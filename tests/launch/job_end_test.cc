@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "launch/launched.h"
 #include "remote/host_list.h"
+#include "scratch.h"
 
 namespace xoe::launch {
 namespace {
@@ -47,6 +49,25 @@ TEST(JobEnd, ATracebackAppearsOnce) {
   EXPECT_EQ(lines[0], "[1] Traceback (most recent call last):");
   EXPECT_EQ(lines[2], "[1] ValueError: bad");
   EXPECT_THAT(lines[3], testing::AllOf(HasSubstr("xoe run: rank 1 ("), HasSubstr("its last line: ValueError: bad")));
+}
+
+// What it leaves behind is freed in an order of the kernel's: others may see its pipes closed while it still ends.
+TEST(JobEnd, AKilledRankIsTheCauseThoughItTakesLongToEnd) {
+  const Scratch scratch;
+  const std::string pipe = scratch.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string killed =
+      "import os, sys\n"
+      "def large():\n"
+      "  file = os.memfd_create('large')\n"
+      "  for _ in range(300): os.write(file, bytes(1 << 20))\n"
+      "large(); pipe = os.open(sys.argv[1], os.O_WRONLY); large()\n"
+      "os.write(pipe, b'x'); os.kill(os.getpid(), 9)";
+  const std::string survivor = "import os, sys; open(sys.argv[1], 'rb').read(); os._exit(3)";
+  const auto ran = run_script(2, fmt::format("[ $XOE_RANK = 1 ] && exec python3 -c \"{}\" {}\nexec python3 -c \"{}\" {}",
+                                             killed, pipe, survivor, pipe));
+  EXPECT_EQ(ran.code, 137);
+  EXPECT_THAT(ran.err, HasSubstr("rank 1 ("));
 }
 
 // Some supervisors ignore SIGCHLD, and every program below them does, too.

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "launch/supervise/first_fault.h"
 #include "remote/children.h"
 
 namespace xoe::launch {
@@ -89,6 +90,8 @@ void Supervisor::restart(const SupervisorCommand& command) {
   if (!restarts_ || rank >= ranks_.size() || ranks_[rank].pid > 0) return;
   if (ranks_[rank].group > 0) ::kill(-ranks_[rank].group, SIGKILL);
   if (command.device[0] != '\0') give_device(rank, command.device.data());
+  ranks_[rank].exiting.reset();
+  failed_ = false;
   start(rank);
 }
 
@@ -161,13 +164,20 @@ void Supervisor::reap(std::size_t rank) {
   if (::waitpid(pid, &status, 0) != pid) status = kUnknownStatus;
   ::epoll_ctl(ended_.get(), EPOLL_CTL_DEL, ended.pidfd.get(), nullptr);
   ended.pidfd = Fd();
+  if (status != 0 && !std::exchange(failed_, true)) look_for_exiting(now);
   report({.kind = SupervisorEvent::Kind::kEnded,
           .rank = static_cast<int>(rank),
           .pid = pid,
           .value = status,
           .ran = now - ended.started,
           .asked = ended.asked,
-          .at = now});
+          .at = may_answer({.end = RankEnd{.status = status}}) ? now : ended.exiting.value_or(now)});
+}
+
+// A rank that was killed closes its connections a while before it has ended. A peer that notices may be faster.
+void Supervisor::look_for_exiting(Clock::time_point first_failure) {
+  for (Rank& rank : ranks_)
+    if (rank.pid > 0 && remote::is_exiting(rank.pid)) rank.exiting = first_failure - std::chrono::nanoseconds(1);
 }
 
 bool Supervisor::reap_orphans() {

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,7 @@ class Supervisor {
     pid_t group = -1;  // the process group that it led last
     Clock::time_point started = {};
     bool asked = false;  // to end
+    std::optional<Clock::time_point> exiting = {};  // before the first rank that failed had ended
     std::string device = {};
     std::vector<char*> environment = {};  // with the device, once it was given one
   };
@@ -84,6 +86,7 @@ class Supervisor {
   bool handle_commands();  // false: the launcher is gone or ends the job
   void reap_ranks();
   void reap(std::size_t rank);
+  void look_for_exiting(Clock::time_point first_failure);
   bool reap_orphans();  // true: no child is left
   void signal_all(int signal);
   void note_asked();
@@ -97,6 +100,7 @@ class Supervisor {
   std::vector<Rank> ranks_;
   Fd ended_;  // an epoll of the pidfds: it lists them in the order in which they became readable
   Fd child_signal_;
+  bool failed_ = false;  // a rank has
 };
 
 }  // namespace xoe::launch
