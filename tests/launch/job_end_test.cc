@@ -64,8 +64,8 @@ TEST(JobEnd, AKilledRankIsTheCauseThoughItTakesLongToEnd) {
       "large(); pipe = os.open(sys.argv[1], os.O_WRONLY); large()\n"
       "os.write(pipe, b'x'); os.kill(os.getpid(), 9)";
   const std::string survivor = "import os, sys; open(sys.argv[1], 'rb').read(); os._exit(3)";
-  const auto ran = run_script(2, fmt::format("[ $XOE_RANK = 1 ] && exec python3 -c \"{}\" {}\nexec python3 -c \"{}\" {}",
-                                             killed, pipe, survivor, pipe));
+  const auto python = [&](const std::string& program) { return "exec python3 -c \"" + program + "\" " + pipe; };
+  const auto ran = run_script(2, "[ $XOE_RANK = 1 ] && " + python(killed) + "\n" + python(survivor));
   EXPECT_EQ(ran.code, 137);
   EXPECT_THAT(ran.err, HasSubstr("rank 1 ("));
 }

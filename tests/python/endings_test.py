@@ -87,6 +87,7 @@ def slow_to_end(folder, then="", **variables):
         print("said farewell", flush=True)
     if rank == 1:
         atexit.register(farewell)
+        time.sleep(0.3)  # the others are done with the first operation
         sys.stdout.write("the last word")
         print(" raises", time.monotonic(), flush=True)
         raise ValueError("learning rate is negative")
