@@ -134,7 +134,7 @@ def test_tensorflow(folder):
 def test_keras(folder):
     for backend in ("tensorflow", "jax", "torch"):
         look(folder, "keras", "killed", KERAS_BACKEND=backend)
-    look(folder, "keras", "raises", KERAS_BACKEND="jax")
+        look(folder, "keras", "raises", KERAS_BACKEND=backend)
 
 
 ranks.drive(globals())
