@@ -82,11 +82,11 @@ def slow_to_end(folder, then="", **variables):
     """Rank 1 raises, and then takes two seconds to end; the others tell when they learn it, and do `then`."""
     last = f"""
     import atexit
-    def farewell():
+    def last_words():
         time.sleep(2)
-        print("said farewell", flush=True)
+        print("has ended", flush=True)
     if rank == 1:
-        atexit.register(farewell)
+        atexit.register(last_words)
         time.sleep(0.3)  # the others are done with the first operation
         sys.stdout.write("the last word")
         print(" raises", time.monotonic(), flush=True)
@@ -99,7 +99,14 @@ def slow_to_end(folder, then="", **variables):
         {then or "raise"}
     """
     done = ranks.run(3, script(folder, "slow", last, wait=False), **variables)
-    ended(done, 1, "ready", r"\[1\] the last word raises", r"\[1\] said farewell", "rank 1 .*exited with code 1.*learning rate is negative")
+    ended(
+        done,
+        1,
+        "ready",
+        r"\[1\] the last word raises",
+        r"\[1\] has ended",
+        "rank 1 .*exited with code 1.*learning rate is negative",
+    )
     raised = float(re.search(r"raises ([\d.]+)", done.stdout)[1])
     for rank in (0, 2):
         told = re.search(rf"\[{rank}\] told ([\d.]+) .*rank 1 failed: ValueError: learning rate is negative", done.stdout)

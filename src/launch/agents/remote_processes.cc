@@ -90,9 +90,7 @@ bool RemoteProcesses::output_open(Clock::time_point /*now*/) {
   return false;
 }
 
-std::string RemoteProcesses::host_of(int rank) const {
-  return agents_[host_index(rank)]->host();
-}
+std::string RemoteProcesses::host_of(int rank) const { return agents_[host_index(rank)]->host(); }
 
 void RemoteProcesses::add_to(std::vector<pollfd>& polled) {
   for (auto& agent : agents_) agent->add_to(polled);

@@ -71,7 +71,7 @@ class Supervisor {
     Fd pidfd = {};
     pid_t group = -1;  // the process group that it led last
     Clock::time_point started = {};
-    bool asked = false;  // to end
+    bool asked = false;                             // to end
     std::optional<Clock::time_point> exiting = {};  // before the first rank that failed had ended
     std::string device = {};
     std::vector<char*> environment = {};  // with the device, once it was given one
