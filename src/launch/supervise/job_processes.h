@@ -34,7 +34,7 @@ class JobProcesses {
   virtual const Stream& stream_of(std::size_t rank, bool err) const = 0;
   virtual std::vector<std::string> file_errors() const = 0;
   virtual std::string host_of(int rank) const = 0;
-  // That of the rank in events.
+  // The index, in events, of the host that the rank is on.
   virtual std::size_t host_index(int rank) const = 0;
   // By the index in events.
   virtual std::string host_name(std::size_t host) const = 0;
