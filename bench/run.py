@@ -47,7 +47,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, help="over all peers, for each size (default 3; --quick 1)")
     parser.add_argument("--seconds", type=float, help="for each figure (default 0.2; --quick 0.05)")
     parser.add_argument("--limit", type=float, help="minutes after which nothing is repeated (default 8; --quick 1)")
-    parser.add_argument("--only", choices=["allreduce", "half", "launch"], help="one part")
+    parser.add_argument("--only", choices=["allreduce", "collectives", "half", "launch"], help="one part")
     parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin", help="where Xoe's programs are")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="where JSON and plot go")
     arguments = parser.parse_args()
@@ -71,6 +71,12 @@ def points_for(ranks, arguments):
     return [Point(ranks, size, "float32", mode) for size in sizes for mode in modes]
 
 
+def other_points(arguments):
+    """The other collectives, 2 ranks; of allgather all that is gathered, of alltoall what a rank sends and keeps."""
+    sizes = arguments.sizes or ([MIB] if arguments.quick else [MIB, 16 * MIB, 64 * MIB])
+    return [Point(2, size, "float32", "rewritten", part) for part in peers.OTHER_COLLECTIVES for size in sizes]
+
+
 def half_points(arguments):
     """16-bit types at 1 to 64 MiB, and float32 at the same numbers of elements."""
     sizes = [MIB, 16 * MIB] if arguments.quick else [MIB, 4 * MIB, 16 * MIB, 64 * MIB]
@@ -81,7 +87,7 @@ def half_points(arguments):
     ]
 
 
-def measure_allreduce(arguments, engines, canary, say):
+def measure_collectives(arguments, engines, canary, say):
     deadline = time.monotonic() + 60 * arguments.limit
     runner = Runner(canary, arguments.rounds, arguments.seconds, 20, deadline, say)
     given_up = {}
@@ -93,6 +99,12 @@ def measure_allreduce(arguments, engines, canary, say):
         finally:
             sessions.close()
         given_up.update({f"{name}, {ranks} ranks": why for name, why in sessions.given_up.items()})
+    if arguments.only in (None, "collectives"):
+        sessions = Sessions(engines, 2, canary.sync_bytes, say)
+        try:
+            runner.measure(sessions, other_points(arguments))
+        finally:
+            sessions.close()
     if arguments.only in (None, "half"):
         able = [engine for engine in engines if "float16" in engine.dtypes]
         sessions = Sessions(able, 2, canary.sync_bytes, say)
@@ -103,6 +115,14 @@ def measure_allreduce(arguments, engines, canary, say):
     return runner.figures, given_up
 
 
+def print_others(figures, names):
+    for part in peers.OTHER_COLLECTIVES:
+        text = report.ratio_table(figures, names, 2, "rewritten", part)
+        if text:
+            print(f"\n{part}, 2 ranks, float32, buffers rewritten: us, median [p25-p75] min\n{text}")
+            print(f"\nmedians of all, us\n{report.median_table(figures, names, 2, 'rewritten', part)}")
+
+
 def print_report(figures, launches, names, ranks_list):
     for ranks in ranks_list:
         for mode in ("rewritten", "hot"):
@@ -110,6 +130,7 @@ def print_report(figures, launches, names, ranks_list):
             if text:
                 print(f"\nallreduce, {ranks} ranks, float32 sum, buffers {mode}: us, median [p25-p75] min\n{text}")
                 print(f"\nmedians of all, us\n{report.median_table(figures, names, ranks, mode)}")
+    print_others(figures, names)
     for title, text in (
         ("16-bit types, 2 ranks, rewritten, by element", report.half_table(figures, names)),
         ("launch of 2 processes", report.launch_table(launches)),
@@ -140,7 +161,7 @@ def main():
     say("peers: " + ", ".join(f"{engine.name} ({engine.version})" for engine in engines))
     figures, given_up, launches = [], {}, []
     if arguments.only != "launch":
-        figures, given_up = measure_allreduce(arguments, engines, canary, say)
+        figures, given_up = measure_collectives(arguments, engines, canary, say)
     if arguments.only in (None, "launch"):
         launches = launching.measure(arguments.bin, arguments.out, 3 if arguments.quick else 15, say)
     names = [engine.name for engine in engines]

@@ -32,21 +32,15 @@ std::uint32_t pattern(int dtype, float value) {
 
 class Figure {
  public:
-  Figure(Sync& sync, const XoeBenchEngine& engine, void* data)
-      : sync_(sync), engine_(engine), plan_(sync.state().plan), data_(data) {}
+  Figure(Sync& sync, const XoeBenchEngine& engine, void* data, void* out)
+      : sync_(sync), engine_(engine), plan_(sync.state().plan), data_(data), out_(out) {}
 
-  // Ranks contribute rank + 1, and every third word one more.
   bool check() {
-    const auto size = static_cast<float>(sync_.size());
-    for (std::size_t i = 0; i < words(); ++i) {
-      as_words()[i] = pattern(plan_.dtype, static_cast<float>(sync_.rank() + 1 + (i % 3 == 0 ? 1 : 0)));
-    }
+    for (std::size_t i = 0; i < words(); ++i) as_words()[i] = pattern(plan_.dtype, contribution(sync_.rank(), i));
     if (!call()) return false;
-    const std::uint32_t plain = pattern(plan_.dtype, size * (size + 1) / 2);
-    const std::uint32_t third = pattern(plan_.dtype, size * (size + 1) / 2 + size);
-    for (std::size_t i = 0; i < words(); ++i) {
-      if (as_words()[i] != (i % 3 == 0 ? third : plain)) return false;
-    }
+    const auto* const result = static_cast<const std::uint32_t*>(out_ != nullptr ? out_ : data_);
+    for (std::size_t i = 0; i < words(); ++i)
+      if (result[i] != pattern(plan_.dtype, expected(i))) return false;
     return true;
   }
 
@@ -100,9 +94,9 @@ class Figure {
     char line[512];
     std::snprintf(
         line, sizeof(line),
-        R"({"bytes": %llu, "dtype": "%s", "mode": "%s", "ranks": %d, "samples": %llu, "calls_per_sample": %llu, )"
+        R"({"collective": "%s", "bytes": %llu, "dtype": "%s", "mode": "%s", "ranks": %d, "samples": %llu, "calls_per_sample": %llu, )"
         R"("min_us": %.4f, "p25_us": %.4f, "median_us": %.4f, "p75_us": %.4f, "p99_us": %.4f})",
-        static_cast<unsigned long long>(plan_.bytes), dtype_text(plan_.dtype),
+        collective_text(plan_.collective), static_cast<unsigned long long>(plan_.bytes), dtype_text(plan_.dtype),
         plan_.rewritten != 0 ? "rewritten" : "hot", sync_.size(), static_cast<unsigned long long>(plan_.samples),
         static_cast<unsigned long long>(plan_.calls_per_sample), quantile(0), quantile(0.25), quantile(0.5),
         quantile(0.75), quantile(0.99));
@@ -110,20 +104,42 @@ class Figure {
   }
 
  private:
+  // Ranks contribute rank + 1, and in every third word one more.
+  static float contribution(int rank, std::size_t word) {
+    return static_cast<float>(rank + 1 + (word % 3 == 0 ? 1 : 0));
+  }
+  float expected(std::size_t word) const {
+    const auto size = static_cast<float>(sync_.size());
+    const std::size_t part = words() / static_cast<std::size_t>(sync_.size());
+    switch (plan_.collective) {
+      case kBenchBroadcast: return contribution(0, word);
+      case kBenchAllgather: return contribution(static_cast<int>(word / part), word);
+      case kBenchAlltoall:
+        return contribution(static_cast<int>(word / part), static_cast<std::size_t>(sync_.rank()) * part + word % part);
+      default: return size * (size + 1) / 2 + (word % 3 == 0 ? size : 0);
+    }
+  }
   std::size_t words() const { return plan_.bytes / sizeof(std::uint32_t); }
   std::uint32_t* as_words() const { return static_cast<std::uint32_t*>(data_); }
   void rewrite(float value) { std::fill_n(as_words(), words(), pattern(plan_.dtype, value)); }
   bool call() {
-    return engine_.allreduce(engine_.context, data_, plan_.bytes / dtype_bytes(plan_.dtype), plan_.dtype) != 0;
+    const XoeBenchCall call{plan_.collective, plan_.dtype, data_, out_, plan_.bytes / dtype_bytes(plan_.dtype)};
+    return engine_.run(engine_.context, &call) != 0;
   }
 
   Sync& sync_;
   const XoeBenchEngine& engine_;
   Plan plan_;
   void* data_;
+  void* out_;
 };
 
 }  // namespace
+
+const char* collective_text(int collective) {
+  constexpr const char* kTexts[] = {"allreduce", "broadcast", "allgather", "alltoall"};
+  return kTexts[collective];
+}
 
 const char* dtype_text(int dtype) {
   return dtype == kBenchFloat32 ? "float32" : dtype == kBenchBfloat16 ? "bfloat16" : "float16";
@@ -133,18 +149,22 @@ std::size_t dtype_bytes(int dtype) { return dtype == kBenchFloat32 ? 4 : 2; }
 
 bool run_figure(Sync& sync, const XoeBenchEngine& engine, std::string& line) {
   const std::size_t bytes = sync.state().plan.bytes;
-  if (engine.supports(engine.context, sync.state().plan.dtype) == 0) {
+  const int collective = sync.state().plan.collective;
+  const bool divided = collective == kBenchAllgather || collective == kBenchAlltoall;
+  if (engine.supports(engine.context, collective, sync.state().plan.dtype) == 0 ||
+      (divided && bytes % (sizeof(std::uint32_t) * static_cast<std::size_t>(sync.size())) != 0)) {
     line = R"({"error": "unsupported"})";
     return sync.barrier();
   }
   void* const data = engine.acquire(engine.context, bytes);
-  if (data == nullptr) {
+  void* const out = collective == kBenchAlltoall && data != nullptr ? engine.acquire(engine.context, bytes) : nullptr;
+  if (data == nullptr || (collective == kBenchAlltoall && out == nullptr)) {
     line = R"({"error": "no memory"})";
     return false;
   }
-  Figure figure(sync, engine, data);
+  Figure figure(sync, engine, data, out);
   bool good = figure.check();
-  if (!good) line = R"({"error": "the sum is wrong, or the call failed"})";
+  if (!good) line = R"({"error": "the result is wrong, or the call failed"})";
   good = good && figure.plan_samples() && figure.take_samples();
   if (good) {
     if (sync.rank() == 0) line = figure.report();
@@ -153,6 +173,7 @@ bool run_figure(Sync& sync, const XoeBenchEngine& engine, std::string& line) {
     line = R"({"error": "a call failed"})";
   }
   engine.release(engine.context, data, bytes);
+  if (out != nullptr) engine.release(engine.context, out, bytes);
   return good;
 }
 

@@ -8,6 +8,7 @@
 
 namespace xoe::bench {
 
+const char* collective_text(int collective);
 const char* dtype_text(int dtype);
 std::size_t dtype_bytes(int dtype);
 

@@ -11,17 +11,22 @@
 namespace xoe::bench {
 namespace {
 
-// "65536 float32 rewritten 0.2"
+// "allreduce 65536 float32 rewritten 0.2"
 bool parse(const std::string& command, Plan& plan) {
   unsigned long long bytes = 0;
+  char collective[16] = {};
   char dtype[16] = {};
   char mode[16] = {};
   double seconds = 0;
-  if (std::sscanf(command.c_str(), "%llu %15s %15s %lf", &bytes, dtype, mode, &seconds) != 4) return false;
+  if (std::sscanf(command.c_str(), "%15s %llu %15s %15s %lf", collective, &bytes, dtype, mode, &seconds) != 5)
+    return false;
   plan = Plan{};
   plan.bytes = bytes;
   plan.seconds = seconds;
   plan.rewritten = std::strcmp(mode, "rewritten") == 0 ? 1 : 0;
+  while (plan.collective < kBenchCollectives && std::strcmp(collective, collective_text(plan.collective)) != 0)
+    ++plan.collective;
+  if (plan.collective == kBenchCollectives) return false;
   for (const int candidate : {kBenchFloat32, kBenchBfloat16, kBenchFloat16}) {
     if (std::strcmp(dtype, dtype_text(candidate)) == 0) {
       plan.dtype = candidate;

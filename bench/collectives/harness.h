@@ -1,5 +1,5 @@
-// Measures an allreduce. Rank 0 reads commands from its standard input, one a line:
-//   BYTES DTYPE MODE SECONDS        e.g.  65536 float32 rewritten 0.2
+// Measures a collective. Rank 0 reads commands from its standard input, one a line:
+//   COLLECTIVE BYTES DTYPE MODE SECONDS        e.g.  allreduce 65536 float32 rewritten 0.2
 // and answers each with one line of JSON on its standard output; all ranks take part in each figure.
 //
 // One sample is, on each rank, the time from a flag barrier (the same for all engines, not timed) to the return of the
@@ -14,15 +14,32 @@
 
 extern "C" {
 
+// In one buffer, but for alltoall. Broadcast: of rank 0. Allgather: rank r's part is the r-th of equal ones, alltoall
+// sends the r-th to rank r.
+enum XoeBenchCollective : int {
+  kBenchAllreduce = 0,
+  kBenchBroadcast = 1,
+  kBenchAllgather = 2,
+  kBenchAlltoall = 3,
+  kBenchCollectives = 4
+};
 enum XoeBenchDType : int { kBenchFloat32 = 0, kBenchBfloat16 = 1, kBenchFloat16 = 2 };
+
+struct XoeBenchCall {
+  int collective;
+  int dtype;
+  void* data;
+  void* out;          // alltoall only, else null
+  std::size_t count;  // elements of the whole buffer
+};
 
 // The engine under test. Functions return 0 when they fail; all ranks must agree on that.
 struct XoeBenchEngine {
   void* context;
-  int (*supports)(void* context, int dtype);
-  void* (*acquire)(void* context, std::size_t bytes);  // a buffer whose sum is taken in place
+  int (*supports)(void* context, int collective, int dtype);
+  void* (*acquire)(void* context, std::size_t bytes);
   void (*release)(void* context, void* data, std::size_t bytes);
-  int (*allreduce)(void* context, void* data, std::size_t count, int dtype);
+  int (*run)(void* context, const XoeBenchCall* call);
 };
 
 // Serves commands until standard input ends. `path`: a file that all ranks map, made by the driver, of

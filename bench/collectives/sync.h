@@ -13,6 +13,7 @@ inline constexpr std::size_t kMaxSamples = 20000;
 
 struct Plan {
   std::uint64_t bytes = 0;
+  std::int32_t collective = 0;
   std::int32_t dtype = 0;
   std::int32_t rewritten = 0;
   double seconds = 0;

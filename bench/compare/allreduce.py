@@ -18,7 +18,11 @@ class Point:
     count_bytes: int
     dtype: str
     mode: str  # hot or rewritten
-    part: str = "allreduce"  # or half: the comparison of types
+    part: str = "allreduce"  # or another collective; half: the comparison of types
+
+    @property
+    def collective(self):
+        return "allreduce" if self.part == "half" else self.part
 
 
 class Sessions:
@@ -32,9 +36,9 @@ class Sessions:
         self.given_up = {}
 
     def figure(self, peer, point, seconds, timeout):
-        """An allreduce's figure, or None."""
-        command = f"{point.count_bytes} {point.dtype} {point.mode} {seconds}"
-        what = f"{point.ranks} ranks, {point.count_bytes} B, {point.mode}"
+        """A collective's figure, or None."""
+        command = f"{point.collective} {point.count_bytes} {point.dtype} {point.mode} {seconds}"
+        what = f"{point.collective}, {point.ranks} ranks, {point.count_bytes} B, {point.mode}"
         return self.ask(peer, command, timeout, what)
 
     def ask(self, peer, command, timeout, what):
@@ -76,7 +80,7 @@ class Runner:
     def measure(self, sessions, points):
         """All points, each by all peers that know its type. Appends to `figures`."""
         for point in points:
-            peers = [peer for peer in sessions.peers if point.dtype in peer.dtypes]
+            peers = [peer for peer in sessions.peers if point.dtype in peer.dtypes and point.collective in peer.collectives]
             started = time.monotonic()
             for round_number in range(self._rounds + self.EXTRA_ROUNDS):
                 alive = [peer for peer in peers if peer.name not in sessions.given_up]
@@ -89,7 +93,7 @@ class Runner:
                     self._one(sessions, peer, point)
             state, _ = best_state(self.figures, point, [p.name for p in peers])
             self._say(
-                f"{point.ranks} ranks, {size_text(point.count_bytes)}, {point.dtype}, {point.mode}: "
+                f"{point.collective}, {point.ranks} ranks, {size_text(point.count_bytes)}, {point.dtype}, {point.mode}: "
                 f"{time.monotonic() - started:.0f} s, state {state}"
             )
 

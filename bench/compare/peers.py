@@ -19,6 +19,9 @@ TUNED = {
 }
 
 
+OTHER_COLLECTIVES = ("broadcast", "allgather", "alltoall")
+
+
 @dataclass
 class Peer:
     """One engine. `start(ranks)` lists the processes: (arguments, extra environment); the first gets the pipes."""
@@ -27,6 +30,7 @@ class Peer:
     start: object
     version: str = ""
     dtypes: tuple = ("float32",)
+    collectives: tuple = ("allreduce", *OTHER_COLLECTIVES)
 
 
 @dataclass
@@ -82,7 +86,7 @@ def compile_mpi(mpi, program, bin_dir, folder):
     """Compiles bench/collectives/mpi_<program>.cc with this MPI; the path, or a CalledProcessError."""
     source = SOURCES / f"mpi_{program}.cc"
     target = folder / f"{mpi.name}_{program}"
-    library = ["-L", str(bin_dir), "-lxoe_bench_harness", f"-Wl,-rpath,{bin_dir}"] if program == "allreduce" else []
+    library = ["-L", str(bin_dir), "-lxoe_bench_harness", f"-Wl,-rpath,{bin_dir}"] if program == "collectives" else []
     command = [mpi.compiler, "-std=c++17", "-O3", str(source), "-o", str(target), *library, *mpi.flags]
     newest = max(path.stat().st_mtime for path in (source, SOURCES / "harness.h"))
     made_by = folder / f"{mpi.name}_{program}.command"  # of what stands there: it holds the path of the library
@@ -117,7 +121,7 @@ def has_ucx(launcher):
 
 
 def mpi_peers(mpi, bin_dir, folder):
-    program = compile_mpi(mpi, "allreduce", bin_dir, folder)
+    program = compile_mpi(mpi, "collectives", bin_dir, folder)
     version = version_of([mpi.launcher, "--version"], mpi.environment)
 
     def peer(suffix, extra=(), environment=None):
@@ -147,7 +151,7 @@ def xoe_launch(bin_dir, ranks, program, *arguments):
 def xoe_peer(bin_dir, memory):
     return Peer(
         f"xoe-{memory}",
-        lambda ranks: [(xoe_launch(bin_dir, ranks, "xoe_bench_allreduce", memory), {})],
+        lambda ranks: [(xoe_launch(bin_dir, ranks, "xoe_bench_collectives", memory), {})],
         version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
         ("float32", "bfloat16", "float16"),
     )
@@ -186,8 +190,8 @@ def gloo_peer(bin_dir):
     version = gloo_version()
     if not version:
         return None
-    start = gloo_start(bin_dir, SOURCES / "gloo_allreduce.py")
-    return Peer("gloo", start, f"torch {version}", ("float32", "bfloat16", "float16"))
+    start = gloo_start(bin_dir, SOURCES / "gloo_collectives.py")
+    return Peer("gloo", start, f"torch {version}", ("float32", "bfloat16", "float16"), ("allreduce", "broadcast"))
 
 
 def find_peers(bin_dir, folder, wanted, say):

@@ -55,15 +55,15 @@ def spread_text(peers, name):
     return "{} [{}-{}] {}".format(*texts)
 
 
-def measured_sizes(figures, ranks, mode):
-    return sorted({f["bytes"] for f in figures if (f["ranks"], f["mode"], f["part"]) == (ranks, mode, "allreduce")})
+def measured_sizes(figures, ranks, mode, part="allreduce"):
+    return sorted({f["bytes"] for f in figures if (f["ranks"], f["mode"], f["part"]) == (ranks, mode, part)})
 
 
-def ratio_table(figures, names, ranks, mode):
+def ratio_table(figures, names, ranks, mode, part="allreduce"):
     """Xoe beside the best rival, and beside the best of all others."""
     rows = []
-    for size in measured_sizes(figures, ranks, mode):
-        summary = summarise(figures, Point(ranks, size, "float32", mode), names)
+    for size in measured_sizes(figures, ranks, mode, part):
+        summary = summarise(figures, Point(ranks, size, "float32", mode, part), names)
         peers = summary["peers"]
         rival, anyone = best(peers, RIVALS), best(peers, [name for name in names if name not in XOE])
         row = [size_text(size), *[spread_text(peers, name) for name in XOE]]
@@ -76,11 +76,11 @@ def ratio_table(figures, names, ranks, mode):
     return table(header, rows) if rows else ""
 
 
-def median_table(figures, names, ranks, mode):
+def median_table(figures, names, ranks, mode, part="allreduce"):
     """The medians of every peer."""
     rows = []
-    for size in measured_sizes(figures, ranks, mode):
-        peers = summarise(figures, Point(ranks, size, "float32", mode), names)["peers"]
+    for size in measured_sizes(figures, ranks, mode, part):
+        peers = summarise(figures, Point(ranks, size, "float32", mode, part), names)["peers"]
         rows.append([size_text(size), *[time_text(peers[n]["median_us"]) if n in peers else "-" for n in names]])
     return table(["size", *names], rows) if rows else ""
 

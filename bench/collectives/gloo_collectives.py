@@ -1,7 +1,7 @@
 """Gloo, through torch.distributed, under bench/collectives/harness.h: the loops are the harness's, in C++.
 
 Started once per rank by bench/run.py with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and XOE_BENCH_SYNC.
-Usage: gloo_allreduce.py LIBXOE_BENCH_HARNESS
+Usage: gloo_collectives.py LIBXOE_BENCH_HARNESS
 """
 
 import ctypes
@@ -14,19 +14,34 @@ import torch.distributed as dist
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
+ALLREDUCE, BROADCAST = 0, 1  # XoeBenchCollective; the others need memory of their own here
+
+
+class Call(ctypes.Structure):
+    """XoeBenchCall."""
+
+    _fields_ = [
+        ("collective", ctypes.c_int),
+        ("dtype", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("count", ctypes.c_size_t),
+    ]
+
+
 class Engine(ctypes.Structure):
     """XoeBenchEngine."""
 
-    SUPPORTS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+    SUPPORTS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
     ACQUIRE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-    ALLREDUCE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Call))
     _fields_ = [
         ("context", ctypes.c_void_p),
         ("supports", SUPPORTS),
         ("acquire", ACQUIRE),
         ("release", RELEASE),
-        ("allreduce", ALLREDUCE),
+        ("run", RUN),
     ]
 
 
@@ -44,8 +59,12 @@ class Buffers:
     def release(self, _context, _data, _count_bytes):
         self.views = None
 
-    def allreduce(self, _context, _data, _count, dtype):
-        dist.all_reduce(self.views[dtype])
+    def run(self, _context, call):
+        view = self.views[call[0].dtype]
+        if call[0].collective == ALLREDUCE:
+            dist.all_reduce(view)
+        else:
+            dist.broadcast(view, 0)
         return 1
 
 
@@ -57,10 +76,10 @@ def main():
     buffers = Buffers()
     engine = Engine(
         None,
-        Engine.SUPPORTS(lambda _context, _dtype: 1),
+        Engine.SUPPORTS(lambda _context, collective, _dtype: int(collective in (ALLREDUCE, BROADCAST))),
         Engine.ACQUIRE(buffers.acquire),
         Engine.RELEASE(buffers.release),
-        Engine.ALLREDUCE(buffers.allreduce),
+        Engine.RUN(buffers.run),
     )
     path = os.environ["XOE_BENCH_SYNC"].encode()
     code = library.xoe_bench_serve(path, dist.get_rank(), dist.get_world_size(), ctypes.byref(engine))
