@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include <string>
+#include <chrono>
 #include <string_view>
 
 #include "base/env.h"
@@ -17,9 +17,10 @@ inline constexpr std::string_view kFailingRankKey = "failing_rank";
 struct FailingRank {
   int rank = 0;
   pid_t pid = 0;
+  std::chrono::steady_clock::time_point at = {};  // when the launcher learnt it
 };
 
-// This process, to the launcher that `env` describes; without one nothing is said. Takes a second at most.
+// This process, to the launcher that `env` describes; without one nothing is said. Has arrived when it returns.
 Status announce_failing(const Env& env);
 
 }  // namespace xoe::bootstrap

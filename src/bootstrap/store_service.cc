@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -263,16 +262,11 @@ void StoreService::note_ended(int rank, std::string_view how) {
   values_[std::string(kEndedRanksKey)] += fmt::format("{} {}\n", rank, how);
 }
 
-std::vector<FailingRank> StoreService::failing() const {
-  const std::string prefix = fmt::format("{}/", kFailingRankKey);
-  std::vector<FailingRank> all;
-  for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
-    const auto rank = parse_integer(std::string_view(at->first).substr(prefix.size()));
-    const auto pid = parse_integer(at->second);
-    if (rank && pid && std::in_range<int>(*rank) && std::in_range<pid_t>(*pid))
-      all.push_back({.rank = static_cast<int>(*rank), .pid = static_cast<pid_t>(*pid)});
-  }
-  return all;
+void StoreService::note_failing(std::string_view key, std::string_view value) {
+  const auto rank = parse_integer(key);
+  const auto pid = parse_integer(value);
+  if (rank && pid && std::in_range<int>(*rank) && std::in_range<pid_t>(*pid))
+    failing_.push_back({.rank = static_cast<int>(*rank), .pid = static_cast<pid_t>(*pid), .at = Clock::now()});
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {
@@ -284,6 +278,8 @@ Status StoreService::set(std::string_view key, std::string_view value) {
     return failure(Code::kResourceExhausted, "store: full: {} keys, {} bytes", values_.size(), bytes_);
   values_.emplace(key, value);
   bytes_ += key.size() + value.size();
+  if (key.starts_with(kFailingRankKey) && key.size() > kFailingRankKey.size())
+    note_failing(key.substr(kFailingRankKey.size() + 1), value);
   if (auto waiting = waiters_.extract(std::string(key)); !waiting.empty()) wake(waiting.mapped(), value);
   return {};
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -50,8 +51,8 @@ class StoreService {
   void remove(std::string_view key);
   // Ranks that wait for this one learn that it will not come: it ended well. `how`: "exited with code 0".
   void note_ended(int rank, std::string_view how);
-  // The ranks that have announced that they fail, in this version of the world.
-  std::vector<FailingRank> failing() const;
+  // The ranks that have announced that they fail since the last call, in that order.
+  std::vector<FailingRank> take_failing() { return std::exchange(failing_, {}); }
   // The timeout for poll() on fd(), in milliseconds; -1: none.
   int poll_timeout_ms() const;
   // Serves all clients as far as possible without blocking.
@@ -76,6 +77,7 @@ class StoreService {
 
   bool may_answer(const Connection& connection) const;
   Status set(std::string_view key, std::string_view value);
+  void note_failing(std::string_view key, std::string_view value);
   void keep_or_drop(Connection& connection, bool keep);
   void drop(int fd);
   void drop_oldest_unauthenticated();
@@ -89,6 +91,7 @@ class StoreService {
   std::string secret_;
   StoreLimits limits_;
   std::map<std::string, std::string, std::less<>> values_;
+  std::vector<FailingRank> failing_;
   std::size_t bytes_ = 0;
   std::size_t unauthenticated_ = 0;
   std::map<std::string, std::vector<int>, std::less<>> waiters_;  // by key: connections with a pending get

@@ -49,6 +49,20 @@ class ProgressEngine {
     act();
   }
 
+  // The same, also in a callback, but gives up after `patience`: whoever makes progress may be blocked.
+  template <class Act>
+  void exclusive_within(std::chrono::nanoseconds patience, Act&& act) {
+    if (in_this_thread()) return act();
+    const auto until = EngineClock::now() + patience;
+    while (!mutex_.try_lock()) {
+      if (EngineClock::now() >= until) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const std::lock_guard lock(mutex_, std::adopt_lock);
+    const Turn turn(*this);
+    act();
+  }
+
  private:
   // Marks this thread as the one that makes progress. REQUIRES: mutex_.
   class Turn {

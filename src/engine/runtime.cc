@@ -8,13 +8,22 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "bootstrap/failing_rank.h"
 
 namespace xoe::engine {
 
 namespace {
 
-constexpr std::size_t kLongestReason = 300;
+constexpr std::size_t kLongestReason = 300;  // bytes
+constexpr std::chrono::seconds kAbortPatience(1);
+
+std::string cut(const std::string& reason) {
+  std::size_t end = 0;
+  while (end < reason.size() && end + utf8_length(reason.substr(end, 4)) <= kLongestReason)
+    end += utf8_length(reason.substr(end, 4));
+  return reason.substr(0, end);
+}
 
 Error closed_error() { return Error(Code::kUnavailable, "the engine was shut down"); }
 
@@ -59,17 +68,18 @@ void Runtime::shut_down() {
 }
 
 Status Runtime::abort(std::string_view why) {
-  XOE_TRY(check_usable());
+  // Ranks that end because of another one have nothing to announce.
+  XOE_TRY(check_world());
   // Before the peers, which may end at once. Without a launcher that listens the peers can still be told.
   static_cast<void>(bootstrap::announce_failing(Env::process()));
-  const Error cause(Code::kPeerLost, fmt::format("rank {} failed: {:.{}}", topology_.rank, why, kLongestReason));
+  const Error cause(Code::kPeerLost, fmt::format("rank {} failed: {}", topology_.rank, cut(printable_utf8(why))));
   {
     const ProcessSetRegistry::Use world(sets_, kWorldSet);
     if (world.get() == nullptr) return failure(closed_error());
     world.get()->comm().backend().abort(cause);
   }
-  // What makes progress now may have waited for a peer: not any more.
-  progress_->exclusive([&] { sets_.each([&](ProcessSet& set) { set.abort(cause); }); });
+  // The other sets; what makes progress now may have waited for a peer, and does not any more.
+  progress_->exclusive_within(kAbortPatience, [&] { sets_.each([&](ProcessSet& set) { set.abort(cause); }); });
   return {};
 }
 

@@ -87,10 +87,45 @@ TEST(EngineFailure, ARankThatFailsTellsWhy) {
     EXPECT_THAT(status.error().message(), StartsWith("allreduce 'conv1': rank 2 failed: ValueError: no such file"));
     other.join();
     for (const auto& engine : engines) EXPECT_FALSE(engine->submit({.name = "conv3", .tensors = {&of_all, 1}}));
-    EXPECT_TRUE(engines[1]->abort("another one")) << "a second cause changes nothing";
+    EXPECT_EQ(engines[1]->abort("another one").error().code(), Code::kPeerLost) << "because of rank 2";
     engines[2]->close();
     EXPECT_EQ(engines[2]->abort("too late").error().code(), Code::kUnavailable);
   }
+}
+
+TEST(EngineFailure, ACallbackMayAbort) {
+  auto engines = testing::make_engines(testing::make_group(2), quiet_options());
+  const Shape shape{4};
+  std::vector<float> x(4), y(4);
+  const TensorArg own = in_place(x, shape), other = in_place(y, shape);
+  std::atomic<bool> aborted{false};
+  auto first = engines[0]->submit({.name = "first", .tensors = {&own, 1}, .callback = [&](const Status&) {
+                                     aborted = engines[0]->abort("a\nline").has_value();
+                                   }});
+  auto second = engines[1]->submit({.name = "first", .tensors = {&other, 1}});
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(first->wait());
+  static_cast<void>(second->wait());
+  auto later = engines[1]->submit({.name = "later", .tensors = {&other, 1}});
+  const Status status = later ? later->wait() : Status(tl::unexpected(later.error()));
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message(), HasSubstr("rank 0 failed: a\xEF\xBF\xBDline"));
+  EXPECT_TRUE(aborted);
+}
+
+TEST(EngineFailure, AReasonIsCutAtACharacter) {
+  auto engines = testing::make_engines(testing::make_group(2), quiet_options());
+  std::string why;
+  while (why.size() < 400) why += "\xE2\x82\xAC";
+  ASSERT_TRUE(engines[0]->abort(why));
+  const Shape shape{4};
+  std::vector<float> x(4);
+  const TensorArg tensor = in_place(x, shape);
+  auto handle = engines[1]->submit({.name = "x", .tensors = {&tensor, 1}});
+  const Status status = handle ? handle->wait() : Status(tl::unexpected(handle.error()));
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message(), HasSubstr("rank 0 failed: " + why.substr(0, 300)));
+  EXPECT_THAT(status.error().message(), ::testing::Not(HasSubstr(why.substr(0, 303))));
 }
 
 TEST(EngineFailure, EnginesComeAndGoInOneProcess) {

@@ -46,6 +46,18 @@ TEST(ShutdownPolicy, TheShortestDelayCounts) {
   EXPECT_EQ(ending.due(kStart + 1s), Step::kTerminate);
 }
 
+TEST(ShutdownPolicy, TheLimitAndWhatIsLeftShortenADelay) {
+  ShutdownPolicy limited(kStart, 10s, 5s);
+  limited.begin(Cause::kRankFailed, kStart, 30s);
+  EXPECT_EQ(limited.next(), kStart + 10s);
+  EXPECT_EQ(limited.due(kStart + 10s), Step::kTerminate);
+  EXPECT_EQ(limited.cause(), Cause::kRankFailed);
+  ShutdownPolicy leftovers(kStart, {}, 5s);
+  leftovers.begin(Cause::kRankFailed, kStart, 30s);
+  leftovers.leftovers(kStart + 1s);
+  EXPECT_EQ(leftovers.due(kStart + 2s), Step::kTerminate);
+}
+
 TEST(ShutdownPolicy, TheLimitEndsWithTheRanks) {
   ShutdownPolicy ending(kStart, 10s, 5s);
   EXPECT_EQ(ending.next(), kStart + 10s);

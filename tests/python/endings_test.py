@@ -122,6 +122,54 @@ def test_a_rank_that_is_slow_to_end(folder):
     slow_to_end(folder, XOE_PRETEND_HOSTS="2")
 
 
+def test_it_is_blamed_before_those_that_it_ends(folder):
+    # With a restart that one of the others takes; and where another raises later, because of it.
+    for options, others in (
+        (("--restarts", "1"), "os._exit(3)"),
+        ((), "if rank == 0: later = RuntimeError('training failed')"),
+    ):
+        last = f"""
+        import atexit
+        time.sleep(0.3)
+        if rank == 1:
+            atexit.register(time.sleep, 1)
+            raise ValueError("learning rate is negative")
+        later = None
+        try:
+            allgather_object(rank, name="what the others wait for")
+        except xoe.PeerLostError as error:
+            {others}
+        if later:
+            raise later
+        sys.exit(3)
+        """
+        for _ in range(3):
+            done = ranks.run(3, script(folder, "blamed", last, wait=False), options=options)
+            ended(done, 1, r"\n(xoe run: )?rank 1 .*exited with code 1" if not options else r"rank 1 .*exited with code 1")
+
+
+def test_what_an_exception_is_not(folder):
+    # Shown by a program that goes on; told of with text that is not UTF-8, or looks like Xoe's own.
+    last = r"""
+    try:
+        {}["learning rate"]
+    except KeyError:
+        if rank == 1:
+            sys.excepthook(*sys.exc_info())
+    allgather_object(rank, name="that goes on")
+    if rank == 1:
+        raise ValueError("expected rank 3 tensor, got ranks 0 and 2: \udcff")
+    try:
+        allgather_object(rank, name="what the others wait for")
+    except xoe.PeerLostError as error:
+        print("told", error.ranks, ascii(str(error)), flush=True)
+        raise
+    """
+    done = ranks.run(2, script(folder, "not", last, wait=False))
+    ended(done, 1, r"\[0\] told \(1,\) .*rank 1 failed: ValueError: expected rank 3 tensor", "rank 1 .*exited with code 1")
+    assert "Error in sys.excepthook" not in done.stdout, done.stdout
+
+
 def test_an_exception_because_of_a_lost_rank(folder):
     last = """
     if rank == 1:

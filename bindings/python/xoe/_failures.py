@@ -20,14 +20,18 @@ def error_of(error: BaseException) -> XoeError | None:
     return _of_status(found[1], found[2], completed=True) if found is not None else None
 
 
-def comes_from_peer(error: BaseException | None) -> bool:
-    """Whether the exception, or one that it was raised from or during, says that another rank was lost."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, PeerLostError) or isinstance(error_of(error), PeerLostError):
+def comes_from_peer(error: BaseException) -> bool:
+    """Whether the exception, or one that it was raised from, during or for, says that another rank was lost."""
+    found: dict[int, BaseException] = {}
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
+        if one is None or id(one) in found:
+            continue
+        if isinstance(one, PeerLostError) or isinstance(error_of(one), PeerLostError):
             return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
+        found[id(one)] = one
+        left += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
     return False
 
 

@@ -18,7 +18,8 @@ class XoeError(RuntimeError):
     def ranks(self) -> tuple[int, ...]:
         """Ranks that the message names, in ascending order; empty where it names none."""
         found: set[int] = set()
-        for listed in re.findall(r"\branks? (\d+(?:(?:, | and |, and )\d+)*)", str(self)):
+        own, _, _ = str(self).partition(" failed: ")  # what follows is another program's text
+        for listed in re.findall(r"\branks? (\d+(?:(?:, | and |, and )\d+)*)", own):
             found.update(int(number) for number in re.findall(r"\d+", listed))
         return tuple(sorted(found))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from xoe._failures import comes_from_peer
 from xoe._signing import Signer
-from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError, XoeError
+from xoe.errors import InvalidArgumentError, NotInitializedError, PeerLostError, UnsupportedError
 
 if TYPE_CHECKING:
     from xoe._core import Engine
@@ -153,20 +153,33 @@ def _watch_uncaught() -> None:
         if isinstance(error, PeerLostError):
             sys.stdout.flush()
             time.sleep(_CAUSE_DELAY)
-        show(kind, error, trace)
-        interactive = hasattr(sys, "ps1") or sys.flags.interactive
-        if not interactive and not isinstance(error, KeyboardInterrupt) and not comes_from_peer(error):
-            _abort(f"{kind.__name__}: {error}".partition("\n")[0])
+            if " failed: " in str(error):  # the launcher lets that rank end first: one line is enough here
+                error, trace = error.with_traceback(None), None
+        try:
+            show(kind, error, trace)
+        finally:
+            with contextlib.suppress(Exception):  # whatever the error's own text and the peers do, this process ends
+                if _ends_by(error) and not comes_from_peer(error):
+                    _abort(f"{kind.__name__}: {error}".partition("\n")[0])
 
     hook._xoe = True  # type: ignore[attr-defined]
     sys.excepthook = hook
 
 
+def _ends_by(error: BaseException) -> bool:
+    """Whether the interpreter ends because of the error: programs also call the hook to print one that they handled."""
+    if getattr(sys, "last_value", None) is not error or isinstance(error, KeyboardInterrupt):
+        return False
+    if hasattr(sys, "ps1") or sys.flags.interactive or sys.flags.inspect:
+        return False
+    here = threading.current_thread()
+    return here is threading.main_thread() and all(thread is here or thread.daemon for thread in threading.enumerate())
+
+
 def _abort(why: str) -> None:
     world = _world
     if world is not None:
-        with contextlib.suppress(XoeError):  # it ends for another reason
-            world.engine.abort(why)
+        world.engine.abort(why.encode("utf-8", "replace").decode())
 
 
 def is_initialized() -> bool:

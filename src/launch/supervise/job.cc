@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -33,6 +34,8 @@ constexpr auto kSameSignal = std::chrono::milliseconds(250);
 // that still run after this time, and again each time that it has doubled.
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
+// For a rank that has said that it fails: it may have something to save or to send.
+constexpr auto kLastWords = std::chrono::seconds(30);
 
 class Job {
  public:
@@ -114,7 +117,9 @@ class Job {
 
   void start_rank(int slot, const std::string& device) {
     // Of the process that was in the slot before.
-    store_->remove(fmt::format("{}/{}", bootstrap::kWorldCandidateKey, slot));
+    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey})
+      store_->remove(fmt::format("{}/{}", key, slot));
+    announced_.erase(slot);
     SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
     device.copy(command.device.data(), command.device.size() - 1);
     processes_->send(command);
@@ -285,6 +290,7 @@ class Job {
   }
 
   void on_end(const SupervisorEvent& event, Clock::time_point now) {
+    note_announcements();
     // The rank may have formed a world a moment ago.
     if (resizing_) {
       store_->serve();
@@ -310,11 +316,19 @@ class Job {
       panel->ended(static_cast<std::size_t>(end.rank), end.status == 0 ? "ended" : remote::describe_status(end.status));
     if (end.rank == 0) processes_->close_input();
     if (end.status == 0) store_->note_ended(rank_in_world(end.rank), remote::describe_status(0));
-    if (event.asked) {
+    const auto at = failed_at(event);
+    if (event.asked && at < event.at) {
+      faults_.add(
+          {.cause = Cause::kRankFailed,
+           .host = event.host,
+           .end =
+               RankEnd{.rank = end.rank, .pid = end.pid, .status = W_EXITCODE(1, 0), .ran = end.ran, .announced = true},
+           .at = at});
+    } else if (event.asked) {
       ++outcome_.terminated;
       if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
     } else {
-      sort_out({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at}, now);
+      sort_out({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = at}, now);
     }
     count_ended(1, now);
   }
@@ -334,30 +348,45 @@ class Job {
     } else if (status != 0 && asked_.explain(end)) {
       asked_.follow(end);
     } else if (status != 0) {
-      // It may be an answer to a rank that fails: that one has what time it needs to end by itself.
-      const bool answers = may_answer(end) && add_announced(end, now);
+      if (may_answer(end)) add_announced(end, now);
       faults_.add(end);
-      shutdown_.begin(Cause::kRankFailed, now, answers ? options_.grace : processes_->news_delay());
+      shutdown_.begin(Cause::kRankFailed, now, std::max(processes_->news_delay(), last_words()));
     }
   }
 
-  // Ranks that have said that they fail, and still run, failed before `end`. True: there are some.
-  bool add_announced(const Fault& end, Clock::time_point now) {
-    store_->serve();
-    bool any = false;
-    for (const bootstrap::FailingRank& failing : store_->failing()) {
-      if (!running_.contains(failing.rank)) continue;
-      any = true;
-      faults_.add({.cause = Cause::kRankFailed,
-                   .host = processes_->host_index(failing.rank),
-                   .end = RankEnd{.rank = failing.rank,
-                                  .pid = failing.pid,
-                                  .status = W_EXITCODE(1, 0),
-                                  .ran = now - started_,
-                                  .announced = true},
-                   .at = end.at - std::chrono::nanoseconds(1)});
+  void note_announcements() {
+    for (const bootstrap::FailingRank& failing : store_->take_failing())
+      if (running_.contains(failing.rank)) announced_.try_emplace(failing.rank, failing);
+  }
+
+  // When the rank's failure began: before its end, if it has said so.
+  Clock::time_point failed_at(const SupervisorEvent& end) const {
+    const auto announced = announced_.find(end.rank);
+    return announced != announced_.end() && announced->second.pid == end.pid ? std::min(announced->second.at, end.at)
+                                                                             : end.at;
+  }
+
+  // Ranks that had said that they fail, and still run: `end` may be an answer to them.
+  void add_announced(const Fault& end, Clock::time_point now) {
+    for (const auto& [rank, failing] : announced_) {
+      const std::size_t host = processes_->host_index(rank);
+      const auto uncertain = host == end.host ? Clock::duration() : FirstFault::kUncertainty;
+      if (running_.contains(rank) && failing.at < end.at + uncertain)
+        faults_.add({.cause = Cause::kRankFailed,
+                     .host = host,
+                     .end = RankEnd{.rank = rank,
+                                    .pid = failing.pid,
+                                    .status = W_EXITCODE(1, 0),
+                                    .ran = now - started_,
+                                    .announced = true},
+                     .at = failing.at});
     }
-    return any;
+  }
+
+  // How long the others' end is not asked for, because a rank that fails is at its own: an upload, say.
+  std::chrono::nanoseconds last_words() const {
+    const bool any = std::ranges::any_of(announced_, [&](const auto& one) { return running_.contains(one.first); });
+    return any ? kLastWords : std::chrono::nanoseconds();
   }
 
   // A slot's number, where the number of ranks does not change.
@@ -375,6 +404,7 @@ class Job {
   void restart_next() {
     const RankEnd end = end_of(due_restarts_.front().end);
     due_restarts_.erase(due_restarts_.begin());
+    announced_.erase(end.rank);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
@@ -457,8 +487,9 @@ class Job {
   FirstFault faults_;
   AskedEnds asked_;
   std::set<int> running_;
-  std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
-  std::optional<Clock::time_point> gone_;       // since when no process of the job is left
+  std::map<int, bootstrap::FailingRank> announced_;  // by slot: said that they fail, before they ended
+  std::optional<Clock::time_point> remind_at_;       // the user, of ranks that still run after the signal
+  std::optional<Clock::time_point> gone_;            // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };
 

@@ -24,7 +24,7 @@ void ShutdownPolicy::withdraw() {
 void ShutdownPolicy::leftovers(Clock::time_point now) {
   limit_.reset();
   others_until_.reset();
-  if (!terminate_at_) terminate_at_ = now + kLeftoverPatience;
+  terminate_at_ = std::min(terminate_at_.value_or(Clock::time_point::max()), now + kLeftoverPatience);
 }
 
 ShutdownPolicy::Step ShutdownPolicy::due(Clock::time_point now) {
@@ -46,7 +46,7 @@ ShutdownPolicy::Step ShutdownPolicy::due(Clock::time_point now) {
 std::optional<ShutdownPolicy::Clock::time_point> ShutdownPolicy::next() const {
   if (killed_) return std::nullopt;
   auto first = Clock::time_point::max();
-  if (cause_ == Cause::kNone)
+  if (!terminated_)
     for (const auto& limit : {limit_, others_until_})
       if (limit) first = std::min(first, *limit);
   if (terminate_at_ && !terminated_) first = std::min(first, *terminate_at_);
