@@ -172,7 +172,7 @@ XOE_API xoe_status xoe_close(xoe_engine* engine);
 /* This rank has failed for a reason of its own, and will end: operations end at its peers with XOE_PEER_LOST, at once
  * and with `why` (a line, not null) in the error's text; the launcher names this rank as the cause even if others end
  * before it. For handlers of errors that end a program, where that takes its time. Operations fail here as well. If the
- * world has failed before, nobody is told, and the status is that of its error. */
+ * world has failed before, no one is told, and the status is that of its error. */
 XOE_API xoe_status xoe_abort(xoe_engine* engine, const char* why);
 
 /* Where this process stands. `local` counts the ranks on its host, `cross` the hosts that have a rank with the same

@@ -226,7 +226,7 @@ class Engine {
 
   // This rank has failed for a reason of its own, and will end: its peers are told at once, with `why`, in `peer_lost`;
   // the launcher too, which names this rank even if others end before it. For handlers of errors that end a program,
-  // where that takes its time. All later calls of operations fail. If the world has failed before, nobody is told, and
+  // where that takes its time. All later calls of operations fail. If the world has failed before, no one is told, and
   // the error is its own. Also in callbacks.
   Status abort(std::string_view why);
 

@@ -49,7 +49,7 @@ class ProgressEngine {
     act();
   }
 
-  // The same, also in a callback, but gives up after `patience`: whoever makes progress may be blocked.
+  // The same, also in a callback, but gives up after `patience`: the thread that makes progress may be blocked.
   template <class Act>
   void exclusive_within(std::chrono::nanoseconds patience, Act&& act) {
     if (in_this_thread()) return act();

@@ -58,6 +58,23 @@ TEST(FirstFault, ARankThatAnnouncedItsFailureIsTheFirst) {
   EXPECT_FALSE(all.first().end->announced);
 }
 
+TEST(FirstFault, OnlyWhatWasAnnouncedBeforeIsACause) {
+  for (const auto& [at, first] : {std::pair(4ms, 1), std::pair(6ms, 0)}) {
+    FirstFault all;
+    Fault announced = ended(0, 1, exited(1), at);
+    announced.end->pid = 7;
+    announced.end->announced = true;
+    all.announce(announced);
+    EXPECT_TRUE(all.any_announced());
+    const Fault other = ended(0, 0, exited(3), 5ms);
+    all.add_announced(other);
+    all.add(other);
+    EXPECT_EQ(all.first().end->rank, first);
+    EXPECT_FALSE(all.take_announced(1, 8)) << "of an earlier process";
+    EXPECT_FALSE(all.any_announced());
+  }
+}
+
 TEST(FirstFault, ASuspectCountsWhenAnotherFollowsSoon) {
   for (const auto& [later, first] : {std::pair(300ms, 1), std::pair(60000ms, 0)}) {
     FirstFault all;

@@ -42,6 +42,16 @@ void FirstFault::add(Fault fault) {
     same->end = fault.end;
 }
 
+std::optional<Fault> FirstFault::take_announced(int rank, pid_t pid) {
+  const auto taken = announced_.extract(rank);
+  return taken.empty() || taken.mapped().end->pid != pid ? std::nullopt : std::optional(taken.mapped());
+}
+
+void FirstFault::add_announced(const Fault& answer) {
+  for (const auto& [rank, fault] : announced_)
+    if (fault.at < answer.at + (fault.host == answer.host ? Clock::duration() : kUncertainty)) add(fault);
+}
+
 const Fault& FirstFault::first() const {
   const auto earliest = std::ranges::min_element(first_of_host_, {}, &Fault::at);
   const Fault* chosen = &*earliest;

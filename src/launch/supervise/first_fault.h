@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -28,10 +29,19 @@ bool may_answer(const Fault& fault);
 class FirstFault {
  public:
   // Clocks of hosts are compared with an error, and processes take note of a death late where others compute.
+  using Clock = std::chrono::steady_clock;
   static constexpr auto kUncertainty = std::chrono::milliseconds(500);
   static constexpr auto kSoon = std::chrono::seconds(10);
 
   void add(Fault fault);
+  // A rank that runs says that it fails. `fault` is what it would be if the rank had to be ended: of now, and
+  // announced.
+  void announce(const Fault& fault) { announced_.try_emplace(fault.end->rank, fault); }
+  // The rank has ended: what the process had announced, if it had.
+  std::optional<Fault> take_announced(int rank, pid_t pid);
+  // Adds what was announced before `answer`, which may be an answer to it.
+  void add_announced(const Fault& answer);
+  bool any_announced() const noexcept { return !announced_.empty(); }
   // One that counts only if another follows soon, because of it.
   void suspect(const Fault& fault) { suspect_ = fault; }
   // Takes out those for which it is true.
@@ -51,6 +61,7 @@ class FirstFault {
  private:
   std::vector<Fault> first_of_host_;
   std::optional<Fault> suspect_;
+  std::map<int, Fault> announced_;  // by rank
 };
 
 }  // namespace xoe::launch

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -119,7 +118,6 @@ class Job {
     // Of the process that was in the slot before.
     for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey})
       store_->remove(fmt::format("{}/{}", key, slot));
-    announced_.erase(slot);
     SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
     device.copy(command.device.data(), command.device.size() - 1);
     processes_->send(command);
@@ -289,8 +287,10 @@ class Job {
     count_ended(event.value, now);
   }
 
-  void on_end(const SupervisorEvent& event, Clock::time_point now) {
-    note_announcements();
+  void on_end(SupervisorEvent event, Clock::time_point now) {
+    note_announcements(now);
+    const auto announced = faults_.take_announced(event.rank, event.pid);
+    if (announced) event.at = std::min(announced->at, event.at);
     // The rank may have formed a world a moment ago.
     if (resizing_) {
       store_->serve();
@@ -306,29 +306,24 @@ class Job {
       return;
     }
     forbid_restarts();
-    on_last_end(event, now);
+    on_last_end(event, now, announced);
   }
 
-  void on_last_end(const SupervisorEvent& event, Clock::time_point now) {
+  // `announced`: that it would fail, before it ended.
+  void on_last_end(const SupervisorEvent& event, Clock::time_point now, const std::optional<Fault>& announced = {}) {
     const RankEnd end = end_of(event);
     running_.erase(end.rank);
     if (Panel* panel = output_->panel())
       panel->ended(static_cast<std::size_t>(end.rank), end.status == 0 ? "ended" : remote::describe_status(end.status));
     if (end.rank == 0) processes_->close_input();
     if (end.status == 0) store_->note_ended(rank_in_world(end.rank), remote::describe_status(0));
-    const auto at = failed_at(event);
-    if (event.asked && at < event.at) {
-      faults_.add(
-          {.cause = Cause::kRankFailed,
-           .host = event.host,
-           .end =
-               RankEnd{.rank = end.rank, .pid = end.pid, .status = W_EXITCODE(1, 0), .ran = end.ran, .announced = true},
-           .at = at});
+    if (event.asked && announced) {
+      faults_.add(*announced);
     } else if (event.asked) {
       ++outcome_.terminated;
       if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
     } else {
-      sort_out({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = at}, now);
+      sort_out({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at}, now);
     }
     count_ended(1, now);
   }
@@ -348,45 +343,23 @@ class Job {
     } else if (status != 0 && asked_.explain(end)) {
       asked_.follow(end);
     } else if (status != 0) {
-      if (may_answer(end)) add_announced(end, now);
+      if (may_answer(end)) faults_.add_announced(end);
       faults_.add(end);
-      shutdown_.begin(Cause::kRankFailed, now, std::max(processes_->news_delay(), last_words()));
+      shutdown_.begin(Cause::kRankFailed, now, faults_.any_announced() ? kLastWords : processes_->news_delay());
     }
   }
 
-  void note_announcements() {
+  void note_announcements(Clock::time_point now) {
     for (const bootstrap::FailingRank& failing : store_->take_failing())
-      if (running_.contains(failing.rank)) announced_.try_emplace(failing.rank, failing);
-  }
-
-  // When the rank's failure began: before its end, if it has said so.
-  Clock::time_point failed_at(const SupervisorEvent& end) const {
-    const auto announced = announced_.find(end.rank);
-    return announced != announced_.end() && announced->second.pid == end.pid ? std::min(announced->second.at, end.at)
-                                                                             : end.at;
-  }
-
-  // Ranks that had said that they fail, and still run: `end` may be an answer to them.
-  void add_announced(const Fault& end, Clock::time_point now) {
-    for (const auto& [rank, failing] : announced_) {
-      const std::size_t host = processes_->host_index(rank);
-      const auto uncertain = host == end.host ? Clock::duration() : FirstFault::kUncertainty;
-      if (running_.contains(rank) && failing.at < end.at + uncertain)
-        faults_.add({.cause = Cause::kRankFailed,
-                     .host = host,
-                     .end = RankEnd{.rank = rank,
-                                    .pid = failing.pid,
-                                    .status = W_EXITCODE(1, 0),
-                                    .ran = now - started_,
-                                    .announced = true},
-                     .at = failing.at});
-    }
-  }
-
-  // How long the others' end is not asked for, because a rank that fails is at its own: an upload, say.
-  std::chrono::nanoseconds last_words() const {
-    const bool any = std::ranges::any_of(announced_, [&](const auto& one) { return running_.contains(one.first); });
-    return any ? kLastWords : std::chrono::nanoseconds();
+      if (running_.contains(failing.rank))
+        faults_.announce({.cause = Cause::kRankFailed,
+                          .host = processes_->host_index(failing.rank),
+                          .end = RankEnd{.rank = failing.rank,
+                                         .pid = failing.pid,
+                                         .status = W_EXITCODE(1, 0),
+                                         .ran = now - started_,
+                                         .announced = true},
+                          .at = failing.at});
   }
 
   // A slot's number, where the number of ranks does not change.
@@ -404,7 +377,6 @@ class Job {
   void restart_next() {
     const RankEnd end = end_of(due_restarts_.front().end);
     due_restarts_.erase(due_restarts_.begin());
-    announced_.erase(end.rank);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
@@ -487,9 +459,8 @@ class Job {
   FirstFault faults_;
   AskedEnds asked_;
   std::set<int> running_;
-  std::map<int, bootstrap::FailingRank> announced_;  // by slot: said that they fail, before they ended
-  std::optional<Clock::time_point> remind_at_;       // the user, of ranks that still run after the signal
-  std::optional<Clock::time_point> gone_;            // since when no process of the job is left
+  std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
+  std::optional<Clock::time_point> gone_;       // since when no process of the job is left
   std::optional<Clock::time_point> last_end_signal_;
 };
 
