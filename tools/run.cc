@@ -90,10 +90,10 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
     remote::disconnect_all(started->agents);
     return 0;
   }
-  auto processes = std::make_unique<launch::RemoteProcesses>(options, plan->shares, started->agents,
-                                                             std::move(*streams), *output);
-  const auto outcome = launch::supervise_job(options, std::move(*signals), std::move(started->store),
-                                             std::move(output), std::move(processes));
+  auto processes =
+      std::make_unique<launch::RemoteProcesses>(options, plan->shares, started->agents, std::move(*streams), *output);
+  const auto outcome = launch::supervise_job(options, std::move(*signals), std::move(started->store), std::move(output),
+                                             std::move(processes));
   remote::disconnect_all(started->agents);
   return report(outcome, options);
 }

@@ -34,7 +34,8 @@ std::string status_json(const Progress& progress, std::int64_t now) {
   add("step", std::to_string(progress.step));
   Json status = {{"metrics", std::move(metrics)},
                  {"lastUpdatedTime", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(now)))}};
-  if (progress.total > 0) status["progressPercentage"] = std::clamp<std::int64_t>(100 * progress.step / progress.total, 0, 100);
+  if (progress.total > 0)
+    status["progressPercentage"] = std::clamp<std::int64_t>(100 * progress.step / progress.total, 0, 100);
   if (progress.remaining && std::isfinite(*progress.remaining))
     status["estimatedRemainingSeconds"] =
         static_cast<std::int64_t>(std::clamp(std::ceil(*progress.remaining), 0.0, 2147483647.0));
@@ -110,9 +111,10 @@ void JobStatus::run() {
     lock.lock();
     idle_ = true;
     if (!done && !std::exchange(told_, true))
-      failure_ = fmt::format("the status of the TrainJob could not be posted to {}: {}; the training goes on, and so do "
-                             "the attempts",
-                             server_.url, done.error().message());
+      failure_ = fmt::format(
+          "the status of the TrainJob could not be posted to {}: {}; the training goes on, and so do "
+          "the attempts",
+          server_.url, done.error().message());
     changed_.notify_all();
   }
 }

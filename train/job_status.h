@@ -15,7 +15,7 @@
 
 namespace xoe::train {
 
-// What is told.
+// The facts that are told.
 struct Progress {
   std::int64_t step = 0;
   std::int64_t total = 0;
@@ -37,8 +37,8 @@ struct StatusServer {
 // nullopt outside of a TrainJob.
 std::optional<StatusServer> find_status_server(const Env& env);
 
-// Posts in a thread of its own, at most every 5 s, and what is newest then. Failures never reach the training: the first
-// one is handed back, once, for the user. One thread calls it.
+// Posts in a thread of its own, at most every 5 s, and what is newest then. Failures never reach the training: the
+// first one is handed back, once, for the user. One thread calls it.
 class JobStatus {
  public:
   using Post = std::function<Status(const StatusServer& server, const std::string& json)>;

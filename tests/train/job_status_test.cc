@@ -22,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 TEST(StatusJson, IsWhatTheServerReads) {
   const Json json = Json::parse(status_json(
-      {.step = 45, .total = 100, .remaining = 61.2, .loss = 0.2347, .images_per_second = 1234.5, .accuracy = 0.5}, 1737628245));
+      {.step = 45, .total = 100, .remaining = 61.2, .loss = 0.2347, .images_per_second = 1234.5, .accuracy = 0.5},
+      1737628245));
   const Json& status = json.at("trainerStatus");
   EXPECT_EQ(status.at("progressPercentage"), 45);
   EXPECT_EQ(status.at("estimatedRemainingSeconds"), 62);

@@ -102,7 +102,9 @@ Status check_rendezvous(const RunOptions& options) {
   const RendezvousOptions& wanted = options.rendezvous;
   if (wanted.at.empty() && (wanted.node_rank >= 0 || wanted.nodes > 0 || !wanted.secret_file.empty()))
     return failure(Code::kInvalidArgument, "{} is for members that meet: add --rendezvous auto, or --rendezvous HOST",
-                   wanted.node_rank >= 0 ? "--node-rank" : wanted.nodes > 0 ? "--nodes" : "--rendezvous-secret");
+                   wanted.node_rank >= 0 ? "--node-rank"
+                   : wanted.nodes > 0    ? "--nodes"
+                                         : "--rendezvous-secret");
   if (wanted.at.empty()) return {};
   const HostOptions& where = options.where;
   const char* const other = !where.hosts.empty()                  ? "-H"
