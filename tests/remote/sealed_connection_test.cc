@@ -73,11 +73,11 @@ TEST_F(Sealed, CarriesFramesBothWays) {
 TEST_F(Sealed, HidesAndGuardsWhatItCarries) {
   auto [wire, peer] = sockets();
   FrameConnection sender(end(bootstrap::End::kServer, std::move(wire)), false);
-  sender.send({.kind = Kind::kPrepare, .text = "a word that nobody may read"});
+  sender.send({.kind = Kind::kPrepare, .text = "a word that no one may read"});
   sender.write();
   std::string bytes(4096, '\0');
   bytes.resize(static_cast<std::size_t>(::recv(peer.get(), bytes.data(), bytes.size(), 0)));
-  EXPECT_EQ(bytes.find("nobody"), std::string::npos);
+  EXPECT_EQ(bytes.find("no one"), std::string::npos);
 
   for (const std::size_t at : {std::size_t{0}, std::size_t{10}, bytes.size() - 1}) {
     auto [to, other] = sockets();
