@@ -57,9 +57,8 @@ Result<MetLeader> try_once(const Membership& member, const std::string& secret, 
 }  // namespace
 
 Result<MetLeader> meet_leader(const Membership& member, const std::string& secret, const remote::Inherited& inherited,
-                              SignalSource& signals, std::chrono::nanoseconds patience,
+                              SignalSource& signals, Clock::time_point began, std::chrono::nanoseconds patience,
                               const std::function<void(const std::string& line)>& say) {
-  const auto began = Clock::now();
   auto progress = began + kProgressEvery;
   std::optional<Clock::time_point> wrong_since;
   for (auto pause = std::chrono::milliseconds(kFirstPause);;
