@@ -33,6 +33,7 @@ using launch::kRetryElsewhere;
 using launch::kRetryHere;
 using launch::Membership;
 
+constexpr int kPauseMs = 1000;
 constexpr auto kOutputPatience = std::chrono::seconds(5);
 
 int code_of_signal(int signal) { return signal == SIGTERM ? kRetryElsewhere : 128 + signal; }
@@ -217,6 +218,8 @@ class Follower {
     if (agent.signalled() != 0) return 128 + agent.signalled();
     if (!agent.started()) {
       say(fmt::format("member 0 ({}) has left before the job began; waits for it", membership_.leader));
+      pollfd signals{.fd = process.signals.fd(), .events = POLLIN, .revents = 0};
+      ::poll(&signals, 1, kPauseMs);
       return std::nullopt;
     }
     say(fmt::format("member 0 ({}) is lost: the connection to it ended, or was silent; the ranks here were ended",

@@ -65,6 +65,11 @@ Gathering::Gathering(Fd listener, const Membership& membership, const std::strin
 // One that comes again was restarted: what it had before is gone.
 void Gathering::admit(int member, bootstrap::MemberConnection connection) {
   const auto at = static_cast<std::size_t>(member);
+  if (greeted_[at])
+    say_(
+        fmt::format("another process has joined as member {}, in place of the one of host {}; each has a number of its "
+                    "own (--node-rank)",
+                    member, hosts_[at].hello.hostname));
   hosts_[at] = {.agent = remote::joined_agent(fmt::format("of member {}", member),
                                               remote::FrameConnection(std::move(connection), true))};
   greeted_[at] = false;
