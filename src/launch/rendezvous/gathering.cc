@@ -89,10 +89,11 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::c
         fail({.lines = {fmt::format("ended by SIG{} before all members had joined", ::sigabbrev_np(*signal))},
               .exit_code = 128 + *signal});
     if (failure_.exit_code == 0 && now - began >= patience)
-      fail({.lines = {fmt::format("{} not joined within {} (--rendezvous-timeout); does it run, with the same secret, "
-                                  "and does it reach port {} here?",
-                                  missing_text(), human_seconds(patience), membership_.port)},
-            .exit_code = kRetryHere});
+      fail(
+          {.lines = {fmt::format("{} not joined within {} (--rendezvous-timeout): not started, with another secret, or "
+                                 "without a way to port {} here",
+                                 missing_text(), human_seconds(patience), membership_.port)},
+           .exit_code = kRetryHere});
     if (failure_.exit_code != 0) return give_up();
     if (now >= progress) {
       progress = now + kProgressEvery;
