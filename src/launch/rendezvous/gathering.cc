@@ -15,7 +15,6 @@ namespace xoe::launch {
 namespace {
 
 constexpr auto kTurn = std::chrono::milliseconds(200);
-constexpr auto kProgressEvery = std::chrono::seconds(10);
 constexpr auto kKeepalive = std::chrono::seconds(2);
 constexpr int kWrongUsage = 2;
 
@@ -78,7 +77,7 @@ void Gathering::admit(int member, bootstrap::MemberConnection connection) {
 tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::chrono::nanoseconds patience,
                                                                           SignalSource& signals) {
   const auto began = Clock::now();
-  auto progress = began + kProgressEvery;
+  auto progress = began + kWaitingEvery;
   while (joined() + 1 < hosts_.size()) {
     wait(signals);
     const auto now = Clock::now();
@@ -96,7 +95,7 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::c
            .exit_code = kRetryHere});
     if (failure_.exit_code != 0) return give_up();
     if (now >= progress) {
-      progress = now + kProgressEvery;
+      progress = now + kWaitingEvery;
       say_(fmt::format("waits for the others: {} of {} members are here after {}; {} not joined yet", joined() + 1,
                        hosts_.size(), human_seconds(std::chrono::round<std::chrono::seconds>(now - began)),
                        missing_text()));
