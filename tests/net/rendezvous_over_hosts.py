@@ -134,6 +134,21 @@ class Tests:
         if not self.hosts.all_gone():
             raise AssertionError(f"left: {self.hosts.left()}")
 
+    def test_training_goes_on_when_a_pod_is_back(self):
+        if not pathlib.Path(self.folder, "xoe-train").exists():
+            print("skipped: no xoe-train")
+            return
+        program = [f"{self.folder}/xoe", *TRAIN, *LARGE, "--checkpoint", self.scratch / "kept", "--checkpoint-every", "2", "--resume"]
+        pods = self.job(["-np", "2", "--restarts", "1", "--host-timeout", "2"], program, count=2)
+        pods[0].says('"loss"')
+        self.hosts.call("cut", "job-1")
+        try:
+            pods[0].says("the job begins again; 0 of 1 restarts left")
+            pods[1].says("waits for member 0 to come back")
+        finally:
+            self.hosts.call("heal", "job-1")
+        self.codes(pods, [0, 0])
+
     def test_training_and_a_pod_that_is_deleted(self):
         if not pathlib.Path(self.folder, "xoe-train").exists():
             print("skipped: no xoe-train")
