@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct JobOutcome {
   std::optional<RankEnd> first_failure = {};  // by time
   int passed_on = 0;                          // the first signal that asked the launcher to end; 0: none
   bool killed_by_user = false;                // a second signal came
+  std::set<std::size_t> signalled = {};       // the hosts at which such signals came; 0: the launcher's
   std::string followed = {};                  // failures that follow from its first signal, for the user; else empty
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
@@ -39,6 +41,7 @@ struct JobOutcome {
   std::vector<std::string> file_errors = {};
   std::vector<std::string> host_failures = {};  // of hosts that were lost
   std::chrono::nanoseconds ran = {};
+  std::vector<std::chrono::nanoseconds> restarts = {};  // of ranks: since the start, each
 };
 
 // "SIGTERM"
