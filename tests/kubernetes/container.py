@@ -52,7 +52,7 @@ class Setup(typing.NamedTuple):
 def start_script(setup):
     quote = shlex.quote
     root = f"{setup.layer}/root"
-    lines = ["set -e", "mount --make-rprivate /", f"hostname {quote(setup.host_name)}", "ip link set lo up",
+    lines = ["set -e", "mount --make-rprivate /", f"hostname {quote(setup.host_name)}",
              f"mount -t tmpfs tmpfs {setup.layer}",
              f"mkdir {setup.layer}/upper {setup.layer}/work {root}",
              f"mount -t overlay overlay -o lowerdir=/,upperdir={setup.layer}/upper,workdir={setup.layer}/work {root}",

@@ -71,8 +71,9 @@ class Kubelet:
             self.pods[uid].start()
 
     def schedule(self, pod):
-        """On the node with the fewest pods, but not where a pod of the same index has just failed."""
+        """On the node with the fewest pods."""
         meta = pod["metadata"]
+
         def load(node):
             there = [one for one in self.pods.values() if one.object["spec"]["nodeName"] == node]
             return sum(not one.ended for one in there), len(there)

@@ -51,6 +51,7 @@ class Pod(threading.Thread):
         self.spec = pod["spec"]["containers"][0]
         self.folder = node.folder / "pods" / self.uid
         self.log = node.folder / "logs" / f"{self.namespace}.{self.name}.{self.uid}"
+        self.log.touch()
         self.removed = threading.Event()  # the object is gone from the API
         self.space = self.address = self.process = None
         self.init = None  # the process id of the container's first process, as this machine sees it
@@ -229,7 +230,7 @@ class Pod(threading.Thread):
             self.process = subprocess.Popen(start, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[ready_end])
         os.close(ready_end)
         with os.fdopen(ready, "rb") as pipe:
-            started = pipe.read() == container.READY
+            started = pipe.read(len(container.READY)) == container.READY
         if started:
             self.init = int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text() or 0) or None
             self.report("Running", {"running": {"startedAt": began}})

@@ -42,6 +42,10 @@ def enter():
         os.execvp(words[0], words)
     sys.argv.remove(_INSIDE)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+    for name in ("upper", "work"):
+        pathlib.Path("/run/tmp", name).mkdir(parents=True)
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", "lowerdir=/tmp,upperdir=/run/tmp/upper,workdir=/run/tmp/work", "/tmp"],
+                   check=True)
     ip("link set lo up", "link add cni0 type bridge", f"addr add {ADDRESS}/16 dev cni0", "link set cni0 up")
     FOLDER.mkdir()
     return FOLDER
