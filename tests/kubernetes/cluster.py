@@ -50,7 +50,12 @@ class Cluster:
         """Where pods must be as harmless as the `restricted` policy of Kubernetes asks. With the last pod it is gone."""
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         self.api.call("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-        yield name
+        try:
+            yield name
+        except BaseException:
+            print(self.state(), flush=True)
+            self.kubectl("delete", "namespace", name, "--wait=false")
+            raise
         self.kubectl("delete", "namespace", name, "--wait=false")
         self.wait(f"the end of namespace {name}", lambda: self.api.find(f"/api/v1/namespaces/{name}") is None)
         self.expect_nothing_left()
@@ -136,5 +141,5 @@ def main_of(tests_of):
             print(f"ok     {name} ({time.monotonic() - began:.1f} s)", flush=True)
         except Exception:
             failed += 1
-            print(f"FAILED {name}\n{traceback.format_exc()}\n{cluster.state()}", flush=True)
+            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
     return 1 if failed else 0

@@ -91,7 +91,7 @@ class Kubelet:
 
     def living(self):
         """Pods that have a process or a network namespace."""
-        return [pod for pod in self.pods.values() if pod.is_alive() and not pod.ended or pod.folder.exists()]
+        return [pod for pod in self.pods.values() if (pod.is_alive() and not pod.ended) or pod.folder.exists()]
 
     def serve_logs(self, certificate):
         kubelet = self

@@ -1,5 +1,6 @@
 """One pod of a pretended node: its sandbox, its container from the first start to the last end, and what is reported of it."""
 
+import contextlib
 import datetime
 import os
 import pathlib
@@ -258,10 +259,8 @@ class Pod(threading.Thread):
 
     def signal(self, number):
         if self.init is not None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, number)
-            except ProcessLookupError:
-                pass
 
     def processes(self):
         """{process id: command line} of all that run in the container."""

@@ -1,6 +1,7 @@
 """A training of two pods with two ranks each, and what it must end with."""
 
 import functools
+import itertools
 import shutil
 
 from cluster import BUILD, IMAGE, XOE, expect, json_lines, print_kubernetes, run
@@ -81,7 +82,7 @@ class Training:
         expect(abs(got - self.wanted) <= 1e-4, f"{got} instead of {self.wanted}: {text[-3000:]}")
         if interrupted:
             steps = [step for step, _ in self.losses(text)]
-            begins = [step for before, step in zip(steps, steps[1:]) if step != before + 1]
+            begins = [step for before, step in itertools.pairwise(steps) if step != before + 1]
             expect(steps[0] == 1 and 1 not in begins, f"the training began again in place of going on: {begins}")
         return got
 

@@ -207,7 +207,8 @@ std::string container(const Manifest& manifest) {
   text += fmt::format("- name: XOE_RENDEZVOUS_SECRET_FILE\n  value: {}/secret\n- name: HOME\n  value: /tmp\n",
                       kSecretFolder);
   text += fmt::format(
-      "restartPolicy: Never\nrestartPolicyRules:\n- action: Restart\n  exitCodes:\n    operator: In\n    values: [{}]\n",
+      "restartPolicy: Never\nrestartPolicyRules:\n- action: Restart\n  exitCodes:\n    operator: In\n    values: "
+      "[{}]\n",
       kRetryHere);
   text += resources(options);
   text += kContainerSecurity;
@@ -229,8 +230,8 @@ std::string pod_spec(const Manifest& manifest) {
   text += fmt::format("restartPolicy: Never\nterminationGracePeriodSeconds: {}\n", kGraceSeconds);
   text += fmt::format(kPodSecurity, kUser);
   text += pod_claims(options) + "containers:\n" + list_item(container(manifest));
-  text += fmt::format("volumes:\n{}{}{}", secret_volume(secret_name(options)), kVolumes,
-                      claim_volumes(claims_of(options)));
+  text +=
+      fmt::format("volumes:\n{}{}{}", secret_volume(secret_name(options)), kVolumes, claim_volumes(claims_of(options)));
   return text;
 }
 
@@ -304,8 +305,9 @@ spec:
     spec:
 {})",
                      kRuntimeName,
-                     indented(set_spec(manifest, "    metadata:\n      labels:\n"
-                                                 "        trainer.kubeflow.org/trainjob-ancestor-step: trainer\n"),
+                     indented(set_spec(manifest,
+                                       "    metadata:\n      labels:\n"
+                                       "        trainer.kubeflow.org/trainjob-ancestor-step: trainer\n"),
                               6));
 }
 
@@ -338,7 +340,8 @@ std::string trainjob_document(const Manifest& manifest) {
   if (options.gpus_per_node > 0)
     trainer += fmt::format("resourcesPerNode:\n  limits:\n    nvidia.com/gpu: {}\n", options.gpus_per_node);
   return fmt::format(
-      "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n{}spec:\n  runtimeRef:\n    name: {}\n  trainer:\n{}{}",
+      "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\n{}spec:\n  runtimeRef:\n    name: {}\n  "
+      "trainer:\n{}{}",
       metadata(options), kRuntimeName, indented(trainer, 4), indented(runtime_patch(options), 2));
 }
 
@@ -349,15 +352,15 @@ std::string mpi_replica(const Manifest& manifest, std::string_view role, int rep
   if (worker) body += resources(options);
   body += fmt::format("volumeMounts:\n{}{}", kMounts, claim_mounts(claims_of(options)));
   std::string pod = worker ? pod_claims(options) : "";
-  pod += "containers:\n" + list_item(body) +
-         fmt::format("volumes:\n{}{}", kVolumes, claim_volumes(claims_of(options)));
+  pod += "containers:\n" + list_item(body) + fmt::format("volumes:\n{}{}", kVolumes, claim_volumes(claims_of(options)));
   return fmt::format("{}:\n  replicas: {}\n  restartPolicy: {}\n  template:\n    spec:\n{}", role, replicas,
                      worker ? "Never" : "OnFailure", indented(pod, 6));
 }
 
 // mpirun starts the ranks, which read its variables; the operator puts keys and the list of hosts into the pods.
 std::string mpijob_document(const Manifest& manifest) {
-  const auto words = joined({"mpirun", "-n", std::to_string(manifest.nodes * manifest.ranks_per_node)}, manifest.program);
+  const auto words =
+      joined({"mpirun", "-n", std::to_string(manifest.nodes * manifest.ranks_per_node)}, manifest.program);
   return fmt::format(R"(apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
 {}spec:
@@ -385,12 +388,9 @@ std::string documents(const Manifest& manifest) {
       return secret + policy_document(options.name, kSetLabel) + devices + jobset_document(manifest);
     case ManifestKind::kTrainJob:
       return secret + policy_document(options.name, kSetLabel) + trainjob_document(manifest);
-    case ManifestKind::kRuntime:
-      return runtime_document(manifest);
-    case ManifestKind::kMpiJob:
-      return devices + mpijob_document(manifest);
-    case ManifestKind::kNone:
-      break;
+    case ManifestKind::kRuntime: return runtime_document(manifest);
+    case ManifestKind::kMpiJob: return devices + mpijob_document(manifest);
+    case ManifestKind::kNone: break;
   }
   return "";
 }
@@ -418,15 +418,18 @@ Result<std::string> print_manifest(const Manifest& manifest) {
   const ManifestOptions& options = manifest.options;
   XOE_TRY(check_manifest(options));
   if (options.kind == ManifestKind::kMpiJob && !manifest.run_options.empty())
-    return failure(Code::kInvalidArgument,
-                   "--print-kubernetes mpijob: mpirun starts the ranks, and these options of xoe run have no meaning: {}",
-                   fmt::join(manifest.run_options, " "));
+    return failure(
+        Code::kInvalidArgument,
+        "--print-kubernetes mpijob: mpirun starts the ranks, and these options of xoe run have no meaning: {}",
+        fmt::join(manifest.run_options, " "));
   if (options.kind == ManifestKind::kTrainJob && !options.device_class.empty())
-    return failure(Code::kInvalidArgument,
-                   "--print-kubernetes trainjob: a TrainJob has no claims of devices; leave out --device-class, or print "
-                   "a jobset");
+    return failure(
+        Code::kInvalidArgument,
+        "--print-kubernetes trainjob: a TrainJob has no claims of devices; leave out --device-class, or print "
+        "a jobset");
   std::string comment = manifest.command_line;
-  for (auto end = comment.find('\n'); end != std::string::npos; end = comment.find('\n', end + 1)) comment.insert(end + 1, "# ");
+  for (auto end = comment.find('\n'); end != std::string::npos; end = comment.find('\n', end + 1))
+    comment.insert(end + 1, "# ");
   return fmt::format("# {}\n{}", comment, documents(manifest));
 }
 

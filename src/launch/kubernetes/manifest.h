@@ -25,7 +25,7 @@ struct ManifestOptions {
   std::string name = "train";  // of all objects; a label of DNS
   std::string image = {};
   int gpus_per_node = 0;
-  std::string device_class = {};         // of the GPUs, as dynamic resource allocation calls them; empty: nvidia.com/gpu
+  std::string device_class = {};  // of the GPUs, as dynamic resource allocation calls them; empty: nvidia.com/gpu
   std::vector<std::string> claims = {};  // NAME:PATH, volumes that all pods share
   std::string queue = {};                // Kueue's; empty: none
   std::string secret_name = {};          // of a Secret that is there; empty: the manifest has one
@@ -33,8 +33,8 @@ struct ManifestOptions {
 
 struct Manifest {
   ManifestOptions options = {};
-  int nodes = 1;           // pods
-  int ranks_per_node = 1;  // processes in each
+  int nodes = 1;                              // pods
+  int ranks_per_node = 1;                     // processes in each
   std::vector<std::string> run_options = {};  // further words for `xoe run` in each pod
   std::vector<std::string> program = {};      // and its arguments
   std::string secret = {};                    // random; for the Secret, if the manifest has one
