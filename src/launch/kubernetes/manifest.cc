@@ -405,6 +405,15 @@ bool is_manifest_name(std::string_view name) noexcept {
          std::ranges::all_of(name, [&](char c) { return small(c) || digit(c) || c == '-'; });
 }
 
+const char* manifest_option(const ManifestOptions& options) noexcept {
+  if (!options.image.empty()) return "--image";
+  if (options.gpus_per_node != 0) return "--gpus-per-node";
+  if (!options.device_class.empty()) return "--device-class";
+  if (!options.claims.empty()) return "--claim";
+  if (!options.queue.empty()) return "--queue";
+  return options.secret_name.empty() ? nullptr : "--secret-name";
+}
+
 Status check_manifest(const ManifestOptions& options) {
   if (options.image.empty() && options.kind != ManifestKind::kRuntime)
     return failure(Code::kInvalidArgument, "--print-kubernetes: which image? Add --image REGISTRY/NAME:TAG");

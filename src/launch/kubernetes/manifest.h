@@ -41,6 +41,9 @@ struct Manifest {
   std::string command_line = {};              // that asks for it, which the first line repeats
 };
 
+// One of these options that was given; nullptr: none.
+const char* manifest_option(const ManifestOptions& options) noexcept;
+
 // Checks the options that belong to a manifest: `invalid_argument` names the one that is missing or wrong.
 Status check_manifest(const ManifestOptions& options);
 
