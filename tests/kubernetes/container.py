@@ -13,18 +13,19 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 READY = b"ready\n"
 
 
+class Mount(typing.NamedTuple):
+    source: str
+    path: str  # in the container
+    read_only: bool = False
+
+
 class Image(typing.NamedTuple):
     """What a registry would say of an image."""
 
     path: str  # its PATH
     user: int = 65532
     entrypoint: tuple = ("xoe",)
-
-
-class Mount(typing.NamedTuple):
-    source: str
-    path: str  # in the container
-    read_only: bool = False
+    mounts: tuple = ()  # what it has beside this machine's files
 
 
 class Identity(typing.NamedTuple):

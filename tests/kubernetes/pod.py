@@ -222,7 +222,7 @@ class Pod(threading.Thread):
         own = self.spec.get("securityContext") or {}
         script = self.folder / "start.sh"
         script.write_text(container.start_script(container.Setup(
-            layer, files, mounts, self.identity(image), own.get("readOnlyRootFilesystem", False), variables,
+            layer, files, [*image.mounts, *mounts], self.identity(image), own.get("readOnlyRootFilesystem", False), variables,
             self.spec.get("workingDir", "/"), [values.expand(word, variables) for word in words], host, ready_end)))
         start = ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork",
                  "--kill-child=KILL", "sh", script]
