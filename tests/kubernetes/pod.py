@@ -224,8 +224,9 @@ class Pod(threading.Thread):
         script.write_text(container.start_script(container.Setup(
             layer, files, [*image.mounts, *mounts], self.identity(image), own.get("readOnlyRootFilesystem", False), variables,
             self.spec.get("workingDir", "/"), [values.expand(word, variables) for word in words], host, ready_end)))
-        start = ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "--mount", "--uts", "--ipc", "--pid", "--fork",
-                 "--kill-child=KILL", "sh", script]
+        # The shell's child is the first process of the container; the shell ends with its exit code, or 128 + its signal.
+        start = ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "--mount", "--uts", "--ipc", "--pid", "sh", "-c",
+                 'sh "$0"; exit $?', script]
         began = now()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(start, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[ready_end])
@@ -243,7 +244,7 @@ class Pod(threading.Thread):
         return {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now()}
 
     def wait(self):
-        """Until the container has ended; ends it when the pod is deleted. Its exit code, 128 + N for a signal."""
+        """Until the container has ended; ends it when the pod is deleted. Its exit code."""
         limit = None
         while self.process.poll() is None:
             grace = self.grace()
@@ -254,8 +255,7 @@ class Pod(threading.Thread):
                 if time.monotonic() >= limit:
                     self.signal(signal.SIGKILL)
             time.sleep(POLL)
-        code = self.process.returncode
-        return code if code >= 0 else 128 - code
+        return self.process.returncode
 
     def signal(self, number):
         if self.init is not None:
@@ -281,7 +281,7 @@ class Pod(threading.Thread):
 
     def clear(self):
         if self.process is not None and self.process.poll() is None:
-            self.process.kill()  # and with it the container
+            self.signal(signal.SIGKILL)
             self.process.wait()
         if self.space is not None:
             self.node.network.detach(self.space)
