@@ -72,7 +72,7 @@ def start_script(setup):
         lines.append(f"{make}; mount --bind {quote(mount.source)} {target}")
         if mount.read_only:
             lines.append(f"mount -o remount,bind,ro {target}")
-    # The build is part of the image, wherever it is and whoever may look into the folders above it.
+    # The build is part of the image, wherever it is and whatever the rights of the folders above it.
     build = quote(f"{root}{ROOT}")
     lines.append(f"[ -e {build}/Makefile ] || {{ mkdir -p {build}; mount --rbind {quote(str(ROOT))} {build}; }}")
     for folder in (ROOT, *ROOT.parents[:-1]):

@@ -63,7 +63,7 @@ class Pod(threading.Thread):
 
     # What the API says now.
     def grace(self):
-        """Seconds from the wish to delete the pod to SIGKILL; None while nobody wants that."""
+        """Seconds from the wish to delete the pod to SIGKILL; None while that is not wished."""
         if self.removed.is_set():
             return 0
         meta = self.object["metadata"]

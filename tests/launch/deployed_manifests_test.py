@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The manifests of deploy/kubernetes are what `xoe run --print-kubernetes` prints for the command in their first line.
 
-  deployed_manifests_test.py [--write]      with XOE_BIN_DIR; --write: writes them anew
+  deployed_manifests_test.py [--write]      with XOE_BIN_DIR; --write: writes them
 """
 
 import os
@@ -35,7 +35,7 @@ class DeployedManifests(unittest.TestCase):
         found = manifests()
         self.assertGreaterEqual(len(found), 6)
         for path, text in found.items():
-            self.assertEqual(text, printed(text), f"{path}: {sys.argv[0]} --write writes it anew")
+            self.assertEqual(text, printed(text), f"{path}: {sys.argv[0]} --write writes it")
 
     def test_have_no_secret(self):
         for path, text in manifests().items():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Pods of another namespace, which reach every port of a job, cannot join, read, stall or end it.
 
-  strangers_test.py [TEST...]
+  outsiders_test.py [TEST...]
 
-No network policy is in force here: what keeps strangers out is the job's secret alone.
+No network policy is in force here: what keeps outsiders out is the job's secret alone.
 """
 
 import base64
@@ -17,7 +17,7 @@ from cluster import IMAGE, expect, main_of
 from training import Training
 
 # Attacks each "ADDRESS PORT" of /data/ports until it is ended; what it hears goes to /data/heard.
-STRANGER = r"""
+OUTSIDER = r"""
 import os, socket, struct, sys, time
 
 attack, held, times = sys.argv[1], [], {}
@@ -76,7 +76,7 @@ while True:
 
 
 class Tests(Training):
-    def stranger(self, namespace, name, command):
+    def outsider(self, namespace, name, command):
         """Starts a pod that has the claim `data`."""
         spec = {"name": "node", "image": IMAGE, "command": command, "volumeMounts": [{"name": "data", "mountPath": "/data"}],
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
@@ -85,11 +85,11 @@ class Tests(Training):
                 "restartPolicy": "Never", "containers": [spec], "terminationGracePeriodSeconds": 1,
                 "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
                 "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}})
-        return self.cluster.wait("stranger", lambda: self.cluster.kubelet.find(namespace, name))
+        return self.cluster.wait("outsider", lambda: self.cluster.kubelet.find(namespace, name))
 
-    def publish_ports(self, victims, strangers, stop):
-        """Tells the strangers every port on which a process of the job listens."""
-        path = self.cluster.kubelet.claims / strangers / "data/ports"
+    def publish_ports(self, victims, outsiders, stop):
+        """Tells the outsiders every port on which a process of the job listens."""
+        path = self.cluster.kubelet.claims / outsiders / "data/ports"
         while not stop.is_set():
             found = set()
             for pod in self.cluster.ran(victims):
@@ -117,44 +117,44 @@ class Tests(Training):
 
     def test_attacks(self):
         for attack in ("silent", "greetings", "garbage", "flood"):
-            with self.cluster.namespace(f"strangers-{attack}") as strangers, self.cluster.namespace(f"victim-{attack}") as victims:
+            with self.cluster.namespace(f"outsiders-{attack}") as outsiders, self.cluster.namespace(f"victim-{attack}") as victims:
                 stop = threading.Event()
-                publisher = threading.Thread(target=self.publish_ports, args=(victims, strangers, stop))
+                publisher = threading.Thread(target=self.publish_ports, args=(victims, outsiders, stop))
                 publisher.start()
                 try:
-                    stranger = self.stranger(strangers, "stranger", ["python3", "-c", STRANGER, attack])
-                    self.cluster.wait("attack", lambda: "attacks" in stranger.log.read_text())
+                    outsider = self.outsider(outsiders, "outsider", ["python3", "-c", OUTSIDER, attack])
+                    self.cluster.wait("attack", lambda: "attacks" in outsider.log.read_text())
                     began = time.monotonic()
                     self.submit("jobset", victims)
                     self.expect_trained("jobset", victims)
                 finally:
                     stop.set()
                     publisher.join()
-                expect(stranger.init is not None, f"the stranger has ended: {stranger.log.read_text()}")
+                expect(outsider.init is not None, f"the outsider has ended: {outsider.log.read_text()}")
                 expect(len(self.cluster.ran(victims)) == 2, f"pods were lost: {self.cluster.state()}")
-                heard = (self.cluster.kubelet.claims / strangers / "data/heard").read_bytes()
-                expect(self.secret(victims) not in heard, "a stranger was told the secret")
-                expect(b"loss" not in heard and b"train" not in heard, "a stranger was told of the job")
-                print(f"{attack}: trained in {time.monotonic() - began:.1f} s; the stranger heard {len(heard)} bytes", flush=True)
+                heard = (self.cluster.kubelet.claims / outsiders / "data/heard").read_bytes()
+                expect(self.secret(victims) not in heard, "an outsider was told the secret")
+                expect(b"loss" not in heard and b"train" not in heard, "an outsider was told of the job")
+                print(f"{attack}: trained in {time.monotonic() - began:.1f} s; the outsider heard {len(heard)} bytes", flush=True)
 
     def secret(self, namespace):
         found = self.cluster.api.get(f"/api/v1/namespaces/{namespace}/secrets/train-rendezvous")
         return base64.b64decode(found["data"]["secret"])
 
     def test_cannot_take_a_place(self):
-        """A stranger says that it is pod 1, with a secret of its own, before and while the real one does."""
-        with self.cluster.namespace("impostors") as strangers, self.cluster.namespace("impostors-victim") as victims:
+        """A outsider says that it is pod 1, with a secret of its own, before and while the real one does."""
+        with self.cluster.namespace("impostors") as outsiders, self.cluster.namespace("impostors-victim") as victims:
             script = ("printf 0%.0s $(seq 64) > /tmp/guess; chmod 600 /tmp/guess; exec xoe run --rendezvous "
                       f"train-node-0-0.train.{victims}:29500 --node-rank 1 --nodes 2 -np 2 --rendezvous-secret /tmp/guess "
                       "--rendezvous-timeout 20 -- touch /data/joined")
-            self.stranger(strangers, "impostor", ["bash", "-c", script])
+            self.outsider(outsiders, "impostor", ["bash", "-c", script])
             self.submit("jobset", victims)
             self.expect_trained("jobset", victims)
-            impostor = self.cluster.kubelet.find(strangers, "impostor")
+            impostor = self.cluster.kubelet.find(outsiders, "impostor")
             self.cluster.wait("end of the impostor", lambda: impostor.ended, 60)
-            state = json.dumps(self.cluster.pods(strangers)["impostor"]["status"])
+            state = json.dumps(self.cluster.pods(outsiders)["impostor"]["status"])
             expect('"phase": "Failed"' in state, state)
-            expect(not (self.cluster.kubelet.claims / strangers / "data/joined").exists(), "a stranger has joined")
+            expect(not (self.cluster.kubelet.claims / outsiders / "data/joined").exists(), "an outsider has joined")
             expect(len(self.cluster.ran(victims)) == 2, f"pods were lost: {self.cluster.state()}")
 
 
