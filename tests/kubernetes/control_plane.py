@@ -18,6 +18,7 @@ from sandbox import ADDRESS
 PROGRAMS = ROOT / "build/peers/kubernetes"
 API_PORT, JOBSET_PORT, TRAINER_PORT, STATUS_PORT = 6443, 9443, 9444, 10443
 TOKEN = "of-the-administrator"
+ISSUER = f"https://{ADDRESS}:{API_PORT}"  # of tokens: where Trainer asks for the keys that they are signed with
 CONTROLLERS = ("job-controller", "endpointslice-controller", "garbage-collector-controller", "namespace-controller",
                "serviceaccount-controller", "ttl-after-finished-controller", "root-ca-certificate-publisher-controller")
 TRAINER_NAMESPACE, TRAINER_SERVICE = "kubeflow-system", "kubeflow-trainer-controller-manager"
@@ -70,7 +71,7 @@ class ControlPlane:
         openssl("rsa", "-in", self.folder / "accounts.key", "-pubout", "-out", self.folder / "accounts.pub")
         self.kubeconfig.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "here",
-            "clusters": [{"name": "here", "cluster": {"server": f"https://{ADDRESS}:{API_PORT}",
+            "clusters": [{"name": "here", "cluster": {"server": ISSUER,
                                                       "certificate-authority": str(self.ca)}}],
             "users": [{"name": "admin", "user": {"token": TOKEN}}],
             "contexts": [{"name": "here", "context": {"cluster": "here", "user": "admin"}}]}))
@@ -100,7 +101,7 @@ class ControlPlane:
         accounts = self.folder / "accounts"
         self.start("kube-apiserver", PROGRAMS / "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--bind-address=0.0.0.0",
                    f"--advertise-address={ADDRESS}", f"--secure-port={API_PORT}", f"--tls-cert-file={self.certificate[0]}",
-                   f"--tls-private-key-file={self.certificate[1]}", "--service-account-issuer=https://kubernetes.default.svc",
+                   f"--tls-private-key-file={self.certificate[1]}", f"--service-account-issuer={ISSUER}",
                    f"--service-account-key-file={accounts}.pub", f"--service-account-signing-key-file={accounts}.key",
                    "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", f"--token-auth-file={tokens}",
                    "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
@@ -157,10 +158,20 @@ class ControlPlane:
         secret = {"kind": "Secret", "metadata": {"name": "webhook-cert"},
                   "data": {"ca.crt": base64.b64encode(self.ca.read_bytes()).decode()}}
         self.api.call("POST", f"/api/v1/namespaces/{TRAINER_NAMESPACE}/secrets", secret)
+        self.give_account_token()
         self.start("trainer", PROGRAMS / "trainer-controller", f"--config={config}", env=self.environment())
         self.wait("trainer", lambda: self.answers(8082))
         self.install_webhooks("trainer", TRAINER_PORT)
         self.publish_status_server()
+
+    def give_account_token(self):
+        """Trainer takes the issuer of tokens from its own, where a pod has it."""
+        accounts = f"/api/v1/namespaces/{TRAINER_NAMESPACE}/serviceaccounts"
+        self.api.call("POST", accounts, {"kind": "ServiceAccount", "metadata": {"name": "trainer"}})
+        answer = self.api.call("POST", f"{accounts}/trainer/token", {"kind": "TokenRequest", "spec": {}})
+        folder = pathlib.Path("/run/secrets/kubernetes.io/serviceaccount")
+        folder.mkdir(parents=True)
+        (folder / "token").write_text(answer["status"]["token"])
 
     def publish_status_server(self):
         """A service of the name that pods are told, whose address is this machine."""

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/kubernetes/yaml.h"
+#include "launch/options/arguments.h"
 
 namespace xoe::launch {
 namespace {
@@ -114,6 +115,67 @@ TEST(Manifest, Names) {
     EXPECT_TRUE(is_manifest_name(name));
   for (const char* name : {"", "1a", "-a", "a-", "A", "a.b", "a_b", "a b", "a23456789012345678901234567890123456789xy"})
     EXPECT_FALSE(is_manifest_name(name)) << name;
+}
+
+Result<RunArguments> parse(std::vector<std::string_view> arguments) { return parse_run_arguments(arguments); }
+
+std::string refusal(const std::vector<std::string_view>& arguments) {
+  const auto run = parse(arguments);
+  return run ? "accepted" : run.error().message();
+}
+
+TEST(ManifestArguments, WhatIsThePodsIsPassedOn) {
+  const auto run = parse({"--print-kubernetes",
+                          "jobset",
+                          "--image",
+                          "i",
+                          "--nodes",
+                          "3",
+                          "-np",
+                          "2",
+                          "--restarts=4",
+                          "--name",
+                          "big",
+                          "--claim",
+                          "data:/data",
+                          "--claim",
+                          "runs:/runs",
+                          "--gpus-per-node",
+                          "8",
+                          "--queue",
+                          "team",
+                          "--secret-name",
+                          "kept",
+                          "--env",
+                          "A=1",
+                          "--",
+                          "prog",
+                          "--nodes",
+                          "9"});
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_EQ(run->manifest.kind, ManifestKind::kJobSet);
+  EXPECT_EQ(run->manifest.name, "big");
+  EXPECT_EQ(run->manifest.gpus_per_node, 8);
+  EXPECT_EQ(run->options.rendezvous.nodes, 3);
+  EXPECT_THAT(run->manifest.claims, testing::ElementsAre("data:/data", "runs:/runs"));
+  EXPECT_THAT(run->own_words, testing::ElementsAre("--restarts=4", "--env", "A=1"));
+  EXPECT_THAT(run->options.command, testing::ElementsAre("prog", "--nodes", "9"));
+}
+
+TEST(ManifestArguments, WhatIsMissingOrWrong) {
+  EXPECT_THAT(refusal({"--image", "i", "prog"}), HasSubstr("--image is for manifests: add --print-kubernetes KIND"));
+  EXPECT_THAT(refusal({"--print-kubernetes", "pod", "prog"}), HasSubstr("job, jobset, trainjob, runtime or mpijob"));
+  EXPECT_THAT(refusal({"--print-kubernetes", "job", "--image", "i", "prog"}),
+              HasSubstr("how many pods? Add --nodes N"));
+  EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "prog"}), HasSubstr("which image?"));
+  EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "--image", "i", "-H", "a", "prog"}),
+              HasSubstr("-H"));
+  for (const char* claim : {"data", "data:", "data:x", ":/data", "D:/data", "data:/"})
+    EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "--image", "i", "--claim", claim, "prog"}),
+                HasSubstr("such as data:/data"));
+  EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "--image", "i", "--name", "A", "prog"}),
+              HasSubstr("small letters"));
+  EXPECT_EQ(refusal({"--print-kubernetes", "runtime", "prog"}), "accepted");
 }
 
 }  // namespace
