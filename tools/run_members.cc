@@ -151,9 +151,7 @@ class Leader {
     restarts_left_ = std::max(0, restarts_left_ - outcome.restarted);
     const bool again = restarts_left_ > 0 && launch::calls_for_next_round(outcome);
     if (again) --restarts_left_;
-    const auto code_of = [&](std::size_t host) {
-      return launch::member_code(outcome, host, shares[host].host.name);
-    };
+    const auto code_of = [&](std::size_t host) { return launch::member_code(outcome, host, shares[host].host.name); };
     remote::tell_outcome(agents, [&](std::size_t host) {
       return remote::Outcome{.code = again ? remote::kNextRound : code_of(host),
                              .lines = fmt::format("{}", fmt::join(lines, "\n"))};
@@ -212,7 +210,8 @@ class Follower {
       for (const std::string& line : split_text(told->lines, '\n'))
         if (!line.empty()) say(line);
     if (agent.signalled() == SIGTERM) return kRetryElsewhere;
-    if (told) return told->code == remote::kNextRound ? std::nullopt : std::optional(static_cast<int>(told->code & 0xff));
+    if (told)
+      return told->code == remote::kNextRound ? std::nullopt : std::optional(static_cast<int>(told->code & 0xff));
     if (agent.signalled() != 0) return 128 + agent.signalled();
     say(fmt::format("member 0 ({}) is lost: the connection to it ended, or was silent; the ranks here were ended",
                     membership_.leader));

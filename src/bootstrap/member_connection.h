@@ -29,7 +29,7 @@ struct MemberClient {
   int self = 0, lane = 0;      // its number among the members, and that of the connection
   const std::string& address;  // of the server
   std::string_view secret;
-  bool waits = true;  // for a server that does not listen yet; false: `peer_lost` at once
+  bool waits = true;           // for a server that does not listen yet; false: `peer_lost` at once
   std::string_view name = {};  // of what both ends join; empty: the address, as the server sees it
 };
 

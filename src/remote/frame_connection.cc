@@ -33,7 +33,8 @@ void FrameConnection::send(const Frame& frame) {
 
 void FrameConnection::keep_alive(Clock::time_point now, Clock::duration interval) {
   // A queue that the other side does not take is sign of life enough.
-  if (now - sent_ >= interval && !wants_to_write()) send({.kind = Frame::Kind::kAlive, .time = HostClock::now().count()});
+  if (now - sent_ >= interval && !wants_to_write())
+    send({.kind = Frame::Kind::kAlive, .time = HostClock::now().count()});
 }
 
 void FrameConnection::read() {

@@ -144,7 +144,8 @@ HostFailure explain_refusal(const AgentConnection& agent, std::string_view reaso
 
 HostFailure explain_cut(const AgentConnection& agent, const ConnectOptions& options) {
   if (agent.method() == LaunchMethod::kJoined)
-    return make(agent, "lost: the connection to its xoe run ended; did the host or the pod go down, or was xoe run killed?");
+    return make(agent,
+                "lost: the connection to its xoe run ended; did the host or the pod go down, or was xoe run killed?");
   return make(agent, fmt::format("lost: the connection to its agent ended ({} {}); did the host go down, or was the "
                                  "agent killed? Its ranks are ended there",
                                  method_name(agent.method(), options), end_text(agent)));

@@ -15,24 +15,20 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string, std::less<>>;
 
-const Variables kKubeflow{{"PET_NNODES", "3"},
-                          {"PET_NODE_RANK", "2"},
-                          {"PET_NPROC_PER_NODE", "4"},
-                          {"PET_MASTER_ADDR", "train-node-0-0.train"},
-                          {"PET_MASTER_PORT", "29400"},
-                          {"JOB_COMPLETION_INDEX", "2"}};
-const Variables kJax{{"JAX_NUM_PROCESSES", "2"},
-                     {"JAX_PROCESS_ID", "1"},
-                     {"JAX_COORDINATOR_ADDRESS", "train-node-0-0.train:6666"}};
-const Variables kLeaderWorkerSet{{"LWS_LEADER_ADDRESS", "set-0.set.default"},
-                                 {"LWS_GROUP_SIZE", "4"},
-                                 {"LWS_WORKER_INDEX", "3"}};
+const Variables kKubeflow{{"PET_NNODES", "3"},          {"PET_NODE_RANK", "2"},
+                          {"PET_NPROC_PER_NODE", "4"},  {"PET_MASTER_ADDR", "train-node-0-0.train"},
+                          {"PET_MASTER_PORT", "29400"}, {"JOB_COMPLETION_INDEX", "2"}};
+const Variables kJax{
+    {"JAX_NUM_PROCESSES", "2"}, {"JAX_PROCESS_ID", "1"}, {"JAX_COORDINATOR_ADDRESS", "train-node-0-0.train:6666"}};
+const Variables kLeaderWorkerSet{
+    {"LWS_LEADER_ADDRESS", "set-0.set.default"}, {"LWS_GROUP_SIZE", "4"}, {"LWS_WORKER_INDEX", "3"}};
 const Variables kIndexedJob{{"JOB_COMPLETION_INDEX", "5"}};
 const Variables kSlurm{{"SLURM_NODEID", "1"}, {"SLURM_NNODES", "2"}, {"SLURM_JOB_NODELIST", "gpu[07-08]"}};
 
-const MemberFacts kPod{.hostname = "job-5",
-                       .etc_hosts = "127.0.0.1\tlocalhost\n# job-5.comment\n10.1.2.3\tjob-5.net.ns.svc.cluster.local\tjob-5\n",
-                       .cores = 3};
+const MemberFacts kPod{
+    .hostname = "job-5",
+    .etc_hosts = "127.0.0.1\tlocalhost\n# job-5.comment\n10.1.2.3\tjob-5.net.ns.svc.cluster.local\tjob-5\n",
+    .cores = 3};
 
 RunOptions options(const std::string& at = "auto") {
   RunOptions made;
@@ -62,9 +58,10 @@ TEST(Membership, OfEachScheduler) {
             "member 3 of 4, 1 rank here; member 0 is at set-0.set.default, port 29500 (from LeaderWorkerSet)");
   RunOptions six = options();
   six.rendezvous.nodes = 6;
-  EXPECT_EQ(describe(found(six, kIndexedJob)),
-            "member 5 of 6, 1 rank here; member 0 is at job-0.net.ns.svc.cluster.local, port 29500 (from Indexed Job or "
-            "JobSet)");
+  EXPECT_EQ(
+      describe(found(six, kIndexedJob)),
+      "member 5 of 6, 1 rank here; member 0 is at job-0.net.ns.svc.cluster.local, port 29500 (from Indexed Job or "
+      "JobSet)");
   EXPECT_EQ(describe(found(options(), kSlurm)),
             "member 1 of 2, 1 rank here; member 0 is at gpu07, port 29500 (from Slurm)");
   EXPECT_TRUE(found(options(), kSlurm).slurm);
@@ -101,10 +98,10 @@ TEST(Membership, WithoutASchedulerOptionsSayAll) {
   given.rendezvous.nodes = 2;
   EXPECT_EQ(describe(found(given, {})), "member 1 of 2, 1 rank here; member 0 is at node1, port 29500");
   given.rendezvous.node_rank = -1;
-  EXPECT_THAT(why(given, {}), AllOf(HasSubstr("nothing says which member this is"), HasSubstr("PET_NODE_RANK"),
-                                    HasSubstr("JAX_PROCESS_ID"), HasSubstr("LWS_WORKER_INDEX"),
-                                    HasSubstr("JOB_COMPLETION_INDEX"), HasSubstr("SLURM_NODEID"),
-                                    HasSubstr("--node-rank")));
+  EXPECT_THAT(why(given, {}),
+              AllOf(HasSubstr("nothing says which member this is"), HasSubstr("PET_NODE_RANK"),
+                    HasSubstr("JAX_PROCESS_ID"), HasSubstr("LWS_WORKER_INDEX"), HasSubstr("JOB_COMPLETION_INDEX"),
+                    HasSubstr("SLURM_NODEID"), HasSubstr("--node-rank")));
   given.rendezvous.node_rank = 1;
   given.rendezvous.nodes = 0;
   EXPECT_THAT(why(given, {}), HasSubstr("--nodes N"));
@@ -136,7 +133,8 @@ TEST(Membership, AddressesHaveSeveralForms) {
   given.rendezvous.at = "fd00::1";
   EXPECT_EQ(found(given, {}).leader, "fd00::1");
   EXPECT_EQ(found(given, {}).port, kRendezvousPort);
-  for (const char* wrong : {"", ":1", "a:", "a:0", "a:65536", "a:x", "[fd00::1", "[fd00::1]x", "-a", "a b", "a;b", "a/b"}) {
+  for (const char* wrong :
+       {"", ":1", "a:", "a:0", "a:65536", "a:x", "[fd00::1", "[fd00::1]x", "-a", "a b", "a;b", "a/b"}) {
     given.rendezvous.at = wrong;
     EXPECT_THAT(why(given, {}), HasSubstr("no host such as")) << wrong;
   }

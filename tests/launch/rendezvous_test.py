@@ -192,14 +192,9 @@ class Ends(unittest.TestCase):
 
     def test_a_program_that_is_missing_is_not_retried(self):
         with Group(2) as group:
-            for index in range(2):
-                words = [str(XOE), "run", "--rendezvous", group.at, "--node-rank", str(index), "--nodes", "2", "no-such-program"]
-                group.members[index] = group.start(index, "true")
-                group.members[index].process.kill()
-                group.members[index].process.wait()
-                group.members[index].process = subprocess.Popen(
-                    words, env={**OURS, "XOE_TEST_MARK": group.mark, **group.env}, stderr=subprocess.DEVNULL)
+            group.start_all("", program=["no-such-program"])
             self.assertEqual(group.codes(), [127, 127])
+            self.assertIn("no-such-program", group.members[1].err)
 
     def test_the_time_limit(self):
         with Group(2) as group:

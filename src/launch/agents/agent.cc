@@ -69,11 +69,10 @@ void Agent::run(const std::string& version) {
 }
 
 void Agent::send_hello(const std::string& version) {
-  remote::Hello hello{
-      .version = version,
-      .hostname = remote::this_hostname(),
-      .launcher = joined_ ? joined_->launcher : launcher_address(inherited_.env),
-      .ranks = joined_ ? joined_->ranks : 0};
+  remote::Hello hello{.version = version,
+                      .hostname = remote::this_hostname(),
+                      .launcher = joined_ ? joined_->launcher : launcher_address(inherited_.env),
+                      .ranks = joined_ ? joined_->ranks : 0};
   hello.addresses = local_addresses().value_or(std::vector<std::string>());
   if (const auto cpus = allowed_cpus()) hello.cores = usable_cores(cpus->size());
   launcher_.greet();

@@ -35,9 +35,9 @@ inline constexpr int kMostMembers = 65536;
 
 // One `xoe run` on each host, which meet.
 struct RendezvousOptions {
-  std::string at = {};     // "auto", or member 0's HOST[:PORT]; empty: this `xoe run` is the only one
-  int node_rank = -1;      // this member's index; -1: from the environment
-  int nodes = 0;           // number of members; 0: from the environment
+  std::string at = {};  // "auto", or member 0's HOST[:PORT]; empty: this `xoe run` is the only one
+  int node_rank = -1;   // this member's index; -1: from the environment
+  int nodes = 0;        // number of members; 0: from the environment
   std::string secret_file = {};
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // for all to be there
 };

@@ -128,7 +128,8 @@ int all_slots(const HostList& list) {
 
 Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const Env& env, const std::string& version,
                              const std::string& token, const std::string& secret) {
-  HostsPlan plan{.shares = {}, .version = version, .job = token, .secret = secret, .directory = {}, .first_host = {}, .env = {}};
+  HostsPlan plan{
+      .shares = {}, .version = version, .job = token, .secret = secret, .directory = {}, .first_host = {}, .env = {}};
   if (options.size == 0) options.size = all_slots(list);
   auto& connect = options.where.connect;
   if (connect.host_timeout.count() == 0) {

@@ -45,8 +45,7 @@ Result<std::unique_ptr<Gathering>> Gathering::listen(const Membership& membershi
   if (!listener)
     return failure(listener.error().code(), "--rendezvous: {}; another port: --rendezvous HOST:PORT",
                    listener.error().message());
-  return std::unique_ptr<Gathering>(
-      new Gathering(std::move(*listener), membership, secret, version, std::move(say)));
+  return std::unique_ptr<Gathering>(new Gathering(std::move(*listener), membership, secret, version, std::move(say)));
 }
 
 Gathering::Gathering(Fd listener, const Membership& membership, const std::string& secret, std::string version, Say say)
@@ -55,13 +54,13 @@ Gathering::Gathering(Fd listener, const Membership& membership, const std::strin
       say_(std::move(say)),
       hosts_(static_cast<std::size_t>(membership.count)),
       greeted_(hosts_.size()),
-      acceptor_(std::move(listener),
-                {.secret = secret,
-                 .expects = [this](auto member,
-                                   auto lane) { return member > 0 && member < hosts_.size() && lane == 0; },
-                 .admit = [this](int member, int /*lane*/,
-                                 bootstrap::MemberConnection connection) { admit(member, std::move(connection)); },
-                 .name = std::string(kRendezvousName)}) {}
+      acceptor_(
+          std::move(listener),
+          {.secret = secret,
+           .expects = [this](auto member, auto lane) { return member > 0 && member < hosts_.size() && lane == 0; },
+           .admit = [this](int member, int /*lane*/,
+                           bootstrap::MemberConnection connection) { admit(member, std::move(connection)); },
+           .name = std::string(kRendezvousName)}) {}
 
 // One that comes again was restarted: what it had before is gone.
 void Gathering::admit(int member, bootstrap::MemberConnection connection) {
@@ -143,9 +142,10 @@ void Gathering::on_hello(std::size_t member, std::string_view text) {
     return fail(failure);
   }
   if (hello->ranks != membership_.ranks)
-    return fail({.lines = {fmt::format("member {} (host {}) is to run {}, and this one {}; give all members the same -np",
-                                       member, hello->hostname, counted(hello->ranks, "rank"), membership_.ranks)},
-                 .exit_code = kWrongUsage});
+    return fail(
+        {.lines = {fmt::format("member {} (host {}) is to run {}, and this one {}; give all members the same -np",
+                               member, hello->hostname, counted(hello->ranks, "rank"), membership_.ranks)},
+         .exit_code = kWrongUsage});
   host.hello = std::move(*hello);
   greeted_[member] = true;
 }

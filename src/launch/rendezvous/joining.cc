@@ -43,14 +43,12 @@ Result<MetLeader> try_once(const Membership& member, const std::string& secret, 
   std::optional<Error> why;
   for (const bootstrap::SocketAddress& at : addresses) {
     const std::string address = at.text();
-    auto connection = bootstrap::connect_member({.self = member.index,
-                                                 .address = address,
-                                                 .secret = secret,
-                                                 .waits = false,
-                                                 .name = kRendezvousName},
-                                                Clock::now() + kConnectPatience);
+    auto connection = bootstrap::connect_member(
+        {.self = member.index, .address = address, .secret = secret, .waits = false, .name = kRendezvousName},
+        Clock::now() + kConnectPatience);
     if (connection) return MetLeader{.connection = std::move(*connection), .address = at.host()};
-    why.emplace(connection.error().code(), fmt::format("{} ({}): {}", member.leader, address, connection.error().message()));
+    why.emplace(connection.error().code(),
+                fmt::format("{} ({}): {}", member.leader, address, connection.error().message()));
     if (why->code() == Code::kInvalidArgument) break;
   }
   return tl::unexpected(*why);
@@ -64,7 +62,8 @@ Result<MetLeader> meet_leader(const Membership& member, const std::string& secre
   const auto began = Clock::now();
   auto progress = began + kProgressEvery;
   std::optional<Clock::time_point> wrong_since;
-  for (auto pause = std::chrono::milliseconds(kFirstPause);; pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause)) {
+  for (auto pause = std::chrono::milliseconds(kFirstPause);;
+       pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause)) {
     auto met = try_once(member, secret, inherited);
     if (met) return met;
     const std::string& why = met.error().message();

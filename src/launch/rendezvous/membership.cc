@@ -43,11 +43,11 @@ Result<Endpoint> parse_endpoint(std::string_view text, std::string_view where) {
     endpoint.host = text;
   }
   const auto number = parse_integer(port);
-  const bool named = !endpoint.host.empty() && endpoint.host.size() <= kLongestName && endpoint.host[0] != '-' &&
-                     std::ranges::all_of(endpoint.host, [](unsigned char c) {
-                       return (std::isalnum(c) != 0 && c < 128) || c == '-' || c == '.' || c == '_' || c == ':' ||
-                              c == '%';
-                     });
+  const bool named =
+      !endpoint.host.empty() && endpoint.host.size() <= kLongestName && endpoint.host[0] != '-' &&
+      std::ranges::all_of(endpoint.host, [](unsigned char c) {
+        return (std::isalnum(c) != 0 && c < 128) || c == '-' || c == '.' || c == '_' || c == ':' || c == '%';
+      });
   if (!named || (!port.empty() && (!number || *number < 1 || *number > 65535)))
     return failure(Code::kInvalidArgument, "{}: \"{}\" is no host such as node1, node1:29500 or [fd00::1]:29500", where,
                    text);
@@ -64,32 +64,31 @@ struct Contract {
   const char* port;     // null: a default, or in the address
 };
 
-constexpr std::array kContracts{
-    Contract{.name = "Kubeflow Trainer",
-             .index = "PET_NODE_RANK",
-             .count = "PET_NNODES",
-             .address = "PET_MASTER_ADDR",
-             .port = "PET_MASTER_PORT"},
-    Contract{.name = "JAX",
-             .index = "JAX_PROCESS_ID",
-             .count = "JAX_NUM_PROCESSES",
-             .address = "JAX_COORDINATOR_ADDRESS",
-             .port = nullptr},
-    Contract{.name = "LeaderWorkerSet",
-             .index = "LWS_WORKER_INDEX",
-             .count = "LWS_GROUP_SIZE",
-             .address = "LWS_LEADER_ADDRESS",
-             .port = nullptr},
-    Contract{.name = "Indexed Job or JobSet",
-             .index = "JOB_COMPLETION_INDEX",
-             .count = nullptr,
-             .address = nullptr,
-             .port = nullptr},
-    Contract{.name = "Slurm",
-             .index = "SLURM_NODEID",
-             .count = "SLURM_NNODES",
-             .address = "SLURM_JOB_NODELIST",
-             .port = nullptr}};
+constexpr std::array kContracts{Contract{.name = "Kubeflow Trainer",
+                                         .index = "PET_NODE_RANK",
+                                         .count = "PET_NNODES",
+                                         .address = "PET_MASTER_ADDR",
+                                         .port = "PET_MASTER_PORT"},
+                                Contract{.name = "JAX",
+                                         .index = "JAX_PROCESS_ID",
+                                         .count = "JAX_NUM_PROCESSES",
+                                         .address = "JAX_COORDINATOR_ADDRESS",
+                                         .port = nullptr},
+                                Contract{.name = "LeaderWorkerSet",
+                                         .index = "LWS_WORKER_INDEX",
+                                         .count = "LWS_GROUP_SIZE",
+                                         .address = "LWS_LEADER_ADDRESS",
+                                         .port = nullptr},
+                                Contract{.name = "Indexed Job or JobSet",
+                                         .index = "JOB_COMPLETION_INDEX",
+                                         .count = nullptr,
+                                         .address = nullptr,
+                                         .port = nullptr},
+                                Contract{.name = "Slurm",
+                                         .index = "SLURM_NODEID",
+                                         .count = "SLURM_NNODES",
+                                         .address = "SLURM_JOB_NODELIST",
+                                         .port = nullptr}};
 constexpr const Contract& kSlurm = kContracts.back();
 
 const Contract* find_contract(const Env& env) {
@@ -213,8 +212,7 @@ int count_gpus(const Env& env) {
 
 Result<std::string> read_secret(const std::string& path) {
   const auto text = read_text_file(path);
-  if (!text)
-    return failure(Code::kInvalidArgument, "the secret of --rendezvous, {}: {}", path, text.error().message());
+  if (!text) return failure(Code::kInvalidArgument, "the secret of --rendezvous, {}: {}", path, text.error().message());
   const std::string secret(trimmed(*text));
   if (secret.size() < kShortestSecret || secret.size() > kLongestSecret)
     return failure(Code::kInvalidArgument,
@@ -280,10 +278,11 @@ Result<std::string> rendezvous_secret(const RendezvousOptions& options, const En
   if (!path.empty()) return read_secret(path);
   if (member.slurm || is_loopback(member.leader) || env.has("XOE_SECRET") || env.has("XOE_KEY_FILE"))
     return bootstrap::job_secret(env, "rendezvous " + env.text("SLURM_JOB_ID").value_or(""));
-  return failure(Code::kInvalidArgument, "{}",
-                 "--rendezvous: the members need a secret, so that no one else can join or read: openssl rand -hex 32 > "
-                 "FILE, give all members that file (in Kubernetes: a Secret as a volume), and name it with "
-                 "--rendezvous-secret or XOE_RENDEZVOUS_SECRET_FILE");
+  return failure(
+      Code::kInvalidArgument, "{}",
+      "--rendezvous: the members need a secret, so that no one else can join or read: openssl rand -hex 32 > "
+      "FILE, give all members that file (in Kubernetes: a Secret as a volume), and name it with "
+      "--rendezvous-secret or XOE_RENDEZVOUS_SECRET_FILE");
 }
 
 }  // namespace xoe::launch

@@ -205,9 +205,7 @@ class Job {
       case SIGHUP:
         switch (end_signals_.note(host, now)) {
           case EndSignals::Meaning::kSame: return;
-          case EndSignals::Meaning::kSecond:
-            outcome_.killed_by_user = true;
-            return shutdown_.kill_at_once(now);
+          case EndSignals::Meaning::kSecond: outcome_.killed_by_user = true; return shutdown_.kill_at_once(now);
           case EndSignals::Meaning::kFirst: break;
         }
         forbid_restarts();
@@ -244,8 +242,8 @@ class Job {
     output_->err().write(
         fmt::format("xoe run: {} {} not ended {} after {}: {}; a second {} kills {}\n",
                     counted(static_cast<std::int64_t>(running_.size()), "rank"), running_.size() == 1 ? "has" : "have",
-                    human_seconds(std::chrono::round<std::chrono::seconds>(Clock::now() - *end_signals_.first())), signal,
-                    fmt::join(names, ", "), signal, running_.size() == 1 ? "it" : "them"));
+                    human_seconds(std::chrono::round<std::chrono::seconds>(Clock::now() - *end_signals_.first())),
+                    signal, fmt::join(names, ", "), signal, running_.size() == 1 ? "it" : "them"));
   }
 
   // The time in which the job is stopped does not count.
