@@ -25,8 +25,10 @@ TEST(Frames, TheEndOfARankSurvivesTheWay) {
 }
 
 TEST(Frames, AnotherVersionIsStillNamed) {
-  std::string hello = encode(Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
+  std::string hello =
+      encode(Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4, .ranks = 2});
   EXPECT_EQ(decode_hello(hello).value().cores, 4);
+  EXPECT_EQ(decode_hello(hello).value().ranks, 2);
   const auto longer = decode_hello(hello + "new fields");
   ASSERT_TRUE(longer);
   EXPECT_EQ(longer->version, "9.9");
