@@ -13,7 +13,7 @@ refuse() {
   exit 77
 }
 
-wanted=$(cat "$here/install.sh" "$here/modules/go.mod" "$here/modules/go.sum" "$here/modules/yaml-to-json/main.go" | sha256sum)
+wanted=$(cat "$here/install.sh" "$here/modules/go.mod" "$here/modules/go.sum" "$here"/modules/trainer/go.* "$here/modules/yaml-to-json/main.go" | sha256sum)
 if [[ -f $folder/installed && $(<"$folder/installed") == "$wanted" ]]; then exit; fi
 command -v go >/dev/null || refuse "no Go; version $(sed -n 's/^go //p' "$here/modules/go.mod") or newer builds Kubernetes' programs"
 mkdir -p "$folder"
@@ -22,18 +22,20 @@ cd "$here/modules"
 
 module_folder() { go mod download -json "$@" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'; }
 
-go mod download 2>&1 | tail -n 3 || refuse "the Go modules cannot be downloaded"
+for module in . trainer; do
+  (cd $module && go mod download) || refuse "the Go modules cannot be downloaded"
+done
 build() {
   echo "xoe: building $1" >&2
   nice go build -trimpath -ldflags "-s -w" -o "$folder/$1" "$2"
 }
 build yaml-to-json ./yaml-to-json
 build jobset-controller sigs.k8s.io/jobset
-build trainer-controller github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager
+(cd trainer && build trainer-controller github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager)
 for name in kubectl kube-apiserver kube-controller-manager; do build $name k8s.io/kubernetes/cmd/$name; done
 
 jobset=$(module_folder sigs.k8s.io/jobset)/config/components
-trainer=$(module_folder github.com/kubeflow/trainer/v2)/manifests/base
+trainer=$(cd trainer && module_folder github.com/kubeflow/trainer/v2)/manifests/base
 mpi=$(cd / && module_folder $mpi_operator)/manifests/base
 "$folder/yaml-to-json" "$jobset"/crd/bases/*.yaml "$trainer"/crds/trainer*.yaml "$mpi"/kubeflow.org_mpijobs.yaml >"$folder/definitions.json"
 "$folder/yaml-to-json" "$jobset/webhook/manifests.yaml" >"$folder/jobset-webhooks.json"

@@ -23,7 +23,7 @@ bool is_plain(std::string_view text) {
          });
 }
 
-std::string quoted(std::string_view text) {
+std::string double_quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
@@ -38,11 +38,11 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-std::string yaml_text(std::string_view text) { return is_plain(text) ? std::string(text) : quoted(text); }
+std::string yaml_text(std::string_view text) { return is_plain(text) ? std::string(text) : double_quoted(text); }
 
 std::string yaml_list(const std::vector<std::string>& texts) {
   std::string result = "[";
-  for (const std::string& text : texts) result += (result.size() > 1 ? ", " : "") + quoted(text);
+  for (const std::string& text : texts) result += (result.size() > 1 ? ", " : "") + double_quoted(text);
   return result + "]";
 }
 
