@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 folder=$root/build/peers/kubernetes
-mpi_operator=github.com/kubeflow/mpi-operator@v0.7.0 # its definition only
+mpi_operator=github.com/kubeflow/mpi-operator@v0.6.0 # its definition only
 
 refuse() {
   echo "skipped: $*"

@@ -36,7 +36,7 @@ class Tests(Training):
         ways = [self.delete_pod, self.delete_at_once, self.evict, self.kill_pod, self.kill_rank]
         way = choose.choice(ways)
         before = self.losses(self.output(namespace))
-        self.wait_for_step(namespace, min(STEPS - 20, (before[-1][0] if before else 0) + choose.randrange(5, 40)))
+        self.wait_for_step(namespace, min(STEPS // 2, (before[-1][0] if before else 0) + choose.randrange(10, 150)))
         pod = self.running(namespace, index)
         way(choose, namespace, pod)
         return f"{way.__name__} {index}"

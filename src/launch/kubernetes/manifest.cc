@@ -169,14 +169,14 @@ std::string secret_volume(const std::string& name) {
 std::string claim_mounts(const std::vector<Claim>& claims) {
   std::string text;
   for (const Claim& claim : claims)
-    text += fmt::format("- name: {}\n  mountPath: {}\n", claim.name, yaml_text(claim.path));
+    text += fmt::format("- name: claim-{}\n  mountPath: {}\n", claim.name, yaml_text(claim.path));
   return text;
 }
 
 std::string claim_volumes(const std::vector<Claim>& claims) {
   std::string text;
   for (const Claim& claim : claims)
-    text += fmt::format("- name: {0}\n  persistentVolumeClaim:\n    claimName: {0}\n", claim.name);
+    text += fmt::format("- name: claim-{0}\n  persistentVolumeClaim:\n    claimName: {0}\n", claim.name);
   return text;
 }
 

@@ -12,13 +12,13 @@ namespace {
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
-// Begins with a letter, so that it is no number, and has nothing that YAML reads as more than text.
+// Begins with a letter or a slash, so that it is no number, and has nothing that YAML reads as more than text.
 bool is_plain(std::string_view text) {
   constexpr std::string_view kWords[] = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"};
   std::string small(text);
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return !text.empty() && is_letter(text.front()) && std::ranges::find(kWords, small) == std::end(kWords) &&
-         std::ranges::all_of(text, [](char c) {
+  return !text.empty() && (is_letter(text.front()) || text.front() == '/') &&
+         std::ranges::find(kWords, small) == std::end(kWords) && std::ranges::all_of(text, [](char c) {
            return is_letter(c) || (c >= '0' && c <= '9') || std::string_view("._/-").find(c) != std::string_view::npos;
          });
 }
