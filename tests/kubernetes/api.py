@@ -29,7 +29,7 @@ class Api:
         return {"Authorization": f"Bearer {self.token}", "Content-Type": kind, "Accept": "application/json"}
 
     def call(self, method, path, body=None, kind="application/json"):
-        """The answer's JSON. ApiError where the server refuses; OSError where it does not answer."""
+        """The answer, decoded where it is JSON. ApiError where the server refuses; OSError where it does not answer."""
         text = None if body is None else json.dumps(body)
         for fresh in (False, True):  # a connection that was kept may have been closed
             connection = getattr(self.local, "connection", None)
@@ -47,7 +47,7 @@ class Api:
                     raise
         if answer.status >= 400:
             raise ApiError(answer.status, data.decode(errors="replace")[:2000])
-        return json.loads(data) if data else None
+        return json.loads(data) if "json" in answer.headers.get("Content-Type", "") else data.decode()
 
     def get(self, path):
         return self.call("GET", path)

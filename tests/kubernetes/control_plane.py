@@ -49,7 +49,7 @@ class ControlPlane:
         self.start("etcd", "etcd", "--data-dir", self.folder / "etcd")
         self.start_api_server()
         self.api = Api(ADDRESS, API_PORT, self.ca, TOKEN)
-        self.wait("kube-apiserver", lambda: self.api.call("GET", "/readyz?verbose=0") is not None)
+        self.wait("kube-apiserver", lambda: self.api.get("/readyz") == "ok")
         self.start("kube-controller-manager", PROGRAMS / "kube-controller-manager", f"--kubeconfig={self.kubeconfig}",
                    f"--controllers={','.join(CONTROLLERS)}", "--leader-elect=false", f"--root-ca-file={self.ca}",
                    f"--service-account-private-key-file={self.folder / 'accounts.key'}", "--kube-api-qps=500",
@@ -104,7 +104,8 @@ class ControlPlane:
                    f"--tls-private-key-file={self.certificate[1]}", f"--service-account-issuer={ISSUER}",
                    f"--service-account-key-file={accounts}.pub", f"--service-account-signing-key-file={accounts}.key",
                    "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", f"--token-auth-file={tokens}",
-                   "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
+                   "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+                   "--feature-gates=SizeBasedListCostEstimate=false")  # Debian's etcd is too old for it
 
     def kubectl(self, *words, text=None, check=True):
         """What it prints; where it fails an AssertionError with what it said, or, without `check`, that."""
@@ -117,6 +118,7 @@ class ControlPlane:
     def install_definitions(self):
         for item in json.loads((PROGRAMS / "definitions.json").read_text()):
             self.api.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", item)
+        self.kubectl("wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all")
         self.api.call("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": TRAINER_NAMESPACE}})
 
     def install_webhooks(self, name, port):

@@ -101,7 +101,10 @@ getent hosts names-7.names || echo "no names-7"
                 self.cluster.kubectl("delete", "pod", "-n", namespace, pod.name)
                 expect("told" in pod.log.read_text() and pod.process.returncode == code,
                        f"{pod.process.returncode}: {pod.log.read_text()}")
-                self.cluster.wait("another pod", lambda: len(self.cluster.ran(namespace)) == 2)
+                if code == 0:
+                    expect(self.end_of(namespace, name)[0] == "Complete", self.cluster.state())
+                else:
+                    self.cluster.wait("another pod", lambda: len(self.cluster.ran(namespace)) == 2)
 
     def test_image_that_is_not_there(self):
         with self.cluster.namespace("kubelet-image") as namespace:

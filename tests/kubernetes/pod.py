@@ -15,7 +15,7 @@ import container
 import values
 from api import ApiError
 
-POLL = 0.02
+POLL = 0.03
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0  # before a container's second restart; a kubelet's are 10 s and 5 minutes
 
 
@@ -121,14 +121,8 @@ class Pod(threading.Thread):
         self.refuse_what_is_missing()
         self.report("Pending", {"waiting": {"reason": "ContainerCreating"}})
         self.space, self.address = self.node.network.attach()
-        image = self.node.images.get(self.spec["image"])
-        if image is None:  # a kubelet tries for ever
-            self.report("Pending", {"waiting": {"reason": "ErrImagePull", "message": f"no image {self.spec['image']}"}})
-            self.wait_unless_deleted(2)
-            self.report("Pending", {"waiting": {"reason": "ImagePullBackOff", "message": f"no image {self.spec['image']}"}})
-            self.wait_unless_deleted(float("inf"))
-            return
-        mounts = self.make_volumes()
+        image = self.find_image()
+        mounts = image and self.make_volumes()
         while mounts is not None and self.grace() is None:
             ended = self.run_once(image, mounts)
             if self.grace() is not None or not restarts_after(self.object, self.spec, ended["exitCode"]):
@@ -142,6 +136,15 @@ class Pod(threading.Thread):
             ended = self.past or {"exitCode": 137, "reason": "ContainerStatusUnknown", "finishedAt": now()}
         self.ended = True
         self.report("Succeeded" if ended["exitCode"] == 0 else "Failed", {"terminated": ended})
+
+    def find_image(self):
+        """None where there is none: a kubelet tries for ever."""
+        name = self.spec["image"]
+        if name not in self.node.images:
+            for reason, seconds in (("ErrImagePull", 2), ("ImagePullBackOff", float("inf"))):
+                self.report("Pending", {"waiting": {"reason": reason, "message": f"no image {name}"}})
+                self.wait_unless_deleted(seconds)
+        return self.node.images.get(name)
 
     def refuse_what_is_missing(self):
         spec = self.object["spec"]
@@ -226,7 +229,7 @@ class Pod(threading.Thread):
             self.spec.get("workingDir", "/"), [values.expand(word, variables) for word in words], host, ready_end)))
         # The shell's child is the first process of the container; the shell ends with its exit code, or 128 + its signal.
         start = ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "--mount", "--uts", "--ipc", "--pid", "sh", "-c",
-                 'sh "$0"; exit $?', script]
+                 'bash "$0"; exit $?', script]
         began = now()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(start, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[ready_end])
