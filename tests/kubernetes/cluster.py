@@ -50,6 +50,7 @@ class Cluster:
         """Where pods must be as harmless as the `restricted` policy of Kubernetes asks. With the last pod it is gone."""
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         self.api.call("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        self.wait("service account", lambda: self.api.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"))
         try:
             yield name
         except BaseException:

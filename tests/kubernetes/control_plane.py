@@ -104,7 +104,7 @@ class ControlPlane:
                    f"--tls-private-key-file={self.certificate[1]}", f"--service-account-issuer={ISSUER}",
                    f"--service-account-key-file={accounts}.pub", f"--service-account-signing-key-file={accounts}.key",
                    "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", f"--token-auth-file={tokens}",
-                   "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+                   "--endpoint-reconciler-type=none",
                    "--feature-gates=SizeBasedListCostEstimate=false")  # Debian's etcd is too old for it
 
     def kubectl(self, *words, text=None, check=True):

@@ -98,6 +98,8 @@ def files_of(api, pod, volume):
             found |= _of_object(api, namespace, "configmaps", source["configMap"])
         elif "serviceAccountToken" in source:
             found |= _token(api, pod, source["serviceAccountToken"])
+        elif "downwardAPI" in source:
+            found |= {item["path"]: field(pod, item["fieldRef"]["fieldPath"], "").encode() for item in source["downwardAPI"]["items"]}
         else:
             raise Unsupported(f"the volume {volume['name']} from {', '.join(source)}")
     return found
