@@ -129,7 +129,7 @@ class Leader {
     const int code = error.code() == Code::kInvalidArgument ? fail(error) : fail(error, kRetryElsewhere);
     remote::AgentConnections agents;
     for (launch::JoinedHost& host : joined) agents.push_back(std::move(host.agent));
-    const remote::Outcome told{.code = code == kRetryElsewhere ? kRetryHere : code, .lines = error.message()};
+    remote::Outcome told{.code = code == kRetryElsewhere ? kRetryHere : code, .lines = error.message()};
     remote::tell_outcome(agents, [&told](std::size_t) { return told; });
     return code;
   }
@@ -138,8 +138,8 @@ class Leader {
     for (const std::string& line : failure.lines) say(line);
     const int signal = start.interrupted_by();
     if (signal != 0) say(fmt::format("ended by SIG{} before all members were ready", ::sigabbrev_np(signal)));
-    const remote::Outcome told{.code = launch::member_code_of_start(failure.exit_code),
-                               .lines = fmt::format("{}", fmt::join(failure.lines, "\n"))};
+    remote::Outcome told{.code = launch::member_code_of_start(failure.exit_code),
+                         .lines = fmt::format("{}", fmt::join(failure.lines, "\n"))};
     remote::tell_outcome(start.agents(), [&told](std::size_t) { return told; });
     remote::disconnect_all(start.agents());
     return signal != 0 ? code_of_signal(signal) : static_cast<int>(told.code);
@@ -149,7 +149,8 @@ class Leader {
                               const remote::AgentConnections& agents) {
     const auto lines = launch::report_lines(outcome, options_);
     for (const std::string& line : lines) say(line);
-    restarts_left_ = std::max(0, restarts_left_ - outcome.restarted);
+    const int used = launch::restarts_used(outcome, 2 * options_.where.connect.host_timeout);
+    restarts_left_ = std::max(0, restarts_left_ - used);
     const bool again = restarts_left_ > 0 && launch::calls_for_next_round(outcome);
     if (again) --restarts_left_;
     const auto code_of = [&](std::size_t host) { return launch::member_code(outcome, host, shares[host].host.name); };

@@ -143,6 +143,18 @@ class Tests:
             worst = max(abs(a - b) for a, b in zip(expected, losses(lines_of(text), how), strict=True))
             self.expect(worst <= 1e-5, f"{how}: losses differ by {worst}")
 
+    def test_one_command_on_every_node(self):
+        # Both nodes are this machine, whose names no one resolves.
+        done = self.run("salloc", "--nodes=2", "--ntasks-per-node=1", "srun", self.xoe, "run", "--rendezvous", "127.0.0.1:29533", "-np", "2",
+                        "sh", "-c", "echo $SLURMD_NODENAME $XOE_RANK/$XOE_SIZE $XOE_LOCAL_RANK $XOE_CROSS_RANK")
+        self.expect(done.returncode == 0, done.stderr)
+        want = ["[0] n1 0/4 0 0", "[1] n1 1/4 1 0", "[2] n2 2/4 0 1", "[3] n2 3/4 1 1"]
+        self.expect(sorted(done.stdout.splitlines()) == want, done.stdout + done.stderr)
+        done = self.run("salloc", "--nodes=2", "--ntasks-per-node=1", "srun", self.xoe, "run", "--rendezvous", "auto", "--dry-run", "-np", "2",
+                        "true")
+        for node in (0, 1):
+            self.expect(f"member {node} of 2, 2 ranks here; member 0 is at n1, port 29500 (from Slurm)" in done.stdout, done.stdout)
+
     def test_inside_a_step_it_is_a_job_of_that_node(self):
         done = self.run("srun", "--nodes=1", "--ntasks=1", self.xoe, "run", "-np", "2", "sh", "-c",
                         "echo $XOE_RANK/$XOE_SIZE")

@@ -175,8 +175,8 @@ tl::unexpected<remote::HostFailure> Gathering::give_up() {
   remote::AgentConnections agents;
   for (JoinedHost& host : hosts_)
     if (host.agent) agents.push_back(std::move(host.agent));
-  const remote::Outcome told{.code = member_code_of_start(failure_.exit_code),
-                             .lines = fmt::format("{}", fmt::join(failure_.lines, "\n"))};
+  remote::Outcome told{.code = member_code_of_start(failure_.exit_code),
+                       .lines = fmt::format("{}", fmt::join(failure_.lines, "\n"))};
   remote::tell_outcome(agents, [&told](std::size_t) { return told; });
   return tl::unexpected(failure_);
 }
