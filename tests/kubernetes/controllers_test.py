@@ -70,7 +70,7 @@ class Tests:
             for pod in pods:
                 found, container = variables(pod), pod["spec"]["containers"][0]
                 expect(found["PET_NNODES"] == "3" and found["PET_NPROC_PER_NODE"] == "2", str(found))
-                expect(found["PET_MASTER_ADDR"] == "train-node-0-0.train" and found["PET_MASTER_PORT"] == "29400", str(found))
+                expect(found["PET_MASTER_ADDR"] == "train-node-0-0.train" and found["PET_MASTER_PORT"] == "29500", str(found))
                 expect(found["PET_NODE_RANK"].endswith("['batch.kubernetes.io/job-completion-index']"), str(found))
                 expect(found["KUBEFLOW_TRAINER_SERVER_URL"].endswith(f"/{namespace}/trainjobs/train/status"), str(found))
                 expect("XOE_NODES" not in found, str(found))
