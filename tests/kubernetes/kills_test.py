@@ -27,7 +27,7 @@ class Tests(Training):
             with self.cluster.namespace(f"round-{number}") as namespace:
                 self.submit(kind, namespace, *options)
                 done = [self.disturb(choose, namespace) for _ in range(choose.choice((1, 1, 2)))]
-                self.expect_trained(kind, namespace)
+                self.expect_trained(kind, namespace, interrupted=True)
             print(f"round {number}: {kind} {' '.join(options)}: {', '.join(done)}: {time.monotonic() - began:.1f} s", flush=True)
 
     def disturb(self, choose, namespace):

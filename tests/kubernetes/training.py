@@ -25,6 +25,7 @@ class Training:
 
     def __init__(self, cluster):
         self.cluster = cluster
+        self.kinds = {}  # by namespace: what was submitted there
         self.images = cluster.kubelet.folder / "images"
         run(XOE, "data", "make", self.images, "--images", "256", "--validation", "16", "--classes", "4")
         cluster.kubectl("apply", "-f", "-", text=print_kubernetes("runtime", "--", "true"))
@@ -46,6 +47,7 @@ class Training:
         return found[-1][1]
 
     def submit(self, kind, namespace, *options, program=None, image=IMAGE):
+        self.kinds[namespace] = kind
         claim = self.cluster.kubelet.claims / namespace / "data"
         if not claim.exists():
             shutil.copytree(self.images, claim / "images")
@@ -66,6 +68,8 @@ class Training:
     def wait_for_step(self, namespace, step):
         def reached():
             done = self.losses(self.output(namespace))
+            ended = self.cluster.condition(self.kinds[namespace], namespace, NAME)
+            expect(not ended, f"the job has ended before step {step}: {ended}\n{self.output(namespace)[-2000:]}")
             return done and done[-1][0] >= step
         self.cluster.wait(f"step {step}", reached, 180)
 
