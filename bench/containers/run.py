@@ -29,7 +29,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "net"))
 
-from debian_mirror import mirror
+from debian_system import install_system
 from docker_daemon import Docker, why_not
 
 KEPT = ROOT / "build" / "peers" / "containers"
@@ -61,26 +61,6 @@ def libraries(programs):
                 found.add(path.removeprefix("/usr"))
     listed = subprocess.run(["dpkg-query", "-S", *sorted(found)], capture_output=True, text=True, check=False).stdout
     return sorted({line.split(":")[0] for line in listed.splitlines() if ": /" in line})
-
-
-def make_root(programs):
-    """The folder of a system that can run the programs, made by debootstrap unless it is there."""
-    packages = libraries(programs)
-    mark = KEPT / "packages"
-    root = KEPT / "root"
-    if mark.exists() and mark.read_text().split() == packages:
-        return root
-    shutil.rmtree(KEPT, ignore_errors=True)
-    root.mkdir(parents=True)
-    started = time.monotonic()
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", "bookworm", str(root), mirror()]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"error: debootstrap: {done.stdout.strip()[-1000:]}")
-    shutil.rmtree(root / "var" / "cache" / "apt", ignore_errors=True)
-    mark.write_text("\n".join(packages) + "\n")
-    print(f"image: Debian 12 (minbase) with {', '.join(packages)}: {time.monotonic() - started:.0f} s", flush=True)
-    return root
 
 
 class Bench:
@@ -208,10 +188,7 @@ def measure_in_namespace(options):
         try:
             if not docker.wait_until_up():
                 sys.exit(f"error: dockerd does not run here: {docker.why()}")
-            tar = f"{scratch}/image.tar"
-            subprocess.run(["tar", "-C", str(KEPT / "root"), "-cf", tar, "."], check=True)
-            docker.call("import", tar, IMAGE)
-            os.unlink(tar)
+            docker.import_folder(KEPT / "root", IMAGE)
             bench = Bench(options, docker, scratch)
             bench.start_nodes()
             paths = save(options, *bench.measure())
@@ -243,7 +220,9 @@ def main():
     if reason := missing():
         print(f"not measured: {reason}")
         return 0
-    make_root([*(options.build / "bin").glob("xoe*"), *(options.build / "lib").glob("libxoe-*.so")])
+    packages = libraries([*(options.build / "bin").glob("xoe*"), *(options.build / "lib").glob("libxoe-*.so")])
+    if reason := install_system(KEPT / "root", "bookworm", packages):
+        sys.exit(f"error: {reason}")
     words = ["unshare", "--net", "--mount", sys.executable, __file__, *sys.argv[1:], IN_NAMESPACE]
     return subprocess.run(words, check=False).returncode
 

@@ -15,6 +15,8 @@ constexpr std::string_view kKubernetes = "Kubernetes";
 
 Json json_of(const std::optional<std::int64_t>& number) { return number ? Json(*number) : Json(); }
 
+std::string processors(double count) { return fmt::format("{:.4g} processor{}", count, count == 1 ? "" : "s"); }
+
 bool is_pod(const ContainerFacts& facts) { return facts.runtime == kKubernetes; }
 
 // Ranks and their threads against the processors that the container may use.
@@ -34,14 +36,15 @@ Finding check_threads(const ContainerFacts& facts, const CpuFacts& cpu, const Cg
   // Without OMP_NUM_THREADS, `xoe run` divides the limit among the ranks.
   const std::int64_t threads = ranks * std::max<std::int64_t>(facts.threads.value_or(1), 1);
   if (threads <= std::ceil(limit)) {
-    finding.what = fmt::format("{}{} within the limit of {:.4g} processors", counted(ranks, "rank"),
-                               facts.threads ? fmt::format(" with {}", counted(*facts.threads, "thread")) : "", limit);
+    finding.what =
+        fmt::format("{}{} within the limit of {}", counted(ranks, "rank"),
+                    facts.threads ? fmt::format(" with {}", counted(*facts.threads, "thread")) : "", processors(limit));
     return finding;
   }
   finding.report(Severity::kWarning,
-                 facts.threads ? fmt::format("{} with OMP_NUM_THREADS={}: {} threads share {:.4g} processors",
-                                             counted(ranks, "rank"), *facts.threads, threads, limit)
-                               : fmt::format("{} share {:.4g} processors", counted(ranks, "rank"), limit),
+                 facts.threads ? fmt::format("{} with OMP_NUM_THREADS={}: {} threads share {}", counted(ranks, "rank"),
+                                             *facts.threads, threads, processors(limit))
+                               : fmt::format("{} share {}", counted(ranks, "rank"), processors(limit)),
                  fmt::format("raise the limit to {} (docker run --cpus={}), or start fewer ranks{}", threads, threads,
                              facts.threads ? "; leave OMP_NUM_THREADS unset, and xoe run divides the limit" : ""));
   finding.details["wanted"] = threads;

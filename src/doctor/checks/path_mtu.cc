@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/fd.h"
@@ -79,8 +80,8 @@ PathMtu probe_path(const std::string& address, milliseconds patience) {
   const auto peer = bootstrap::SocketAddress::tcp(address, kDiscard);
   if (!peer) return {};
   Probe probe(*peer);
-  const std::int64_t first = probe.connected() ? probe.route_mtu() : 0;
-  if (first <= static_cast<std::int64_t>(kSmall) || first > kMaxPacket) return {};
+  const std::int64_t first = probe.connected() ? std::min(probe.route_mtu(), kMaxPacket) : 0;
+  if (first <= static_cast<std::int64_t>(kSmall)) return {};
   if (probe.ask(kSmall, patience / 2) != Answer::kClosed) return {.mtu = first};
   switch (probe.ask(static_cast<std::size_t>(first), patience / 2)) {
     case Answer::kClosed: return {.verdict = PathMtu::Verdict::kReached, .mtu = first};
