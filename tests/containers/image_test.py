@@ -68,17 +68,38 @@ def context(folder):
     return tree
 
 
-def build(docker, folder):
+def build(docker, tree):
     started = time.monotonic()
-    docker.import_folder(KEPT, BASE)
     command = docker.command("build", "--network=host", "-t", IMAGE, "-f", "deploy/docker/Dockerfile", "--build-arg", f"BASE={BASE}",
                              "--build-arg", "PIP_NO_INDEX=1", ".")
-    done = subprocess.run(command, cwd=context(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                           env=os.environ | {"DOCKER_BUILDKIT": "0"})
     assert done.returncode == 0, done.stdout[-3000:]
     base, image = (int(docker.call("image", "inspect", "-f", "{{.Size}}", name)) for name in (BASE, IMAGE))
     print(f"built in {time.monotonic() - started:.0f} s: {image / MB:.0f} MB, of which {base / MB:.0f} MB is the base", flush=True)
     assert image - base < LARGEST, (base, image)
+
+
+def sections_of(recipe):
+    """{name: text} of a recipe of Apptainer; "" is its head."""
+    parts = re.split(r"^%(\w+).*\n", recipe, flags=re.MULTILINE)
+    return {"": parts[0]} | dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def follow_the_recipe(docker, tree):
+    """The steps of Apptainer's recipe, in a container: Apptainer itself may not be here."""
+    recipe = sections_of((tree / "deploy/apptainer/xoe.def").read_text())
+    arguments = dict(line.strip().split("=", 1) for line in recipe["arguments"].splitlines() if line.strip())
+    steps = "set -e\n" + recipe["post"] + recipe["environment"] + recipe["test"]
+    steps = re.sub(r"\{\{ (\w+) \}\}", lambda name: arguments[name[1]], steps)
+    docker.call("create", "--name=recipe", "--network=host", "-e", "PIP_NO_INDEX=1", BASE, "sh", "-c", steps)
+    for line in recipe["files"].split("\n"):
+        if line.strip():
+            source, target = line.split()
+            docker.call("cp", tree / source, f"recipe:{target}")
+    done = subprocess.run(docker.command("start", "-a", "recipe"), capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "backend gloo loads" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+    docker.call("rm", "recipe")
 
 
 class Containers:
@@ -219,7 +240,11 @@ def main():
             if not docker.wait_until_up():
                 print(f"skipped: dockerd does not run here: {docker.why()}")
                 return SKIPPED
-            build(docker, pathlib.Path(folder))
+            docker.import_folder(KEPT, BASE)
+            tree = context(pathlib.Path(folder))
+            for step in (build, follow_the_recipe):
+                print(step.__name__, flush=True)
+                step(docker, tree)
         finally:
             docker.end()
         words = ["unshare", "--net", "--mount", sys.executable, __file__, IN_NAMESPACE, folder]

@@ -237,7 +237,7 @@ def make_good_pod(root):
     cluster = "nameserver 10.96.0.10\nsearch team.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5"
     add_pod(tree, "train-workers-0-1", cpus=8, memory=32 * GIB, variables=variables, resolv=cluster,
             hosts="10.244.1.7 train-workers-0-1.train.team.svc.cluster.local train-workers-0-1", mounts=mounts, uid=65532,
-            user="xoe:x:65532:65532::/home/xoe:/bin/sh")
+            user="xoe:x:65532:65532::/tmp:/bin/sh")
     tree.put("etc/xoe/secret", "0123456789abcdef0123456789abcdef")
 
 
