@@ -211,7 +211,7 @@ def add_pod(tree, hostname, cpus, memory, variables, resolv, hosts, mounts, uid,
     tree.put("sys/fs/cgroup/cgroup.controllers", "cpu memory pids")
     tree.put("sys/fs/cgroup/cpu.max", f"{cpus * 100000} 100000")
     tree.put("sys/fs/cgroup/memory.max", memory)
-    tree.put("etc/passwd", f"root:x:0:0:root:/root:/bin/sh\n{user}")
+    tree.put("etc/passwd", f"root:x:0:0::/:/bin/sh\n{user}")
     tree.put("etc/resolv.conf", resolv)
     tree.put("etc/hosts", f"127.0.0.1 localhost\n{hosts}")
     add_interface(tree, "eth0", speed=10000, driver="veth", mtu=mtu)
