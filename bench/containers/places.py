@@ -96,7 +96,7 @@ def save(options, found, environments):
     return paths
 
 
-def compare(options, paths):
-    page = options.out / f"{options.out.name}.html"
+def compare(options, paths, name):
+    page = options.out / f"{name}.html"
     subprocess.run([options.build / "bin" / "xoe", "bench", "compare", *paths, "--html", page], check=True)
     print(f"saved {', '.join(map(str, paths))} and {page}")

@@ -132,7 +132,7 @@ def measure_in_namespace(options):
             for container in docker.call("ps", "-q").split():
                 docker.call("rm", "-f", container)
             docker.end()
-    compare(options, paths)
+    compare(options, paths, "containers")
 
 
 def main():
