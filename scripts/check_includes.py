@@ -78,7 +78,7 @@ VENDORS = [
     (r"sodium\.h$", ("src/bootstrap/", "src/pool/state/")),
     (r"sqlite3\.h$", ("src/pool/state/", "tests/pool/")),
     (r"httplib\.h$", ("src/pool/server/",)),
-    (r"curl/", ("src/pool/vsphere/",)),
+    (r"curl/", ("src/pool/vsphere/", "tests/drivers/")),
     (r"pugixml\.hpp$", ("src/pool/vsphere/",)),
 ]
 

@@ -19,32 +19,22 @@
 #include "launch/options/run_help.h"
 #include "launch/output/job_streams.h"
 #include "launch/plan/cores.h"
+#include "launch/rendezvous/membership.h"
+#include "launch/rendezvous/verdict.h"
 #include "launch/supervise/job.h"
 #include "manners/command.h"
 #include "manners/help.h"
 #include "manners/version.h"
 #include "remote/program.h"
 #include "remote/spawn.h"
+#include "run_members.h"
+#include "run_texts.h"
 #include "verbs.h"
 
 namespace xoe::tools {
 namespace {
 
 using manners::kUsageError;
-
-constexpr int kLauncherFailed = 125;
-
-void say(std::string_view line) { std::fprintf(stderr, "xoe run: %.*s\n", static_cast<int>(line.size()), line.data()); }
-
-int fail(const Error& error, int code) {
-  say(error.message());
-  return code;
-}
-
-// The user can mend a bad request; anything else is a failure of the host.
-int fail(const Error& error) {
-  return fail(error, error.code() == Code::kInvalidArgument ? kUsageError : kLauncherFailed);
-}
 
 int print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -53,23 +43,10 @@ int print(std::string_view text) {
 }
 
 int report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {
-  for (const std::string& line : launch::report_lines(outcome, options)) say(line);
+  say_report(outcome, options);
+  // The only member of a rendezvous.
+  if (!options.rendezvous.at.empty()) return launch::member_code(outcome, 0, outcome.host);
   return launch::exit_code(outcome);
-}
-
-std::string milliseconds(std::chrono::nanoseconds time) {
-  return fmt::format("{:.1f} ms", std::chrono::duration<double, std::milli>(time).count());
-}
-
-// By which clocks may differ beyond the time that the request took.
-constexpr auto kClockTolerance = std::chrono::seconds(1);
-
-void print_check(const launch::HostCheck& check) {
-  const bool off = std::chrono::abs(check.clock) - check.clock_err > kClockTolerance;
-  fmt::print("host {}: ready in {}; {} on {} of {}{}{}; program {}; clock {}{} (+/- {}){}\n", check.name,
-             milliseconds(check.answered), counted(check.ranks, "rank"), counted(check.cores, "core"), check.hostname,
-             check.locality.empty() ? "" : ", ", check.locality, check.program, check.clock.count() < 0 ? "" : "+",
-             milliseconds(check.clock), milliseconds(check.clock_err), off ? ": set it, for example with chrony" : "");
 }
 
 int report(const remote::HostFailure& failure, int interrupted_by) {
@@ -105,16 +82,20 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   auto started = start.run(!options.where.check);
   if (options.where.check)
     for (const launch::HostCheck& check : start.checks()) print_check(check);
-  if (!started) return report(started.error(), start.interrupted_by());
+  if (!started) {
+    remote::disconnect_all(start.agents());
+    return report(started.error(), start.interrupted_by());
+  }
   if (options.where.check) {
     remote::disconnect_all(started->agents);
     return 0;
   }
-  auto processes = std::make_unique<launch::RemoteProcesses>(options, plan->shares, std::move(started->agents),
-                                                             std::move(*streams), *output);
-  return report(launch::supervise_job(options, std::move(*signals), std::move(started->store), std::move(output),
-                                      std::move(processes)),
-                options);
+  auto processes =
+      std::make_unique<launch::RemoteProcesses>(options, plan->shares, started->agents, std::move(*streams), *output);
+  const auto outcome = launch::supervise_job(options, std::move(*signals), std::move(started->store), std::move(output),
+                                             std::move(processes));
+  remote::disconnect_all(started->agents);
+  return report(outcome, options);
 }
 
 Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& env, const std::string& program) {
@@ -161,6 +142,19 @@ int describe_here(const launch::RunOptions& options, const launch::JobPlan& plan
   return 0;
 }
 
+// All ranks run on this host.
+int run_here(launch::RunOptions& options, const Env& env) {
+  options.panel = options.panel && options.wants_panel.value_or(options.size > 1);
+  const auto program = remote::find_program(options.command.front(), env);
+  if (!program) return fail(program.error(), program.error().code() == Code::kUnavailable ? 127 : 126);
+  const auto plan = plan_here(options, env, *program);
+  if (!plan) return fail(plan.error());
+  if (options.where.dry_run || options.where.check) return describe_here(options, *plan);
+  const auto outcome = launch::run_job(options, *plan, STDOUT_FILENO, STDERR_FILENO);
+  if (!outcome) return fail(outcome.error());
+  return report(*outcome, options);
+}
+
 // Becomes `xoe pool run`, which starts `xoe run` again with the GPUs that it got.
 int run_in_pool(const launch::RunArguments& parsed) {
   std::vector<std::string> words = {program_of("pool"), "run", "--ranks"};
@@ -193,6 +187,14 @@ int run(std::span<const std::string_view> arguments) {
   options.panel = ::isatty(STDOUT_FILENO) == 1 && options.wants_panel.value_or(suits_panel(env));
   for (const std::string& note : options.notes) say(note);
   for (const std::string& sentence : misspelt_variables(variables_of_xoe(options, env))) say(sentence);
+  if (!options.rendezvous.at.empty()) {
+    const auto membership = launch::find_membership(options, env, launch::read_member_facts(env));
+    if (!membership) return fail(membership.error(), kUsageError);
+    if (options.where.dry_run) return print(launch::describe(*membership) + "\n");
+    if (membership->count > 1) return run_members(options, *membership, env);
+    options.size = membership->ranks;
+    return run_here(options, env);
+  }
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) {
@@ -201,15 +203,7 @@ int run(std::span<const std::string_view> arguments) {
     return run_on_hosts(options, *hosts, env);
   }
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
-  options.panel = options.panel && options.wants_panel.value_or(options.size > 1);
-  const auto program = remote::find_program(options.command.front(), env);
-  if (!program) return fail(program.error(), program.error().code() == Code::kUnavailable ? 127 : 126);
-  const auto plan = plan_here(options, env, *program);
-  if (!plan) return fail(plan.error());
-  if (options.where.dry_run || options.where.check) return describe_here(options, *plan);
-  const auto outcome = launch::run_job(options, *plan, STDOUT_FILENO, STDERR_FILENO);
-  if (!outcome) return fail(outcome.error());
-  return report(*outcome, options);
+  return run_here(options, env);
 }
 
 }  // namespace xoe::tools

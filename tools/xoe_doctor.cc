@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bootstrap/socket_address.h"
 #include "doctor/cluster/cluster.h"
 #include "doctor/cluster/probe_agent.h"
 #include "doctor/examine.h"
@@ -173,6 +174,13 @@ int examine(const DoctorOptions& options) {
   return hosts->empty() ? examine_here(options, *report) : examine_hosts(options, *report, std::move(*hosts));
 }
 
+// For `xoe run`, which is linked without the system's resolver.
+int print_addresses(const std::string& host) {
+  const auto numbers = bootstrap::SocketAddress::resolve_all(host);
+  if (!numbers) return fail(numbers.error(), kProblems);
+  return print(fmt::format("{}\n", fmt::join(*numbers, "\n")));
+}
+
 int answer_requests(const DoctorOptions& options) {
   const auto answered = doctor::answer_requests(Fd(STDIN_FILENO), Fd(STDOUT_FILENO), options.examine);
   return answered ? 0 : fail(answered.error(), kProblems);
@@ -227,6 +235,10 @@ int main(int argc, char** argv) {
   add_host_options(app, options);
   const CLI::App* const probe =
       app.add_subcommand("probe", "answer the requests of another xoe doctor; an agent starts this")->group("");
+  std::string host;
+  CLI::App* const address = app.add_subcommand("address", "print a host's addresses; xoe run starts this")->group("");
+  address->add_option("HOST", host)->required();
   if (const auto answer = tools::understand(app, argc, argv)) return tools::tell(*answer);
+  if (address->parsed()) return print_addresses(host);
   return probe->parsed() ? answer_requests(options) : examine(options);
 }

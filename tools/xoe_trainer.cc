@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "base/env.h"
 #include "base/file_identity.h"
@@ -17,6 +18,7 @@
 #include "comm/init.h"
 #include "run_folder_question.h"
 #include "train/export.h"
+#include "train/job_status.h"
 #include "train/texts.h"
 #include "train/trainer.h"
 #include "train_command_line.h"
@@ -69,7 +71,7 @@ bool shows_bars() {
   return pipe && *pipe == file_identity(STDOUT_FILENO);
 }
 
-// Prints what rank 0 tells: lines, and a progress bar below them where it is seen.
+// Prints what rank 0 tells: lines, and a progress bar below them where it is seen. Within a TrainJob it posts, too.
 class Console : public train::Listener {
  public:
   explicit Console(const TrainCommandLine& options) : options_(options), bar_(!options_.json && shows_bars()) {}
@@ -77,11 +79,14 @@ class Console : public train::Listener {
   bool failed_together() const noexcept { return failed_together_; }
 
   void started(const train::RunStart& start) override {
+    if (!status_) open_status();
+    if (status_) status_->started(start);
     if (options_.json) return line(train::start_json(start));
     line(train::start_lines(start));
     line(train::report_header());
   }
   void stepped(std::int64_t step, std::int64_t total) override {
+    if (status_) post_status(step, total);
     const auto now = std::chrono::steady_clock::now();
     if (!bar_ || (step < total && now - drawn_ < kDrawEvery)) return;
     drawn_ = now;
@@ -91,9 +96,11 @@ class Console : public train::Listener {
     std::fflush(stdout);
   }
   void reported(const train::Report& report) override {
+    if (status_) status_->reported(report);
     line(options_.json ? train::report_json(report) : train::report_line(report));
   }
   void evaluated(const train::Evaluation& evaluation) override {
+    if (status_) status_->evaluated(evaluation);
     line(options_.json ? train::evaluation_json(evaluation) : train::evaluation_line(evaluation));
   }
   void noted(std::string_view message) override {
@@ -107,6 +114,7 @@ class Console : public train::Listener {
   void failed_everywhere() override { failed_together_ = true; }
 
   void finished(const train::Outcome& outcome) {
+    if (status_) status_->finished(outcome);
     line(options_.json ? train::outcome_json(outcome) : train::outcome_lines(outcome));
     if (!options_.summary.empty()) line(train::summary_line(options_.summary, outcome));
   }
@@ -121,7 +129,21 @@ class Console : public train::Listener {
     std::fflush(stdout);
   }
 
+  void open_status() {
+    const auto server = train::find_status_server(Env::process());
+    if (!server) return;
+    auto status = train::JobStatus::open(*server);
+    if (!status) return warned(fmt::format("the status of the TrainJob is not posted: {}", status.error().message()));
+    status_.emplace(std::move(*status));
+  }
+
+  void post_status(std::int64_t step, std::int64_t total) {
+    status_->stepped(step, total);
+    if (const std::string failure = status_->failure(); !failure.empty()) warned(failure);
+  }
+
   const TrainCommandLine& options_;
+  std::optional<train::RunStatus> status_;
   bool bar_;
   std::chrono::steady_clock::time_point drawn_ = {};
   bool failed_together_ = false;

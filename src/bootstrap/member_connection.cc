@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // The client sends its hello: kMagic, its number among the members, the lane, a nonce. The server answers with a nonce
 // and its proof, the client with its own proof, and the server with kAccepted. The proofs include the server's address,
-// as it announced it: a member cannot be led to another mesh of the job.
+// as it announced it, or the name of what both join: a member cannot be led to another mesh of the job.
 constexpr std::string_view kMagic = "xoe-mesh-3\n";
 constexpr std::size_t kClientHelloBytes = kMagic.size() + 2 * sizeof(std::uint32_t) + kNonceBytes;
 constexpr char kAccepted = '+';
@@ -64,10 +64,11 @@ std::string client_hello(const MemberClient& client) {
 }
 
 Result<SessionKeys> authenticate(const Fd& socket, const MemberClient& client, Clock::time_point deadline) {
-  const std::string hello = client_hello(client);
+  std::string hello = client_hello(client);
   if (!send_all(socket, hello)) return failure(Code::kPeerLost, "the connection was closed");
   XOE_ASSIGN(const std::string answer, receive(socket, kNonceBytes + kProofBytes, deadline));
-  const std::string theirs = answer.substr(0, kNonceBytes), said = hello + client.address;
+  const std::string theirs = answer.substr(0, kNonceBytes);
+  const std::string said = hello.append(client.name.empty() ? client.address : client.name);
   if (!equal_in_constant_time(answer.substr(kNonceBytes), make_proof(client.secret, End::kServer, said, theirs)))
     return failure(Code::kInvalidArgument, "the process that answers does not know this job's secret");
   if (!send_all(socket, make_proof(client.secret, End::kClient, said, theirs)))
@@ -140,7 +141,7 @@ bool MemberAcceptor::challenge(Unauthenticated& peer) const {
   peer.member = load_little<std::uint32_t>(peer.bytes.data() + kMagic.size());
   peer.lane = load_little<std::uint32_t>(peer.bytes.data() + kMagic.size() + sizeof peer.member);
   if (!peer.bytes.starts_with(kMagic) || !policy_.expects(peer.member, peer.lane)) return false;
-  const std::string nonce = make_nonce(), said = peer.bytes + address_;
+  const std::string nonce = make_nonce(), said = peer.bytes + (policy_.name.empty() ? address_ : policy_.name);
   peer.expected = make_proof(policy_.secret, End::kClient, said, nonce);
   peer.keys = session_keys(policy_.secret, End::kServer, said, nonce);
   peer.bytes.clear();

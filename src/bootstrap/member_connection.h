@@ -29,7 +29,8 @@ struct MemberClient {
   int self = 0, lane = 0;      // its number among the members, and that of the connection
   const std::string& address;  // of the server
   std::string_view secret;
-  bool waits = true;  // for a server that does not listen yet; false: `peer_lost` at once
+  bool waits = true;           // for a server that does not listen yet; false: `peer_lost` at once
+  std::string_view name = {};  // of what both ends join; empty: the address, as the server sees it
 };
 
 // Retries while the server drops the connection: on a busy host it may drop a member that is slow to authenticate.
@@ -37,11 +38,13 @@ Result<MemberConnection> connect_member(const MemberClient& client, std::chrono:
 
 // Whom a MemberAcceptor accepts.
 struct MemberPolicy {
-  std::string_view secret;
+  std::string secret;
   // Whether this member may connect on this lane now; both are whatever the other end says.
   std::function<bool(std::uint32_t member, std::uint32_t lane)> expects;
   // Takes a member's connection.
   std::function<void(int member, int lane, MemberConnection connection)> admit;
+  // Of what both ends join, where the server has several addresses; empty: its address.
+  std::string name = {};
 };
 
 // Accepts connections and authenticates them side by side, so that a foreign one cannot hold up the members. One thread

@@ -8,6 +8,23 @@
 
 namespace xoe::bootstrap {
 
+Result<std::vector<std::string>> SocketAddress::resolve_all(const std::string& host) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0)
+    return failure(Code::kUnavailable, "{}", ::gai_strerror(error));
+  std::vector<std::string> numbers;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    SocketAddress one;
+    std::memcpy(&one.address_, at->ai_addr, at->ai_addrlen);
+    one.size_ = at->ai_addrlen;
+    numbers.push_back(one.host());
+  }
+  ::freeaddrinfo(found);
+  return numbers;
+}
+
 Result<SocketAddress> SocketAddress::resolve(std::string_view text) {
   if (auto numeric = parse(text)) return numeric;
   XOE_ASSIGN(const TcpEndpoint endpoint, parse_tcp(text));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/fd.h"
 #include "xoe/status.h"
@@ -23,6 +24,8 @@ class SocketAddress {
   // Also accepts a host's name as ADDRESS; `unavailable` when it cannot be resolved. Only ranks call this: `xoe run` is
   // given numbers, and must not link glibc's resolver, which does not work in a static program.
   static Result<SocketAddress> resolve(std::string_view text);
+  // The addresses of a host, as numbers, in the order in which they are to be tried. As resolve(), not for `xoe run`.
+  static Result<std::vector<std::string>> resolve_all(const std::string& host);
   // `host` as a number, like "10.0.0.5" or "fd00::1".
   static Result<SocketAddress> tcp(const std::string& host, std::uint16_t port);
   // The local address of a socket.

@@ -15,6 +15,7 @@ constexpr std::size_t kStderrBytes = 4096;
 // From the end of the frames to that of the shell.
 constexpr auto kShellPatience = std::chrono::seconds(1);
 constexpr auto kDisconnectPatience = std::chrono::milliseconds(1500);
+constexpr auto kOutcomePatience = std::chrono::seconds(2);
 // Of one relayed frame: others have their turn in between.
 constexpr std::size_t kRelayChunk = std::size_t{64} << 10;
 
@@ -58,6 +59,32 @@ class DirectConnection : public AgentConnection {
   ChildProcess process_;
   Fd stderr_;
   std::size_t first_ = 0;  // of our four entries in `polled`
+};
+
+class JoinedConnection : public AgentConnection {
+ public:
+  JoinedConnection(const std::string& host, FrameConnection frames)
+      : AgentConnection(host, LaunchMethod::kJoined, nullptr, std::move(frames)) {}
+
+  void add_to(std::vector<pollfd>& polled) override {
+    first_ = polled.size();
+    polled.push_back({.fd = frames().in(), .events = POLLIN, .revents = 0});
+    polled.push_back({.fd = frames().wants_to_write() ? frames().out() : -1, .events = POLLOUT, .revents = 0});
+  }
+  void pump(const std::vector<pollfd>& polled) override {
+    if (polled[first_].revents != 0) frames().read();
+    if (polled[first_ + 1].revents != 0) frames().write();
+  }
+  void write() override { frames().write(); }
+  void hang_up() override { frames().close(); }
+  void kill() override { frames().close(); }
+  // There is no shell to wait for.
+  const std::optional<int>& status() const noexcept override { return frames().closed() ? ended_ : running_; }
+
+ private:
+  std::size_t first_ = 0;  // of our two entries in `polled`
+  std::optional<int> running_;
+  std::optional<int> ended_ = 0;
 };
 
 class RelayedConnection : public AgentConnection {
@@ -147,6 +174,10 @@ std::unique_ptr<AgentConnection> connect_behind(AgentConnection& relay, const st
                                              agent_command(host, method, options, true));
 }
 
+std::unique_ptr<AgentConnection> joined_agent(const std::string& host, FrameConnection frames) {
+  return std::make_unique<JoinedConnection>(host, std::move(frames));
+}
+
 bool dispatch_relay_frame(const AgentConnections& agents, const AgentConnection& relay, const Frame& frame) {
   if (frame.kind != Kind::kRelayOutput && frame.kind != Kind::kRelayStderr && frame.kind != Kind::kRelayEnded)
     return false;
@@ -162,6 +193,20 @@ void poll_agents(const AgentConnections& agents, AgentConnection::Clock::time_po
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentConnection::Clock::now()).count();
   ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
   for (const auto& agent : agents) agent->pump(polled);
+}
+
+void tell_outcome(const AgentConnections& agents, const std::function<Outcome(std::size_t agent)>& outcome) {
+  const auto deadline = AgentConnection::Clock::now() + kOutcomePatience;
+  const auto done = [](const auto& agent) {
+    return agent->method() != LaunchMethod::kJoined || agent->frames().closed();
+  };
+  for (std::size_t i = 0; i < agents.size(); ++i) {
+    if (done(agents[i])) continue;
+    const Outcome told = outcome(i);
+    agents[i]->frames().send({.kind = Kind::kOutcome, .value = told.code, .text = told.lines});
+    agents[i]->write();
+  }
+  while (AgentConnection::Clock::now() < deadline && !std::ranges::all_of(agents, done)) poll_agents(agents, deadline);
 }
 
 // Agents hang up on the hosts behind them when their own input ends.

@@ -4,6 +4,8 @@
 #include <poll.h>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +17,8 @@
 
 namespace xoe::remote {
 
-// Either a child process of this program or one of another host's agent, a relay, which carries its bytes in frames.
+// Either a child process of this program, or one of another host's agent, a relay, which carries its bytes in frames,
+// or a process that connected to this one, which has neither a shell nor stderr.
 // One thread at a time; the caller blocks or ignores SIGPIPE.
 class AgentConnection {
  public:
@@ -25,6 +28,8 @@ class AgentConnection {
   virtual ~AgentConnection() = default;
 
   const std::string& host() const noexcept { return host_; }
+  // Once it is known, or to tell it from another one.
+  void rename(std::string host) { host_ = std::move(host); }
   LaunchMethod method() const noexcept { return method_; }
   // The agent that reaches this host; nullptr: this program does.
   const AgentConnection* relay() const noexcept { return relay_; }
@@ -82,11 +87,21 @@ Result<std::unique_ptr<AgentConnection>> connect_agent(const std::string& host, 
 std::unique_ptr<AgentConnection> connect_behind(AgentConnection& relay, const std::string& host, LaunchMethod method,
                                                 const ConnectOptions& options, std::size_t number, std::size_t hosts);
 
+// The agent of `host` that connected to this program.
+std::unique_ptr<AgentConnection> joined_agent(const std::string& host, FrameConnection frames);
+
 // Hands a frame of `relay` that is about a host behind it to that host's connection; false: it is about `relay` itself.
 bool dispatch_relay_frame(const AgentConnections& agents, const AgentConnection& relay, const Frame& frame);
 
 // Waits until something comes in, or for the deadline, and moves the bytes of all.
 void poll_agents(const AgentConnections& agents, AgentConnection::Clock::time_point deadline);
+
+// Tells agents that joined how it ended, and waits a moment until they have hung up. Others are left alone.
+struct Outcome {
+  std::int64_t code = 0;  // as in Frame::Kind::kOutcome
+  std::string lines = {};
+};
+void tell_outcome(const AgentConnections& agents, const std::function<Outcome(std::size_t agent)>& outcome);
 
 // Hangs up on all, waits a moment for their shells to end, and kills the rest.
 void disconnect_all(const AgentConnections& agents);

@@ -11,8 +11,8 @@ namespace {
 using Kind = Frame::Kind;
 
 bool known(Kind kind) {
-  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kEnd) ||
-         (kind >= Kind::kHello && kind <= Kind::kStatus);
+  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kOutcome) ||
+         (kind >= Kind::kHello && kind <= Kind::kSignalled);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ std::string encode(const Hello& hello) {
   ByteWriter fields;
   for (const std::string* text : {&hello.version, &hello.hostname, &hello.launcher}) fields.text<std::uint32_t>(*text);
   write_texts(fields, hello.addresses);
-  fields.fixed(std::int64_t{hello.cores});
+  for (const int number : {hello.cores, hello.ranks}) fields.fixed(std::int64_t{number});
   return std::move(fields).take();
 }
 
@@ -77,7 +77,7 @@ Result<Hello> decode_hello(std::string_view text) {
   hello.hostname = read_text(fields);
   hello.launcher = read_text(fields);
   hello.addresses = read_texts(fields);
-  hello.cores = static_cast<int>(fields.fixed<std::int64_t>(0, 1 << 20));
+  for (int* number : {&hello.cores, &hello.ranks}) *number = static_cast<int>(fields.fixed<std::int64_t>(0, 1 << 20));
   if (!fields.at_end()) return Hello{.version = std::move(hello.version)};
   return hello;
 }

@@ -25,6 +25,9 @@ inline constexpr std::size_t kMaxPreamble = std::size_t{64} << 10;
 inline constexpr std::int64_t kOutputWindow = std::int64_t{1} << 20;
 inline constexpr std::int64_t kInputWindow = std::int64_t{256} << 10;
 
+// In kOutcome: the job begins again, and the agent is to join it again.
+inline constexpr std::int64_t kNextRound = -1;
+
 struct Frame {
   enum class Kind : std::uint8_t {
     kAlive = 1,  // either way: a keepalive; time: the sender's steady clock
@@ -50,6 +53,8 @@ struct Frame {
     kRequest = 31,  // text: a request to the probe
     // From the launcher of a job that ends.
     kEnd = 32,  // SIGTERM to all ranks
+    // From the launcher, to an agent that joined by itself.
+    kOutcome = 33,  // the last one; value: the exit code for it, or kNextRound; text: lines for the user
     // From the agent.
     kHello = 64,        // text: a Hello
     kReady = 65,        // text: the program's path there and the ranks' locality, as texts; time: its clock
@@ -70,6 +75,8 @@ struct Frame {
     kSupervisorLost = 77,  // the ranks' supervisor was killed, and they with it; time: as in kAlive
     // From the agent of a job whose launcher shows a panel.
     kStatus = 78,  // text: the facts of all ranks there, time: as in kAlive
+    // From an agent that joined by itself.
+    kSignalled = 79,  // value: the signal that it got, for the whole job
   };
   Kind kind = Kind::kAlive;
   std::int64_t rank = 0;
@@ -86,6 +93,7 @@ struct Hello {
   std::string launcher = {};                // the launcher's address as this host sees it; empty: not known
   std::vector<std::string> addresses = {};  // of this host
   int cores = 0;
+  int ranks = 0;  // that it is told to run, where it joined by itself; else 0
 };
 
 // More about a rank that has ended.

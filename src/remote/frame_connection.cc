@@ -1,5 +1,7 @@
 #include "remote/frame_connection.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "remote/child_process.h"
@@ -13,6 +15,14 @@ FrameConnection::FrameConnection(Fd in, Fd out, bool greeting)
   set_nonblocking(out_);
 }
 
+FrameConnection::FrameConnection(bootstrap::MemberConnection member, bool greeting)
+    : in_(std::move(member.socket)),
+      out_(::fcntl(in_.get(), F_DUPFD_CLOEXEC, 0)),
+      out_open_(out_.valid()),
+      reader_(greeting),
+      seal_(Seal{.sealer = bootstrap::Sealer(std::move(member.keys.send)),
+                 .opener = bootstrap::Opener(std::move(member.keys.receive))}) {}
+
 void FrameConnection::greet() { queue_.append(kAgentGreeting); }
 
 void FrameConnection::send(const Frame& frame) {
@@ -23,12 +33,17 @@ void FrameConnection::send(const Frame& frame) {
 
 void FrameConnection::keep_alive(Clock::time_point now, Clock::duration interval) {
   // A queue that the other side does not take is sign of life enough.
-  if (now - sent_ >= interval && queue_.empty()) send({.kind = Frame::Kind::kAlive, .time = HostClock::now().count()});
+  if (now - sent_ >= interval && !wants_to_write())
+    send({.kind = Frame::Kind::kAlive, .time = HostClock::now().count()});
 }
 
 void FrameConnection::read() {
   if (!in_.valid()) return;
-  if (const std::string bytes = read_some(in_); !bytes.empty()) feed(bytes);
+  if (const std::string bytes = read_some(in_); !bytes.empty()) {
+    std::string plain;
+    if (seal_ && !seal_->opener.open(bytes, plain)) return end();
+    feed(seal_ ? plain : bytes);
+  }
   if (!in_.valid()) end();
 }
 
@@ -45,7 +60,8 @@ void FrameConnection::end() {
 
 void FrameConnection::write() {
   if (!out_.valid()) return;
-  write_some(out_, queue_);
+  if (seal_ && !queue_.empty()) seal_->sealer.seal(std::exchange(queue_, {}), seal_->out);
+  write_some(out_, seal_ ? seal_->out : queue_);
   if (!out_.valid()) close_out();  // frames may still come in, and then the end
 }
 
@@ -53,6 +69,7 @@ void FrameConnection::close_out() {
   out_ = Fd();
   out_open_ = false;
   queue_.clear();
+  if (seal_) seal_->out.clear();
 }
 
 void FrameConnection::close() {

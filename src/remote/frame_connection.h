@@ -1,4 +1,5 @@
-// Frames both ways without ever blocking: over two descriptors, or carried by the frames of another connection.
+// Frames both ways without ever blocking: over two descriptors, sealed over a socket, or carried by the frames of
+// another connection.
 #pragma once
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "bootstrap/member_connection.h"
 #include "remote/frame.h"
 #include "xoe/status.h"
 
@@ -19,13 +21,15 @@ class FrameConnection {
   using Clock = std::chrono::steady_clock;
   // `greeting`: incoming bytes begin with one. Makes both descriptors non-blocking.
   FrameConnection(Fd in, Fd out, bool greeting);
+  // Over a socket to a member of the job, sealed. One that was changed on its way counts as closed.
+  FrameConnection(bootstrap::MemberConnection member, bool greeting);
   // Carried by its owner: feed() and end() bring what comes in, take() gives what goes out.
   explicit FrameConnection(bool greeting) : reader_(greeting) {}
 
   int in() const noexcept { return in_.get(); }
   int out() const noexcept { return out_.get(); }
-  bool wants_to_write() const noexcept { return !queue_.empty(); }
-  std::size_t queued() const noexcept { return queue_.size(); }
+  bool wants_to_write() const noexcept { return !queue_.empty() || (seal_ && !seal_->out.empty()); }
+  std::size_t queued() const noexcept { return queue_.size() + (seal_ ? seal_->out.size() : 0); }
   bool closed() const noexcept { return !in_open_; }  // nothing more will come in
   // When something last came in.
   Clock::time_point heard() const noexcept { return heard_; }
@@ -48,6 +52,11 @@ class FrameConnection {
   void close();
 
  private:
+  struct Seal {
+    bootstrap::Sealer sealer;
+    bootstrap::Opener opener;
+    std::string out = {};  // records that are on their way
+  };
   void close_out();
 
   Fd in_;
@@ -56,6 +65,7 @@ class FrameConnection {
   bool out_open_ = true;
   FrameReader reader_;
   std::string queue_;
+  std::optional<Seal> seal_;
   Clock::time_point heard_ = Clock::now();
   Clock::time_point sent_ = Clock::now();
 };

@@ -120,6 +120,9 @@ HostFailure explain_no_agent(const AgentConnection& agent, const ConnectOptions&
 }
 
 HostFailure explain_no_answer(const AgentConnection& agent, const ConnectOptions& options, bool greeted) {
+  if (agent.method() == LaunchMethod::kJoined)
+    return make(agent, fmt::format("was not ready within {} (--start-timeout); is its file system slow?",
+                                   human_seconds(options.start_timeout)));
   return make(agent, fmt::format("did not answer within {} (--start-timeout): {}", human_seconds(options.start_timeout),
                                  greeted ? "its agent is connected but not ready; is its file system slow?"
                                          : fmt::format("{} has not connected; is the host up and reachable?",
@@ -128,6 +131,9 @@ HostFailure explain_no_answer(const AgentConnection& agent, const ConnectOptions
 
 HostFailure explain_version(const AgentConnection& agent, const std::string& theirs, const std::string& ours,
                             const ConnectOptions& options) {
+  if (agent.method() == LaunchMethod::kJoined)
+    return make(agent, fmt::format("has Xoe {}, and this host has {}; use the same version, or image, on all hosts",
+                                   theirs.substr(0, 40), ours));
   return make(agent, fmt::format("has Xoe {} at {}, and this host has {}; install the same version on all hosts",
                                  theirs.substr(0, 40), options.xoe_path, ours));
 }
@@ -137,6 +143,9 @@ HostFailure explain_refusal(const AgentConnection& agent, std::string_view reaso
 }
 
 HostFailure explain_cut(const AgentConnection& agent, const ConnectOptions& options) {
+  if (agent.method() == LaunchMethod::kJoined)
+    return make(agent,
+                "lost: the connection to its xoe run ended; did the host or the pod go down, or was xoe run killed?");
   return make(agent, fmt::format("lost: the connection to its agent ended ({} {}); did the host go down, or was the "
                                  "agent killed? Its ranks are ended there",
                                  method_name(agent.method(), options), end_text(agent)));

@@ -58,6 +58,7 @@ std::vector<std::string> agent_command(const std::string& host, LaunchMethod met
   switch (method) {
     case LaunchMethod::kHere: return {options.xoe_path, "agent"};
     case LaunchMethod::kSsh: return ssh_arguments(host, options, relayed);
+    case LaunchMethod::kJoined: return {};
     case LaunchMethod::kCustom:
       return {"/bin/sh", "-c", "exec " + options.launch_agent + " \"$@\"", "sh", host, options.xoe_path, "agent"};
     case LaunchMethod::kSrun:
@@ -75,6 +76,7 @@ std::string method_name(LaunchMethod method, const ConnectOptions& options) {
     case LaunchMethod::kSsh: return options.ssh_command.empty() ? "ssh" : options.ssh_command;
     case LaunchMethod::kSrun: return "srun";
     case LaunchMethod::kCustom: return options.launch_agent;
+    case LaunchMethod::kJoined: return "its xoe run";
   }
   return {};
 }

@@ -25,6 +25,7 @@ enum class LaunchMethod : std::uint8_t {
   kSsh,     // ssh, or the user's --ssh-command
   kSrun,    // a step of the Slurm allocation around this process
   kCustom,  // the user's --launch-agent
+  kJoined,  // not by this program: it connected by itself
 };
 
 // The command that starts the agent. It holds the way to the host and the agent's path; everything else, secrets above

@@ -33,10 +33,12 @@ std::string launcher_address(const Env& env) {
 
 }  // namespace
 
-Agent::Agent(remote::FrameConnection launcher, SignalSource signals, remote::Inherited inherited)
+Agent::Agent(remote::FrameConnection launcher, SignalSource& signals, remote::Inherited inherited,
+             std::optional<JoinedAgent> joined)
     : launcher_(std::move(launcher)),
-      signals_(std::move(signals)),
+      signals_(signals),
       inherited_(std::move(inherited)),
+      joined_(std::move(joined)),
       relay_(inherited_),
       timeout_(AgentJob().host_timeout) {}
 
@@ -67,8 +69,10 @@ void Agent::run(const std::string& version) {
 }
 
 void Agent::send_hello(const std::string& version) {
-  remote::Hello hello{
-      .version = version, .hostname = remote::this_hostname(), .launcher = launcher_address(inherited_.env)};
+  remote::Hello hello{.version = version,
+                      .hostname = remote::this_hostname(),
+                      .launcher = joined_ ? joined_->launcher : launcher_address(inherited_.env),
+                      .ranks = joined_ ? joined_->ranks : 0};
   hello.addresses = local_addresses().value_or(std::vector<std::string>());
   if (const auto cpus = allowed_cpus()) hello.cores = usable_cores(cpus->size());
   launcher_.greet();
@@ -96,7 +100,10 @@ void Agent::check_launcher(Clock::time_point now) {
   if (abandoned_) return;
   launcher_.keep_alive(now, remote::keepalive_interval(timeout_));
   const auto silence = job_ ? timeout_ : std::max<std::chrono::nanoseconds>(timeout_, kPatienceBeforeJob);
-  if (!launcher_.closed() && (paused_ || now - launcher_.heard() < silence)) return;
+  if (launcher_.closed() || (!paused_ && now - launcher_.heard() >= silence)) abandon(now);
+}
+
+void Agent::abandon(Clock::time_point now) {
   abandoned_ = true;
   launcher_.close();
   relay_.hang_up(now);
@@ -136,6 +143,9 @@ void Agent::on_frame(const remote::Frame& frame) {
     case Kind::kInput: return streams_.feed(frame.text);
     case Kind::kInputEnd: return streams_.end_input();
     case Kind::kExamine: return become_probe();
+    case Kind::kOutcome:
+      told_ = ToldOutcome{.code = frame.value, .lines = std::string(frame.text)};
+      return abandon(Clock::now());
     case Kind::kCredit: return streams_.credit(std::clamp<std::int64_t>(frame.value, 0, remote::kOutputWindow));
     default: return;
   }
@@ -185,6 +195,7 @@ void Agent::start() {
   auto streams = AgentStreams::open(job_->ranks, ends);
   if (!streams) return refuse(streams.error(), kHostFailed);
   streams_ = std::move(*streams);
+  if (joined_) streams_.copy_to(*joined_->output, joined_->tag_output, joined_->color);
   const auto asks_for_status = [](const auto& variable) { return variable.first == bootstrap::kStatusVariable; };
   if (std::ranges::any_of(job_->env, asks_for_status)) {
     auto status = bootstrap::StatusPage::create(job_->ranks.size());
@@ -194,6 +205,8 @@ void Agent::start() {
   const RankCommands commands(*plan_, ends, inherited_, status_ ? status_->path() : "");
   auto not_inherited = streams_.descriptors();
   if (status_) not_inherited.push_back(status_->fd());
+  // A supervisor that outlives this process must not keep the connection open.
+  if (joined_) not_inherited.insert(not_inherited.end(), {launcher_.in(), launcher_.out()});
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
   auto supervisor = SupervisorLink::start(commands.requests(), not_inherited, job_->restarts);
@@ -227,9 +240,21 @@ void Agent::refuse(const Error& error, int exit_code) {
 
 // A user on this host, or its batch system, ends the agent: the signal is passed on to the ranks.
 void Agent::on_signals() {
-  while (const auto signal = signals_.next())
-    if ((*signal == SIGTERM || *signal == SIGINT) && supervisor_ && !gone_)
+  while (const auto signal = signals_.next()) {
+    if (joined_ && (*signal == SIGTERM || *signal == SIGINT || *signal == SIGQUIT || *signal == SIGHUP))
+      pass_on(*signal);
+    else if ((*signal == SIGTERM || *signal == SIGINT) && supervisor_ && !gone_)
       supervisor_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
+  }
+}
+
+// The launcher gives it to the ranks of all hosts. Before they run there is nothing to save.
+void Agent::pass_on(int signal) {
+  if (signalled_ == 0) signalled_ = signal;
+  if (supervisor_)
+    launcher_.send({.kind = remote::Frame::Kind::kSignalled, .value = signal});
+  else
+    abandon(Clock::now());
 }
 
 void Agent::on_supervisor() {
@@ -256,7 +281,8 @@ void Agent::on_supervisor() {
         launcher_.send({.kind = remote::Frame::Kind::kSupervisorLost, .time = stamp});
         break;
       case SupervisorEvent::Kind::kAllGone: gone_ = true; break;
-      case SupervisorEvent::Kind::kHostLost: break;
+      case SupervisorEvent::Kind::kHostLost:
+      case SupervisorEvent::Kind::kSignalled: break;
     }
   }
 }
@@ -284,7 +310,7 @@ int run_agent(const std::string& version) {
   auto inherited = remote::Inherited::current();
   inherited.mask = signals->mask_before();
   remote::FrameConnection launcher(Fd(STDIN_FILENO), Fd(STDOUT_FILENO), false);
-  Agent(std::move(launcher), std::move(*signals), std::move(inherited)).run(version);
+  Agent(std::move(launcher), *signals, std::move(inherited)).run(version);
   return 0;
 }
 

@@ -3,12 +3,14 @@
 
 #include <poll.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bootstrap/status_page.h"
 #include "launch/agents/agent_streams.h"
+#include "launch/output/output.h"
 #include "launch/plan/job_plan.h"
 #include "launch/supervise/signal_source.h"
 #include "launch/supervise/supervisor_link.h"
@@ -17,14 +19,34 @@
 
 namespace xoe::launch {
 
-// It is connected with the launcher by its standard input and output alone. When they close, or are silent for too
-// long, it kills its ranks and ends. For `xoe doctor` it becomes the doctor's probe.
+// An agent that joined its launcher by itself, in a process that the user, or a scheduler, started on its host.
+struct JoinedAgent {
+  std::string launcher = {};  // the launcher's address, as this host sees it
+  int ranks = 0;              // that it is told to run
+  Output* output = nullptr;   // of this process: the ranks' output goes there, too
+  bool tag_output = true;
+  bool color = true;
+};
+
+// What the launcher tells such an agent at the end.
+struct ToldOutcome {
+  std::int64_t code = 0;  // exit code, or remote::kNextRound
+  std::string lines = {};
+};
+
+// It is connected with the launcher by its standard input and output alone, or by a connection that it made. When that
+// closes, or is silent for too long, it kills its ranks and ends. For `xoe doctor` it becomes the doctor's probe.
 class Agent {
  public:
-  // `inherited`: for the ranks.
-  Agent(remote::FrameConnection launcher, SignalSource signals, remote::Inherited inherited);
+  // `inherited`: for the ranks. `signals` outlives this.
+  Agent(remote::FrameConnection launcher, SignalSource& signals, remote::Inherited inherited,
+        std::optional<JoinedAgent> joined = {});
   // Returns when no process of the job is left here.
   void run(const std::string& version);
+  // After run(), of an agent that joined: nullopt, if the launcher was lost, or a signal came before the job began.
+  const std::optional<ToldOutcome>& told() const noexcept { return told_; }
+  // The first signal that asked this process to end; 0: none.
+  int signalled() const noexcept { return signalled_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -32,11 +54,13 @@ class Agent {
   void send_hello(const std::string& version);
   void wait();
   void check_launcher(Clock::time_point now);
+  void abandon(Clock::time_point now);
   void on_frame(const remote::Frame& frame);
   void prepare(std::string_view text);
   Status prepare_job(std::string_view text, std::string& program);
   void start();
   void on_signals();
+  void pass_on(int signal);
   void on_supervisor();
   void send_status(Clock::time_point now);
   void finish_output(Clock::time_point now);
@@ -47,8 +71,11 @@ class Agent {
   bool done(Clock::time_point now) const;
 
   remote::FrameConnection launcher_;
-  SignalSource signals_;
+  SignalSource& signals_;
   remote::Inherited inherited_;
+  const std::optional<JoinedAgent> joined_;
+  std::optional<ToldOutcome> told_;
+  int signalled_ = 0;
   std::optional<AgentJob> job_;
   std::optional<JobPlan> plan_;
   std::optional<bootstrap::StatusPage> status_;  // where the launcher shows a panel

@@ -23,12 +23,13 @@ bootstrap::StoreLimits limits_for(int ranks) {
 }  // namespace
 
 AgentStartup::AgentStartup(const RunOptions& options, const HostsPlan& plan, const remote::Inherited& inherited,
-                           SignalSource& signals)
+                           SignalSource& signals, std::vector<JoinedHost> joined)
     : options_(options),
       connect_(options.where.connect),
       plan_(plan),
       inherited_(inherited),
       signals_(signals),
+      joined_(std::move(joined)),
       deadline_(began_ + connect_.start_timeout),
       progress_(plan.shares.size()) {}
 
@@ -57,10 +58,7 @@ tl::expected<StartedAgents, remote::HostFailure> AgentStartup::run(bool start) {
       if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGQUIT || *signal == SIGHUP) interrupted_by_ = *signal;
   }
   if (interrupted_by_ != 0) failure_.exit_code = 128 + interrupted_by_;
-  if (failure_.exit_code != 0) {
-    remote::disconnect_all(agents_);
-    return tl::unexpected(std::move(failure_));
-  }
+  if (failure_.exit_code != 0) return tl::unexpected(std::move(failure_));
   if (start)
     for (auto& agent : agents_) {
       agent->frames().send({.kind = remote::Frame::Kind::kStart});
@@ -74,8 +72,15 @@ Status AgentStartup::connect_all() {
   std::vector<std::size_t> hosts(shares.size(), 1);  // behind each, and itself
   for (std::size_t i = shares.size(); i-- > 0;)
     if (shares[i].relay) hosts[*shares[i].relay] += hosts[i];
+  auto joined = joined_.begin();
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& [host, method, ranks, relay] = shares[i];
+    if (method == remote::LaunchMethod::kJoined) {
+      agents_.push_back(std::move(joined->agent));
+      progress_[i] = {.phase = Phase::kGreeted, .hello = std::move(joined->hello)};
+      ++joined;
+      continue;
+    }
     if (relay) {
       agents_.push_back(remote::connect_behind(*agents_[*relay], host.name, method, connect_, i, hosts[i]));
       continue;

@@ -17,6 +17,12 @@ struct StartedAgents {
   std::unique_ptr<bootstrap::StoreService> store;
 };
 
+// An agent that joined by itself, and has greeted.
+struct JoinedHost {
+  std::unique_ptr<remote::AgentConnection> agent;
+  remote::Hello hello = {};
+};
+
 // The pre-flight's facts about one host.
 struct HostCheck {
   std::string name;
@@ -32,12 +38,14 @@ struct HostCheck {
 
 class AgentStartup {
  public:
-  // `inherited`: for the shells. All references outlive this.
+  // `inherited`: for the shells. `joined`: those hosts of the plan, in its order. All references outlive this.
   AgentStartup(const RunOptions& options, const HostsPlan& plan, const remote::Inherited& inherited,
-               SignalSource& signals);
+               SignalSource& signals, std::vector<JoinedHost> joined = {});
 
   // `start` false: the pre-flight, which checks every host even after failures and starts no rank.
   tl::expected<StartedAgents, remote::HostFailure> run(bool start);
+  // After a failure, those that are connected: to be disconnected.
+  const remote::AgentConnections& agents() const noexcept { return agents_; }
   // The checks of the hosts that became ready.
   const std::vector<HostCheck>& checks() const noexcept { return checks_; }
   int interrupted_by() const noexcept { return interrupted_by_; }
@@ -70,6 +78,7 @@ class AgentStartup {
   const HostsPlan& plan_;
   const remote::Inherited& inherited_;
   SignalSource& signals_;
+  std::vector<JoinedHost> joined_;
   Clock::time_point began_ = Clock::now();
   Clock::time_point deadline_;
   bool all_ = false;  // check every host even after a failure

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "launch/output/rank_tag.h"
 #include "remote/child_process.h"
 #include "remote/host_clock.h"
 
@@ -41,6 +42,14 @@ Result<AgentStreams> AgentStreams::open(const std::vector<AgentRank>& ranks, std
   return streams;
 }
 
+void AgentStreams::copy_to(Output& output, bool tagged, bool color) {
+  output_ = &output;
+  for (const Stream& stream : streams_) {
+    Sink& sink = stream.err ? output.err() : output.out();
+    copies_.emplace_back(Fd(), Fd(), "", tagged ? rank_tag(stream.rank, color && sink.terminal()) : "", sink);
+  }
+}
+
 std::vector<int> AgentStreams::descriptors() const {
   std::vector<int> all;
   for (const Stream& stream : streams_) all.push_back(stream.fd.get());
@@ -54,25 +63,37 @@ bool AgentStreams::open() const {
 
 void AgentStreams::drain(Clock::time_point now) {
   close_input();
-  for (Stream& stream : streams_) {
-    if (credit_ <= 0 || stream.heard == Clock::time_point()) stream.heard = now;  // could not be read
-    if (now - stream.heard >= kDrainPatience) stream.fd = Fd();
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    if (!may_read(stream) || stream.heard == Clock::time_point()) stream.heard = now;
+    if (now - stream.heard >= kDrainPatience) close(i);
   }
+}
+
+bool AgentStreams::may_read(const Stream& stream) const {
+  return credit_ > 0 && (output_ == nullptr || !(stream.err ? output_->err() : output_->out()).full());
+}
+
+void AgentStreams::close(std::size_t stream) {
+  streams_[stream].fd = Fd();
+  if (output_ != nullptr) copies_[stream].close();
 }
 
 void AgentStreams::add_to(std::vector<pollfd>& polled) {
   first_ = polled.size();
   waiting_.clear();
-  if (credit_ > 0)
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      if (!streams_[i].fd.valid()) continue;
-      polled.push_back({.fd = streams_[i].fd.get(), .events = POLLIN, .revents = 0});
-      waiting_.push_back(i);
-    }
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (!streams_[i].fd.valid() || !may_read(streams_[i])) continue;
+    polled.push_back({.fd = streams_[i].fd.get(), .events = POLLIN, .revents = 0});
+    waiting_.push_back(i);
+  }
   if (input_end_.valid() && (!input_.empty() || input_ended_)) {
     polled.push_back({.fd = input_end_.get(), .events = POLLOUT, .revents = 0});
     waiting_.push_back(kStdin);
   }
+  if (output_ == nullptr) return;
+  for (const Sink* sink : {&output_->out(), &output_->err()})
+    if (!sink->empty()) polled.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
 }
 
 void AgentStreams::pump(const std::vector<pollfd>& polled, remote::FrameConnection& launcher, Clock::time_point now) {
@@ -81,22 +102,24 @@ void AgentStreams::pump(const std::vector<pollfd>& polled, remote::FrameConnecti
     if (waiting_[i] == kStdin)
       write_input(launcher);
     else
-      read(streams_[waiting_[i]], launcher, now);
+      read(waiting_[i], launcher, now);
   }
+  if (output_ == nullptr) return;
+  for (launch::Stream& copy : copies_) copy.settle(now);
+  output_->flush();
 }
 
-void AgentStreams::read(Stream& stream, remote::FrameConnection& launcher, Clock::time_point now) {
+void AgentStreams::read(std::size_t index, remote::FrameConnection& launcher, Clock::time_point now) {
+  Stream& stream = streams_[index];
   std::array<char, std::size_t{64} << 10> chunk;
   const auto most = std::min<std::int64_t>(static_cast<std::int64_t>(chunk.size()), credit_);
   if (most <= 0) return;
   const auto count = ::read(stream.fd.get(), chunk.data(), static_cast<std::size_t>(most));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) {
-    stream.fd = Fd();
-    return;
-  }
+  if (count <= 0) return close(index);
   stream.heard = now;
   credit_ -= count;
+  if (output_ != nullptr) copies_[index].feed({chunk.data(), static_cast<std::size_t>(count)});
   launcher.send({.kind = remote::Frame::Kind::kOutput,
                  .rank = stream.rank,
                  .value = stream.err ? 1 : 0,

@@ -21,6 +21,8 @@ class AgentStreams {
   using Clock = std::chrono::steady_clock;
   // Streams of these ranks; `ends` receives the ranks' ends. Rank 0 reads what feed() gives it.
   static Result<AgentStreams> open(const std::vector<AgentRank>& ranks, std::vector<RankEnds>& ends);
+  // From now on all output goes there, too, in whole lines. `output` outlives this.
+  void copy_to(Output& output, bool tagged, bool color);
 
   std::vector<int> descriptors() const;
   void feed(std::string_view input) { input_.append(input); }
@@ -43,10 +45,14 @@ class AgentStreams {
     bool err = false;
     Clock::time_point heard = {};
   };
-  void read(Stream& stream, remote::FrameConnection& launcher, Clock::time_point now);
+  bool may_read(const Stream& stream) const;
+  void close(std::size_t stream);
+  void read(std::size_t stream, remote::FrameConnection& launcher, Clock::time_point now);
   void write_input(remote::FrameConnection& launcher);
 
   std::vector<Stream> streams_;
+  Output* output_ = nullptr;
+  std::vector<launch::Stream> copies_;  // of each of streams_, if there is an output
   Fd input_end_;
   std::string input_;
   bool input_ended_ = false;

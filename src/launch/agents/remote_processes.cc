@@ -1,9 +1,11 @@
 #include "launch/agents/remote_processes.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "base/error.h"
+#include "launch/plan/cores.h"
 
 namespace xoe::launch {
 namespace {
@@ -13,14 +15,24 @@ constexpr int kPausePatienceMs = 500;
 // Output that was taken is acknowledged when it amounts to this.
 constexpr std::int64_t kCreditBytes = remote::kOutputWindow / 4;
 
+bool ends_job(std::int64_t signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
+}
+
+std::string ranks_text(const HostShare& share) {
+  std::vector<int> ranks;
+  for (const AgentRank& rank : share.ranks) ranks.push_back(rank.rank);
+  return fmt::format("  its ranks: {}", cpu_list_text(std::move(ranks)));
+}
+
 }  // namespace
 
 RemoteProcesses::RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares,
-                                 remote::AgentConnections agents, std::vector<Stream> streams, Output& output)
+                                 remote::AgentConnections& agents, std::vector<Stream> streams, Output& output)
     : connect_(options.where.connect),
       output_(output),
       shares_(shares),
-      agents_(std::move(agents)),
+      agents_(agents),
       hosts_(agents_.size()),
       host_of_(streams.size() / 2),
       streams_(std::move(streams)),
@@ -103,7 +115,10 @@ void RemoteProcesses::take(const std::vector<pollfd>& polled, Clock::time_point 
   input_.pump(polled, agents_[host_of_[0]]->frames());
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     agents_[host]->pump(polled);
-    if (hosts_[host].needed()) serve(host, now);
+    if (hosts_[host].needed())
+      serve(host, now);
+    else if (agents_[host]->method() == remote::LaunchMethod::kJoined)
+      agents_[host]->frames().keep_alive(now, remote::keepalive_interval(connect_.host_timeout));
     agents_[host]->write();
   }
 }
@@ -151,6 +166,10 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
                          .host = host});
       return;
     case Kind::kStatus: return on_status(host, frame);
+    case Kind::kSignalled:
+      if (ends_job(frame.value))
+        events_.push_back({.kind = SupervisorEvent::Kind::kSignalled, .value = value, .at = now, .host = host});
+      return;
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
     case Kind::kAllGone: return mark_gone(host);
@@ -206,6 +225,7 @@ void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
       mark_gone(other);
     }
   if (!behind.empty()) failure.lines.push_back(remote::explain_behind(*agents_[host], behind));
+  failure.lines.push_back(ranks_text(shares_[host]));
   failures_.insert(failures_.end(), failure.lines.begin(), failure.lines.end());
   lost(host);
   agents_[host]->kill();
@@ -225,7 +245,7 @@ void RemoteProcesses::mark_gone(std::size_t host) {
 // Hangs up on the host's agent when it is not needed any longer, and then on its relay if that holds for it as well.
 void RemoteProcesses::disconnect_unneeded(std::size_t host) {
   if (hosts_[host].needed()) return;
-  agents_[host]->hang_up();
+  if (agents_[host]->method() != remote::LaunchMethod::kJoined) agents_[host]->hang_up();
   const auto relay = shares_[host].relay;
   if (!relay) return;
   --hosts_[*relay].behind;

@@ -17,10 +17,9 @@ namespace xoe::launch {
 class RemoteProcesses : public JobProcesses {
  public:
   // `agents`: of the shares, after kStart was sent. `streams`: stdout and stderr of each rank. All references outlive
-  // this.
-  RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares, remote::AgentConnections agents,
+  // this. Agents that joined stay connected at the end: they are to be told how it ended.
+  RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares, remote::AgentConnections& agents,
                   std::vector<Stream> streams, Output& output);
-  ~RemoteProcesses() override { remote::disconnect_all(agents_); }
 
   void send(SupervisorCommand command) override;
   std::optional<SupervisorEvent> next() override;
@@ -65,7 +64,7 @@ class RemoteProcesses : public JobProcesses {
   const remote::ConnectOptions& connect_;
   Output& output_;
   const std::vector<HostShare>& shares_;
-  remote::AgentConnections agents_;
+  remote::AgentConnections& agents_;
   std::vector<HostProgress> hosts_;
   std::vector<std::size_t> host_of_;  // of each rank
   std::vector<Stream> streams_;

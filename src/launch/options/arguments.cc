@@ -98,6 +98,27 @@ Status check_pool(const RunOptions& options) {
   return {};
 }
 
+Status check_rendezvous(const RunOptions& options) {
+  const RendezvousOptions& wanted = options.rendezvous;
+  if (wanted.at.empty() && (wanted.node_rank >= 0 || wanted.nodes > 0 || !wanted.secret_file.empty()))
+    return failure(Code::kInvalidArgument, "{} is for members that meet: add --rendezvous auto, or --rendezvous HOST",
+                   wanted.node_rank >= 0 ? "--node-rank"
+                   : wanted.nodes > 0    ? "--nodes"
+                                         : "--rendezvous-secret");
+  if (wanted.at.empty()) return {};
+  const HostOptions& where = options.where;
+  const char* const other = !where.hosts.empty()                  ? "-H"
+                            : !where.hostfile.empty()             ? "--hostfile"
+                            : options.pool                        ? "--pool"
+                            : !options.devices.empty()            ? "--devices"
+                            : options.resize_fd >= 0              ? "--resize"
+                            : !where.connect.launch_agent.empty() ? "--launch-agent"
+                                                                  : nullptr;
+  if (other == nullptr) return {};
+  return failure(Code::kInvalidArgument, "{} with --rendezvous: every host runs this command itself; leave out {}",
+                 other, other);
+}
+
 }  // namespace
 
 Result<RunArguments> parse_run_arguments(std::span<const std::string_view> arguments) {
@@ -121,6 +142,7 @@ Result<RunArguments> parse_run_arguments(std::span<const std::string_view> argum
   if (run.options.command.empty())
     return failure(Code::kInvalidArgument, "no program given; for example: {}", "xoe run -np 2 python train.py");
   XOE_TRY(check_pool(run.options));
+  XOE_TRY(check_rendezvous(run.options));
   if (!run.options.where.hosts.empty() && !run.options.where.hostfile.empty())
     return failure(Code::kInvalidArgument, "hosts are given with -H and with --hostfile {}; choose one of them",
                    run.options.where.hostfile);

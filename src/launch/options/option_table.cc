@@ -30,6 +30,7 @@ T& member_of(RunArguments& run, T Owner::*member) {
   if constexpr (std::is_same_v<Owner, RunOptions>) return run.options.*member;
   if constexpr (std::is_same_v<Owner, HostOptions>) return run.options.where.*member;
   if constexpr (std::is_same_v<Owner, ConnectOptions>) return run.options.where.connect.*member;
+  if constexpr (std::is_same_v<Owner, RendezvousOptions>) return run.options.rendezvous.*member;
 }
 
 template <auto member, bool value>
@@ -189,6 +190,7 @@ Status pass_to_pool(RunArguments& run, std::string_view text) {
 
 constexpr std::string_view kRankOptions = "Ranks";
 constexpr std::string_view kHostOptions = "Hosts";
+constexpr std::string_view kRendezvousOptions = "One xoe run on each host";
 constexpr std::string_view kSettingOptions = "Settings";
 constexpr std::string_view kEndOptions = "Output and end";
 constexpr std::string_view kHostCommandOptions = "A command for each host";
@@ -372,6 +374,40 @@ constexpr std::array kOptions{
            .expected = "the path of xoe on the hosts",
            .what = "of xoe on the hosts (default: as here)",
            .apply = set_text<&ConnectOptions::xoe_path>},
+    Option{.group = kRendezvousOptions,
+           .names = {"--rendezvous"},
+           .value = "auto|HOST[:PORT]",
+           .expected = "auto, or the host of member 0, such as node1:29500",
+           .what = "the same command runs on every host, or in every pod, with -np ranks each; member 0 leads. auto: "
+                   "which member this is and where member 0 is come from the environment (Kubeflow, JAX, "
+                   "LeaderWorkerSet, Indexed Job and JobSet, Slurm)",
+           .apply = set_text<&RendezvousOptions::at>},
+    Option{.group = kRendezvousOptions,
+           .names = {"--node-rank"},
+           .others = {"--node_rank"},
+           .value = "I",
+           .expected = "a number from 0",
+           .what = "which member this is (default: from the environment)",
+           .apply = set_integer<&RendezvousOptions::node_rank, 0, kMostMembers - 1>},
+    Option{.group = kRendezvousOptions,
+           .names = {"--nodes"},
+           .others = {"--nnodes"},
+           .value = "N",
+           .expected = "how many members there are",
+           .what = "how many there are (default: from the environment, or XOE_NODES)",
+           .apply = set_integer<&RendezvousOptions::nodes, 1, kMostMembers>},
+    Option{.group = kRendezvousOptions,
+           .names = {"--rendezvous-secret"},
+           .value = "FILE",
+           .expected = "a file",
+           .what = "what only the members know (default: XOE_RENDEZVOUS_SECRET_FILE)",
+           .apply = set_text<&RendezvousOptions::secret_file>},
+    Option{.group = kRendezvousOptions,
+           .names = {"--rendezvous-timeout"},
+           .value = "S",
+           .expected = "seconds",
+           .what = "to wait for member 0's name, for it, and for all members (default: 300)",
+           .apply = set_seconds<&RendezvousOptions::timeout, 1>},
     Option{.group = kSettingOptions,
            .names = {"--backend"},
            .value = "NAME",

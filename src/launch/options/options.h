@@ -31,6 +31,17 @@ struct HostOptions {
   bool check = false;
 };
 
+inline constexpr int kMostMembers = 65536;
+
+// One `xoe run` on each host, which meet.
+struct RendezvousOptions {
+  std::string at = {};  // "auto", or member 0's HOST[:PORT]; empty: this `xoe run` is the only one
+  int node_rank = -1;   // this member's index; -1: from the environment
+  int nodes = 0;        // number of members; 0: from the environment
+  std::string secret_file = {};
+  std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // for all to be there
+};
+
 struct RunOptions {
   int size = 0;  // 0: as many ranks as the hosts have slots
   Binding binding = Binding::kNone;
@@ -56,6 +67,7 @@ struct RunOptions {
   // For how many ranks there is room: streams, variables, a place in the world.
   int slots() const noexcept { return resize_fd < 0 ? size : most_ranks; }
   HostOptions where = {};
+  RendezvousOptions rendezvous = {};
   bool pool = false;                         // GPUs come from a pool
   std::vector<std::string> pool_words = {};  // options of `xoe pool run`
   std::vector<std::string> notes = {};       // for the user, before the job begins

@@ -164,10 +164,16 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
 }
 
 Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output) {
+  return open_remote_streams(options, output, {}, output);
+}
+
+Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output, const std::set<int>& here,
+                                                Output& dropped) {
   std::vector<Stream> streams;
   for (int rank = 0; rank < options.size; ++rank)
     for (const bool err : {false, true}) {
-      Sink& sink = err ? output.err() : output.out();
+      Output& place = here.empty() || here.contains(rank) ? output : dropped;
+      Sink& sink = err ? place.err() : place.out();
       XOE_ASSIGN(auto file, open_file(options, rank, err ? "stderr" : "stdout"));
       streams.emplace_back(Fd(), std::move(file.fd), std::move(file.path), tag_of(rank, options, sink), sink);
     }

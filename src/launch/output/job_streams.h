@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,6 +80,9 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output);
 
 // The same without pipes, for output of ranks on other hosts: stdout and stderr of each rank.
 Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output);
+// `here`: the ranks whose output is passed on to `output`. The others' goes to `dropped`, and to files.
+Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output, const std::set<int>& here,
+                                                Output& dropped);
 
 // The C strings behind the requests to start ranks. A rank whose plan tells it of a terminal hears by which pipe its
 // stdout gets there, so that a program behind a pipe or a file of the rank's own does not draw there; one whose plan

@@ -36,7 +36,8 @@ bool same_file(int a, int b) {
 
 }  // namespace
 
-Sink::Sink(int fd) : fd_(fd), terminal_(::isatty(fd) == 1), chunk_(chunk_of(fd, terminal_)) {}
+Sink::Sink(int fd)
+    : fd_(fd), terminal_(::isatty(fd) == 1), chunk_(chunk_of(fd, terminal_)), error_(fd < 0 ? EBADF : 0) {}
 
 void Sink::write(std::string_view text) {
   if (error_ != 0 || text.empty()) return;

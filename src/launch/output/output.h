@@ -18,6 +18,7 @@ namespace xoe::launch {
 // A queue in front of a descriptor. Never blocks: it writes only what fits.
 class Sink {
  public:
+  // -1: drops all.
   explicit Sink(int fd);
 
   int fd() const noexcept { return fd_; }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +28,11 @@ struct JobOutcome {
   std::optional<RankEnd> first_failure = {};  // by time
   int passed_on = 0;                          // the first signal that asked the launcher to end; 0: none
   bool killed_by_user = false;                // a second signal came
+  std::set<std::size_t> signalled = {};       // the hosts at which such signals came; 0: the launcher's
   std::string followed = {};                  // failures that follow from its first signal, for the user; else empty
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
+  int restarted = 0;           // how often a rank was
   int output_error = 0;        // errno of a write to stdout
   bool unread = false;         // the rest of the output was not read in time
   int terminated = 0;          // ranks that ended after SIGTERM was sent to them

@@ -45,6 +45,7 @@ Result<std::vector<remote::Host>> slurm_hosts(const std::string& nodes, const En
 }
 
 LaunchMethod method_for(const remote::Host& host, const HostList& list, const HostOptions& where, const Env& env) {
+  if (!list.meeting_at.empty()) return &host == &list.hosts.front() ? LaunchMethod::kHere : LaunchMethod::kJoined;
   if (list.slurm) return env.text("SLURMD_NODENAME") == host.name ? LaunchMethod::kHere : LaunchMethod::kSrun;
   if (remote::names_this_host(host.name, remote::this_hostname())) return LaunchMethod::kHere;
   return where.connect.launch_agent.empty() ? LaunchMethod::kSsh : LaunchMethod::kCustom;
@@ -127,7 +128,8 @@ int all_slots(const HostList& list) {
 
 Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const Env& env, const std::string& version,
                              const std::string& token, const std::string& secret) {
-  HostsPlan plan{.shares = {}, .version = version, .job = token, .secret = secret, .directory = {}, .env = {}};
+  HostsPlan plan{
+      .shares = {}, .version = version, .job = token, .secret = secret, .directory = {}, .first_host = {}, .env = {}};
   if (options.size == 0) options.size = all_slots(list);
   auto& connect = options.where.connect;
   if (connect.host_timeout.count() == 0) {
@@ -147,6 +149,7 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
     connect.xoe_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
     if (error) return failure(Code::kUnavailable, "cannot read /proc/self/exe: {}", error.message());
   }
+  plan.first_host = list.meeting_at.empty() ? plan.shares.front().host.name : list.meeting_at;
   XOE_ASSIGN(plan.directory, working_directory(env));
   XOE_ASSIGN(plan.env, variables_of(options, env));
   return plan;
@@ -154,7 +157,7 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
 
 AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store) {
   return {.host = share.host.name,
-          .first_host = plan.shares.front().host.name,
+          .first_host = plan.first_host,
           .job = plan.job,
           .secret = plan.secret,
           .store = store,

@@ -27,13 +27,15 @@ struct HostsPlan {
   std::string job;
   std::string secret;
   std::string directory;
+  std::string first_host;                                // by which all hosts find rank 0's
   std::vector<std::pair<std::string, std::string>> env;  // for the ranks of all hosts
 };
 
-// Hosts that the user or Slurm names. `slurm`: they are nodes of the allocation.
+// Hosts that the user or Slurm names, or that joined.
 struct HostList {
   std::vector<remote::Host> hosts;
-  bool slurm = false;
+  bool slurm = false;           // they are nodes of the allocation
+  std::string meeting_at = {};  // they joined: where others find the first one, which is this host; empty: they did not
 };
 
 // -H, --hostfile, or the nodes of the Slurm allocation around us; empty without any of them.

@@ -14,6 +14,7 @@
 #include "bootstrap/store.h"
 #include "launch/output/job_streams.h"
 #include "launch/supervise/asked_ends.h"
+#include "launch/supervise/end_signals.h"
 #include "launch/supervise/first_fault.h"
 #include "launch/supervise/local_processes.h"
 #include "launch/supervise/resizing.h"
@@ -25,14 +26,12 @@ namespace {
 
 using Clock = ShutdownPolicy::Clock;
 
-// `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
-constexpr auto kSameSignal = std::chrono::milliseconds(250);
-
 // Ranks have all the time that they want to react to a signal, but not for good to follow others that have ended
 // because of a SIGTERM or SIGHUP, behind which there may be no one who sends a second one. The user is told of those
 // that still run after this time, and again each time that it has doubled.
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
+constexpr std::size_t kHere = 0;  // the host at which our own signals come
 
 class Job {
  public:
@@ -57,7 +56,7 @@ class Job {
       take_due_steps();
       if (finished()) return conclude();
       wait();
-      while (const auto signal = signals_.next()) on_signal(*signal);
+      while (const auto signal = signals_.next()) on_signal(*signal, kHere);
       while (const auto event = processes_->next()) on_event(*event);
       store_->serve();
       look_at_changes();
@@ -191,11 +190,11 @@ class Job {
   // own time, and their remaining output is dropped.
   void on_output_error() {
     outcome_.output_error = output_->out().error();
-    while (const auto signal = signals_.next()) on_signal(*signal);
+    while (const auto signal = signals_.next()) on_signal(*signal, kHere);
     if (outcome_.passed_on == 0) shutdown_.begin(Cause::kOutputClosed, Clock::now());
   }
 
-  void on_signal(int signal) {
+  void on_signal(int signal, std::size_t host) {
     const auto now = Clock::now();
     switch (signal) {
       case SIGTSTP: return stop_with_the_ranks();
@@ -204,12 +203,11 @@ class Job {
       case SIGTERM:
       case SIGQUIT:
       case SIGHUP:
-        if (last_end_signal_ && now - *last_end_signal_ < kSameSignal) return;
-        if (last_end_signal_) {
-          outcome_.killed_by_user = true;
-          return shutdown_.kill_at_once(now);
+        switch (end_signals_.note(host, now)) {
+          case EndSignals::Meaning::kSame: return;
+          case EndSignals::Meaning::kSecond: outcome_.killed_by_user = true; return shutdown_.kill_at_once(now);
+          case EndSignals::Meaning::kFirst: break;
         }
-        last_end_signal_ = now;
         forbid_restarts();
         outcome_.passed_on = signal;
         remind_at_ = now + kStillRunning;
@@ -234,7 +232,7 @@ class Job {
 
   // The user waits for ranks that do not react, or that have much to save.
   void remind() {
-    remind_at_ = running_.empty() ? std::nullopt : std::optional(*remind_at_ + (*remind_at_ - *last_end_signal_));
+    remind_at_ = running_.empty() ? std::nullopt : std::optional(*remind_at_ + (*remind_at_ - *end_signals_.first()));
     if (running_.empty() || shutdown_.cause() != Cause::kNone) return;
     const std::string signal = signal_name(outcome_.passed_on);
     std::vector<std::string> names;
@@ -244,8 +242,8 @@ class Job {
     output_->err().write(
         fmt::format("xoe run: {} {} not ended {} after {}: {}; a second {} kills {}\n",
                     counted(static_cast<std::int64_t>(running_.size()), "rank"), running_.size() == 1 ? "has" : "have",
-                    human_seconds(std::chrono::round<std::chrono::seconds>(Clock::now() - *last_end_signal_)), signal,
-                    fmt::join(names, ", "), signal, running_.size() == 1 ? "it" : "them"));
+                    human_seconds(std::chrono::round<std::chrono::seconds>(Clock::now() - *end_signals_.first())),
+                    signal, fmt::join(names, ", "), signal, running_.size() == 1 ? "it" : "them"));
   }
 
   // The time in which the job is stopped does not count.
@@ -274,6 +272,7 @@ class Job {
       case SupervisorEvent::Kind::kAllGone: gone_ = now; return;
       case SupervisorEvent::Kind::kSupervisorLost: return on_lost(Cause::kSupervisorLost, event, now);
       case SupervisorEvent::Kind::kHostLost: return on_lost(Cause::kHostLost, event, now);
+      case SupervisorEvent::Kind::kSignalled: return on_signal(event.value, event.host);
     }
   }
 
@@ -354,6 +353,7 @@ class Job {
   void restart_next() {
     const RankEnd end = end_of(due_restarts_.front().end);
     due_restarts_.erase(due_restarts_.begin());
+    ++outcome_.restarted;
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
@@ -374,6 +374,7 @@ class Job {
     output_->flush();
     outcome_.cause = shutdown_.cause();
     outcome_.ran = Clock::now() - started_;
+    outcome_.signalled = end_signals_.hosts();
     outcome_.file_errors = processes_->file_errors();
     outcome_.host_failures = processes_->host_failures();
     outcome_.host = processes_->host_of(outcome_.start_rank);
@@ -438,7 +439,7 @@ class Job {
   std::set<int> running_;
   std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
   std::optional<Clock::time_point> gone_;       // since when no process of the job is left
-  std::optional<Clock::time_point> last_end_signal_;
+  EndSignals end_signals_;
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ struct SupervisorEvent {
     kAllGone,         // the last event: no descendant is left
     kSupervisorLost,  // it was killed; value, as in kHostLost: how many of its ranks are not known to have ended
     kHostLost,        // from RemoteProcesses only
+    kSignalled,       // from RemoteProcesses only; value: a signal that a host got for the job
   };
   Kind kind = Kind::kAllGone;
   int rank = -1;

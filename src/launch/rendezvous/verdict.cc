@@ -1,0 +1,39 @@
+#include "launch/rendezvous/verdict.h"
+
+#include <cerrno>
+#include <csignal>
+
+#include "launch/agents/agent_job.h"
+
+namespace xoe::launch {
+namespace {
+
+// 128 + a signal, as a shell has it.
+bool of_signal(int code) { return code > 128 && code <= 128 + SIGRTMAX; }
+
+}  // namespace
+
+int member_code(const JobOutcome& outcome, std::size_t host, std::string_view name) {
+  // Also where all ranks ended well: those that saved their state and left are not done.
+  if (outcome.passed_on == SIGTERM) return outcome.signalled.contains(host) ? kRetryElsewhere : kRetryHere;
+  const int code = exit_code(outcome);
+  const int retry = outcome.host == name ? kRetryElsewhere : kRetryHere;
+  switch (outcome.cause) {
+    case Cause::kRankFailed: return outcome.passed_on == 0 && of_signal(code) ? retry : code;
+    case Cause::kStartFailed: return outcome.start_error == EAGAIN || outcome.start_error == ENOMEM ? retry : code;
+    case Cause::kSupervisorLost:
+    case Cause::kHostLost: return retry;
+    default: return code;
+  }
+}
+
+int member_code_of_start(int code) {
+  if (code == 128 + SIGTERM || code == kHostFailed) return kRetryHere;
+  return code;
+}
+
+bool calls_for_next_round(const JobOutcome& outcome) {
+  return outcome.passed_on == 0 && (outcome.cause == Cause::kHostLost || outcome.cause == Cause::kSupervisorLost);
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,24 @@
+// What a member of a job ends with: exit codes on which a scheduler's rules can be written.
+#pragma once
+
+#include <string_view>
+
+#include "launch/output/report.h"
+
+namespace xoe::launch {
+
+// Run it again: this host is not to blame. EX_TEMPFAIL of sysexits.h.
+inline constexpr int kRetryHere = 75;
+// Run it again, best on another host: this one is going away, or something broke on it.
+inline constexpr int kRetryElsewhere = 76;
+
+// The exit code of the member `host`. Any other than the two above and 0: the job would fail again.
+int member_code(const JobOutcome& outcome, std::size_t host, std::string_view name);
+
+// Of a job that could not be started; `code` is the one of `xoe run` with hosts.
+int member_code_of_start(int code);
+
+// Whether the members that are left should begin again, where they may.
+bool calls_for_next_round(const JobOutcome& outcome);
+
+}  // namespace xoe::launch
