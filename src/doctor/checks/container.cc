@@ -35,7 +35,7 @@ Finding check_threads(const ContainerFacts& facts, const CpuFacts& cpu, const Cg
   const double limit = *limits.cpus;
   // Without OMP_NUM_THREADS, `xoe run` divides the limit among the ranks.
   const std::int64_t threads = ranks * std::max<std::int64_t>(facts.threads.value_or(1), 1);
-  if (threads <= std::ceil(limit)) {
+  if (static_cast<double>(threads) <= std::ceil(limit)) {
     finding.what =
         fmt::format("{}{} within the limit of {}", counted(ranks, "rank"),
                     facts.threads ? fmt::format(" with {}", counted(*facts.threads, "thread")) : "", processors(limit));
