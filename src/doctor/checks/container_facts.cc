@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -174,12 +173,6 @@ constexpr Call kCalls[] = {
      [] {
        cpu_set_t cpus;
        return ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 && ::sched_setaffinity(0, sizeof cpus, &cpus) == 0;
-     }},
-    {"process_vm_readv", "MPI between ranks of one host copies twice",
-     [] {
-       char from = 1, to = 0;
-       const iovec remote = {&from, 1}, local = {&to, 1};
-       return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
      }},
 };
 
