@@ -33,6 +33,7 @@ using launch::kRetryElsewhere;
 using launch::kRetryHere;
 using launch::Membership;
 
+constexpr int kPauseMs = 1000;
 constexpr auto kOutputPatience = std::chrono::seconds(5);
 
 int code_of_signal(int signal) { return signal == SIGTERM ? kRetryElsewhere : 128 + signal; }
@@ -181,12 +182,13 @@ void flush(launch::Output& output) {
 // Any other member.
 class Follower {
  public:
+  using Clock = std::chrono::steady_clock;
   Follower(const launch::RunOptions& options, const Membership& membership, std::string secret)
       : options_(options), membership_(membership), secret_(std::move(secret)), rounds_left_(options.restarts) {}
 
   int run(Process& process) {
     while (true) {
-      auto met = launch::meet_leader(membership_, secret_, process.inherited, process.signals,
+      auto met = launch::meet_leader(membership_, secret_, process.inherited, process.signals, began_,
                                      options_.rendezvous.timeout, [](const auto& line) { say(line); });
       if (!met) return met.error().code() == Code::kInvalidArgument ? fail(met.error()) : fail(met.error(), kRetryHere);
       if (met->signal != 0) return code_of_signal(met->signal);
@@ -210,9 +212,16 @@ class Follower {
       for (const std::string& line : split_text(told->lines, '\n'))
         if (!line.empty()) say(line);
     if (agent.signalled() == SIGTERM) return kRetryElsewhere;
+    if (agent.started()) began_ = Clock::now();  // the wait for the next round
     if (told)
       return told->code == remote::kNextRound ? std::nullopt : std::optional(static_cast<int>(told->code & 0xff));
     if (agent.signalled() != 0) return 128 + agent.signalled();
+    if (!agent.started()) {
+      say(fmt::format("member 0 ({}) has left before the job began; waits for it", membership_.leader));
+      pollfd signals{.fd = process.signals.fd(), .events = POLLIN, .revents = 0};
+      ::poll(&signals, 1, kPauseMs);
+      return std::nullopt;
+    }
     say(fmt::format("member 0 ({}) is lost: the connection to it ended, or was silent; the ranks here were ended",
                     membership_.leader));
     if (rounds_left_-- <= 0) return kRetryHere;
@@ -224,6 +233,7 @@ class Follower {
   const Membership& membership_;
   const std::string secret_;
   int rounds_left_;
+  Clock::time_point began_ = Clock::now();  // to wait for member 0
   launch::Output output_{STDOUT_FILENO, STDERR_FILENO};
 };
 

@@ -84,7 +84,8 @@ class Group:
         self.env = {"XOE_RENDEZVOUS_SECRET_FILE": str(self.path / "secret"), "FOLDER": self.folder.name}
         self.port = free_port()
         self.at = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
-        self.members = {}
+        self.members = {}  # by number, the last one
+        self.started = []
 
     def __enter__(self):
         return self
@@ -94,6 +95,9 @@ class Group:
             if member.process.poll() is None:
                 member.process.kill()
             member.process.wait()
+        for member in self.started:
+            member.out_file.close()
+            member.err_file.close()
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         self.folder.cleanup()
@@ -101,6 +105,7 @@ class Group:
     def start(self, index, script, options=(), auto=False, **more):
         member = Member(self, index, options, script, None if auto else self.at, **more)
         self.members[index] = member
+        self.started.append(member)
         return member
 
     def start_all(self, script, options=(), **more):

@@ -25,8 +25,10 @@ TEST(Frames, TheEndOfARankSurvivesTheWay) {
 }
 
 TEST(Frames, AnotherVersionIsStillNamed) {
-  std::string hello = encode(Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4});
+  std::string hello =
+      encode(Hello{.version = "9.9", .hostname = "h", .launcher = "l", .addresses = {"a"}, .cores = 4, .ranks = 2});
   EXPECT_EQ(decode_hello(hello).value().cores, 4);
+  EXPECT_EQ(decode_hello(hello).value().ranks, 2);
   const auto longer = decode_hello(hello + "new fields");
   ASSERT_TRUE(longer);
   EXPECT_EQ(longer->version, "9.9");
@@ -80,7 +82,7 @@ TEST(Frames, BoundsWhatItKeeps) {
   FrameReader small(false);
   small.append(std::string("\x01\0\0\0\x01", 5));
   EXPECT_FALSE(small.next());
-  for (const int kind : {0, 15, 33, 63, 79, 255}) {
+  for (const int kind : {0, 15, 34, 63, 80, 255}) {
     FrameReader unknown(false);
     std::string frame;
     append_frame(frame, {.kind = static_cast<Frame::Kind>(kind)});

@@ -45,6 +45,7 @@ class Agent {
   void run(const std::string& version);
   // After run(), of an agent that joined: nullopt, if the launcher was lost, or a signal came before the job began.
   const std::optional<ToldOutcome>& told() const noexcept { return told_; }
+  bool started() const noexcept { return supervisor_.has_value(); }  // ranks
   // The first signal that asked this process to end; 0: none.
   int signalled() const noexcept { return signalled_; }
 

@@ -18,10 +18,12 @@ Examples:
   xoe run -H nodeA:4,nodeB:4 --check python train.py
   xoe run -H nodeA:4,nodeB:4 --bind-to core python train.py
   xoe run --pool --gpus 2:8 --wait python train.py
+  xoe run --rendezvous auto -- python train.py     in every pod, or on every host
 
 Exit codes: 0 all ranks ended well, N the first rank that failed, 2 wrong usage,
 124 the time limit, 125 the launcher failed or a host was lost, 126 and 127 the
-program cannot be run or is not there, 128 + N signal N.)";
+program cannot be run or is not there, 128 + N signal N. With --rendezvous also
+75 retry here, 76 retry elsewhere.)";
 
 }  // namespace
 

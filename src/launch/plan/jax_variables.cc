@@ -43,6 +43,9 @@ void set_jax_variables(Variables& variables, const Topology& at, std::string_vie
   variables["OMPI_COMM_WORLD_SIZE"] = std::to_string(at.size);
   variables["OMPI_COMM_WORLD_RANK"] = std::to_string(at.rank);
   variables["OMPI_COMM_WORLD_LOCAL_RANK"] = std::to_string(at.local_rank);
+  // A scheduler's are about hosts, not ranks.
+  for (const char* const name : {"JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"})
+    variables.erase(name);
   variables.try_emplace("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "mpi");
   variables.try_emplace("MPITRAMPOLINE_LIB", library());
 }

@@ -15,7 +15,6 @@ namespace xoe::launch {
 namespace {
 
 constexpr auto kTurn = std::chrono::milliseconds(200);
-constexpr auto kProgressEvery = std::chrono::seconds(10);
 constexpr auto kKeepalive = std::chrono::seconds(2);
 constexpr int kWrongUsage = 2;
 
@@ -65,6 +64,11 @@ Gathering::Gathering(Fd listener, const Membership& membership, const std::strin
 // One that comes again was restarted: what it had before is gone.
 void Gathering::admit(int member, bootstrap::MemberConnection connection) {
   const auto at = static_cast<std::size_t>(member);
+  if (greeted_[at])
+    say_(
+        fmt::format("another process has joined as member {}, in place of the one of host {}; each has a number of its "
+                    "own (--node-rank)",
+                    member, hosts_[at].hello.hostname));
   hosts_[at] = {.agent = remote::joined_agent(fmt::format("of member {}", member),
                                               remote::FrameConnection(std::move(connection), true))};
   greeted_[at] = false;
@@ -73,7 +77,7 @@ void Gathering::admit(int member, bootstrap::MemberConnection connection) {
 tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::chrono::nanoseconds patience,
                                                                           SignalSource& signals) {
   const auto began = Clock::now();
-  auto progress = began + kProgressEvery;
+  auto progress = began + kWaitingEvery;
   while (joined() + 1 < hosts_.size()) {
     wait(signals);
     const auto now = Clock::now();
@@ -84,13 +88,14 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::c
         fail({.lines = {fmt::format("ended by SIG{} before all members had joined", ::sigabbrev_np(*signal))},
               .exit_code = 128 + *signal});
     if (failure_.exit_code == 0 && now - began >= patience)
-      fail({.lines = {fmt::format("{} not joined within {} (--rendezvous-timeout); does it run, with the same secret, "
-                                  "and does it reach port {} here?",
-                                  missing_text(), human_seconds(patience), membership_.port)},
-            .exit_code = kRetryHere});
+      fail(
+          {.lines = {fmt::format("{} not joined within {} (--rendezvous-timeout): not started, with another secret, or "
+                                 "without a way to port {} here",
+                                 missing_text(), human_seconds(patience), membership_.port)},
+           .exit_code = kRetryHere});
     if (failure_.exit_code != 0) return give_up();
     if (now >= progress) {
-      progress = now + kProgressEvery;
+      progress = now + kWaitingEvery;
       say_(fmt::format("waits for the others: {} of {} members are here after {}; {} not joined yet", joined() + 1,
                        hosts_.size(), human_seconds(std::chrono::round<std::chrono::seconds>(now - began)),
                        missing_text()));

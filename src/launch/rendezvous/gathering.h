@@ -17,6 +17,9 @@
 
 namespace xoe::launch {
 
+// How often a member that waits says for whom.
+inline constexpr auto kWaitingEvery = std::chrono::seconds(10);
+
 // Both ends prove that they join this, and not something else that has the same secret.
 inline constexpr std::string_view kRendezvousName = "xoe rendezvous 1";
 

@@ -21,7 +21,6 @@ constexpr auto kNamePatience = std::chrono::seconds(5);
 constexpr auto kConnectPatience = std::chrono::seconds(2);
 constexpr auto kFirstPause = std::chrono::milliseconds(50);
 constexpr auto kLongestPause = std::chrono::milliseconds(500);
-constexpr auto kProgressEvery = std::chrono::seconds(10);
 // The job that was there before, or another one, may be about to end.
 constexpr auto kWrongSecretPatience = std::chrono::seconds(30);
 
@@ -57,11 +56,10 @@ Result<MetLeader> try_once(const Membership& member, const std::string& secret, 
 }  // namespace
 
 Result<MetLeader> meet_leader(const Membership& member, const std::string& secret, const remote::Inherited& inherited,
-                              SignalSource& signals, std::chrono::nanoseconds patience,
+                              SignalSource& signals, Clock::time_point began, std::chrono::nanoseconds patience,
                               const std::function<void(const std::string& line)>& say) {
-  const auto began = Clock::now();
-  auto progress = began + kProgressEvery;
-  std::optional<Clock::time_point> wrong_since;
+  auto progress = began + kWaitingEvery;
+  auto not_wrong = Clock::now();  // when it was last another reason than the secret
   for (auto pause = std::chrono::milliseconds(kFirstPause);;
        pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause)) {
     auto met = try_once(member, secret, inherited);
@@ -69,15 +67,14 @@ Result<MetLeader> meet_leader(const Membership& member, const std::string& secre
     const std::string& why = met.error().message();
     const auto now = Clock::now();
     const bool wrong = met.error().code() == Code::kInvalidArgument;
-    if (!wrong) wrong_since.reset();
-    if (wrong && !wrong_since) wrong_since = now;
-    if (wrong && (now - *wrong_since >= kWrongSecretPatience || now - began >= patience))
+    if (!wrong) not_wrong = now;
+    if (wrong && (now - not_wrong >= kWrongSecretPatience || now - began >= patience))
       return failure(Code::kInvalidArgument, "member 0: {}; all members need the same secret", why);
     if (now - began >= patience)
       return failure(Code::kUnavailable, "member 0 was not there within {} (--rendezvous-timeout): {}",
                      human_seconds(patience), why);
     if (now >= progress) {
-      progress = now + kProgressEvery;
+      progress = now + kWaitingEvery;
       say(fmt::format("waits for member 0 since {}: {}",
                       human_seconds(std::chrono::round<std::chrono::seconds>(now - began)), why));
     }
