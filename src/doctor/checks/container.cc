@@ -254,7 +254,7 @@ Finding check_files(const ContainerFacts& facts) {
       .id = "container.files",
       .what = facts.read_only_root ? "the root is read-only" : "the root may be written",
       .why =
-          "Xoe writes no files of its own, but Python programs keep temporary files and caches in TMPDIR and "
+          "Xoe writes no files of its own, but PyTorch fails without a temporary folder (TMPDIR), and keeps caches in "
           "HOME"};
   finding.details = {{"read_only_root", facts.read_only_root},
                      {"temporary", facts.temporary},
