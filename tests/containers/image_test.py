@@ -180,7 +180,7 @@ def member(containers, rank, shm=()):
     """Words of `docker run` for one of two containers that form a job."""
     return ["--network=xoe", *shm, *STRICT, TEMPORARY, "-v", f"{containers.secret}:/etc/xoe/secret:ro", "-e",
             "XOE_RENDEZVOUS_SECRET_FILE=/etc/xoe/secret", IMAGE, "xoe", "run", "--rendezvous", "node-0", "--nodes", "2", "--node-rank",
-            str(rank), "-np", "1", *TRAIN]
+            str(rank), "-np", "1", "--", "sh", "-c", f"echo rank $XOE_RANK of $XOE_SIZE; exec {' '.join(TRAIN)}"]
 
 
 def two_containers_train(containers):
@@ -188,6 +188,8 @@ def two_containers_train(containers):
     for rank, shm in ((1, ()), (0, ("--shm-size=1g",))):
         containers.start(f"node-{rank}", *member(containers, rank, shm))
     logs = containers.wait("node-0", "node-1")
+    for rank, log in enumerate(logs):
+        assert f"[{rank}] rank {rank} of 2" in log, log
     found = [line for log in logs for line in log.splitlines() if "accuracy" in line]
     assert found, logs
     print("  " + found[-1], flush=True)
