@@ -149,7 +149,8 @@ class Leader {
                               const remote::AgentConnections& agents) {
     const auto lines = launch::report_lines(outcome, options_);
     for (const std::string& line : lines) say(line);
-    restarts_left_ = std::max(0, restarts_left_ - outcome.restarted);
+    const int used = launch::restarts_used(outcome, 2 * options_.where.connect.host_timeout);
+    restarts_left_ = std::max(0, restarts_left_ - used);
     const bool again = restarts_left_ > 0 && launch::calls_for_next_round(outcome);
     if (again) --restarts_left_;
     const auto code_of = [&](std::size_t host) { return launch::member_code(outcome, host, shares[host].host.name); };

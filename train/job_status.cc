@@ -15,7 +15,7 @@
 namespace xoe::train {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr auto kLastPatience = std::chrono::seconds(2);
 constexpr long kPostSeconds = 3;

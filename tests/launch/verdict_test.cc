@@ -78,6 +78,14 @@ TEST(NextRound, FollowsTheLossOfAMemberOnly) {
   EXPECT_FALSE(calls_for_next_round({}));
 }
 
+TEST(NextRound, DoesNotCountRestartsForTheSameLoss) {
+  using namespace std::chrono_literals;
+  JobOutcome outcome{.cause = Cause::kHostLost, .ran = 100s, .restarts = {10s, 95s, 99s}};
+  EXPECT_EQ(restarts_used(outcome, 20s), 1);
+  outcome.cause = Cause::kRankFailed;
+  EXPECT_EQ(restarts_used(outcome, 20s), 3);
+}
+
 TEST(EndSignals, OnlyASecondOneAtTheSameHostIsASecondOne) {
   using namespace std::chrono_literals;
   using Meaning = EndSignals::Meaning;

@@ -21,8 +21,9 @@ PODS = ("job-0", "job-1", "job-2")
 DOMAIN = "net.ns.svc.cluster.local"
 HERE, ELSEWHERE = 75, 76
 STAY = ["bash", "-c", 'echo "ready $XOE_RANK"; exec sleep 1000']
-TRAIN = ["train", "--synthetic", "--classes", "10", "--model", "mlp", "--image-size", "16", "--batch", "4", "--seed", "5", "--report-every",
-         "1", "--json"]
+TRAIN = ["train", "--synthetic", "--classes", "10", "--model", "mlp", "--seed", "5", "--report-every", "1", "--steps", "40", "--json"]
+SMALL = ["--image-size", "16", "--batch", "4"]
+LARGE = ["--image-size", "64", "--batch", "32"]  # slow enough that a signal comes in the middle
 
 
 class Pod:
@@ -133,6 +134,21 @@ class Tests:
         if not self.hosts.all_gone():
             raise AssertionError(f"left: {self.hosts.left()}")
 
+    def test_training_goes_on_when_a_pod_is_back(self):
+        if not pathlib.Path(self.folder, "xoe-train").exists():
+            print("skipped: no xoe-train")
+            return
+        program = [f"{self.folder}/xoe", *TRAIN, *LARGE, "--checkpoint", self.scratch / "kept", "--checkpoint-every", "2", "--resume"]
+        pods = self.job(["-np", "2", "--restarts", "1", "--host-timeout", "2"], program, count=2)
+        pods[0].says('"loss"')
+        self.hosts.call("cut", "job-1")
+        try:
+            pods[0].says("the job begins again; 0 of 1 restarts left")
+            pods[1].says("waits for member 0 to come back")
+        finally:
+            self.hosts.call("heal", "job-1")
+        self.codes(pods, [0, 0])
+
     def test_training_and_a_pod_that_is_deleted(self):
         if not pathlib.Path(self.folder, "xoe-train").exists():
             print("skipped: no xoe-train")
@@ -143,25 +159,23 @@ class Tests:
             lines = [json.loads(line[line.index("{"):]) for line in text.splitlines() if "{" in line]
             return {line["step"]: line["loss"] for line in lines if "loss" in line and "step" in line}
 
-        steps = ["--steps", "40"]
-        alone = subprocess.run([xoe, "run", "-np", "4", xoe, *TRAIN, *steps], capture_output=True, text=True, timeout=180, check=True)
+        alone = subprocess.run([xoe, "run", "-np", "4", xoe, *TRAIN, *SMALL], capture_output=True, text=True, timeout=180, check=True)
         whole = losses(alone.stdout)
-        pods = self.job(["-np", "2"], [xoe, *TRAIN, *steps], count=2)
+        pods = self.job(["-np", "2"], [xoe, *TRAIN, *SMALL], count=2)
         self.codes(pods, [0, 0])
         worst = max(abs(whole[step] - loss) for step, loss in losses(pods[0].out).items())
         if worst > 1e-5:
             raise AssertionError(f"losses differ by {worst}")
 
-        # Slowed down, so that the signal comes in the middle.
-        checkpoints = ["--checkpoint", self.scratch / "checkpoints", "--resume", "--steps", "40"]
-        pods = self.job(["-np", "2"], [xoe, *TRAIN, *checkpoints, "--image-size", "128", "--batch", "64"], count=2)
+        resumed = [xoe, *TRAIN, *LARGE, "--checkpoint", self.scratch / "checkpoints", "--resume"]
+        pods = self.job(["-np", "2"], resumed, count=2)
         pods[0].says('"loss"')
         pods[1].process.send_signal(signal.SIGTERM)
         self.codes(pods, [HERE, ELSEWHERE])
         if not list((self.scratch / "checkpoints").glob("*")):
             raise AssertionError("no checkpoint")
         first = losses(pods[0].out)
-        pods = self.job(["-np", "2"], [xoe, *TRAIN, *checkpoints, "--image-size", "128", "--batch", "64"], count=2)
+        pods = self.job(["-np", "2"], resumed, count=2)
         self.codes(pods, [0, 0])
         second = losses(pods[0].out)
         if max(second) != 40 or min(second) != max(first) + 1:

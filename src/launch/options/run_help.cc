@@ -18,7 +18,7 @@ Examples:
   xoe run -H nodeA:4,nodeB:4 --check python train.py
   xoe run -H nodeA:4,nodeB:4 --bind-to core python train.py
   xoe run --pool --gpus 2:8 --wait python train.py
-  xoe run --rendezvous auto -- python train.py     in every pod, or on every host
+  xoe run --rendezvous auto -- python train.py     (on every host, or in every pod)
 
 Exit codes: 0 all ranks ended well, N the first rank that failed, 2 wrong usage,
 124 the time limit, 125 the launcher failed or a host was lost, 126 and 127 the

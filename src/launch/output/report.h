@@ -32,7 +32,6 @@ struct JobOutcome {
   std::string followed = {};                  // failures that follow from its first signal, for the user; else empty
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
-  int restarted = 0;           // how often a rank was
   int output_error = 0;        // errno of a write to stdout
   bool unread = false;         // the rest of the output was not read in time
   int terminated = 0;          // ranks that ended after SIGTERM was sent to them
@@ -41,6 +40,7 @@ struct JobOutcome {
   std::vector<std::string> file_errors = {};
   std::vector<std::string> host_failures = {};  // of hosts that were lost
   std::chrono::nanoseconds ran = {};
+  std::vector<std::chrono::nanoseconds> restarts = {};  // of ranks: since the start, each
 };
 
 // "SIGTERM"

@@ -1,5 +1,6 @@
 #include "launch/rendezvous/verdict.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
@@ -34,6 +35,13 @@ int member_code_of_start(int code) {
 
 bool calls_for_next_round(const JobOutcome& outcome) {
   return outcome.passed_on == 0 && (outcome.cause == Cause::kHostLost || outcome.cause == Cause::kSupervisorLost);
+}
+
+int restarts_used(const JobOutcome& outcome, std::chrono::nanoseconds notice) {
+  const auto counts = [&](std::chrono::nanoseconds at) {
+    return !calls_for_next_round(outcome) || at < outcome.ran - notice;
+  };
+  return static_cast<int>(std::ranges::count_if(outcome.restarts, counts));
 }
 
 }  // namespace xoe::launch

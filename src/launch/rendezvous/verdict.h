@@ -1,6 +1,7 @@
 // What a member of a job ends with: exit codes on which a scheduler's rules can be written.
 #pragma once
 
+#include <chrono>
 #include <string_view>
 
 #include "launch/output/report.h"
@@ -20,5 +21,9 @@ int member_code_of_start(int code);
 
 // Whether the members that are left should begin again, where they may.
 bool calls_for_next_round(const JobOutcome& outcome);
+
+// How many restarts a job has used. Ranks that notice the loss of a host before the launcher does, within `notice`, are
+// restarted for nothing: these do not count.
+int restarts_used(const JobOutcome& outcome, std::chrono::nanoseconds notice);
 
 }  // namespace xoe::launch

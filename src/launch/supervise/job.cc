@@ -353,7 +353,7 @@ class Job {
   void restart_next() {
     const RankEnd end = end_of(due_restarts_.front().end);
     due_restarts_.erase(due_restarts_.begin());
-    ++outcome_.restarted;
+    outcome_.restarts.push_back(Clock::now() - started_);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
