@@ -196,6 +196,7 @@ def make_container(root):
     tree.put("sys/fs/cgroup/pids.max", 100)
     tree.put("sys/class/dmi/id/sys_vendor", "QEMU")
     tree.put("sys/class/dmi/id/product_name", "Standard PC (Q35 + ICH9, 2009)")
+    tree.put("etc/resolv.conf", "nameserver 127.0.0.11\noptions ndots:0")
     add_interface(tree, "eth0", speed=10000, driver="veth")
     add_addresses(tree, [("eth0", "172.17.0.2", 16)], "eth0")
 
