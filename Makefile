@@ -1,7 +1,7 @@
 # The front door. Every target prepares what it needs (packages, .venv, build) and is quick when all is there.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo pool-demo chexnet-demo test test-all test-peers test-frameworks mutants bench bench-models soak lint format docs setup build asan tsan fuzz clean
+.PHONY: help demo pool-demo chexnet-demo test test-all test-peers test-frameworks test-kubernetes mutants bench bench-models soak lint format docs setup build asan tsan fuzz clean
 
 help:  ## show this list
 	@echo "Xoe: distributed data-parallel training. Targets:"
@@ -27,6 +27,9 @@ test-peers:  ## tests with TensorFlow, MPI, ssh, Slurm and Docker
 
 test-frameworks:  ## tests of the bindings of TensorFlow, Keras and JAX, which it installs
 	@scripts/test.sh frameworks
+
+test-kubernetes:  ## tests of manifests and of trainings in a pretended cluster, whose programs it downloads and builds
+	@scripts/test.sh kubernetes
 
 mutants:  ## break the source in many places, one after the other, and show that a test notices each time
 	@scripts/setup.sh

@@ -6,7 +6,7 @@
   run_tests.py forget TIER...                              so that a build that fails is no earlier success
   run_tests.py summary TIER...                             prints `N passed, N failed[, N skipped]; ...` and fails if any failed
 
-A test belongs to the tier `core` unless its labels say `full`, `peers` or `frameworks`; under a sanitizer to the tier of that name if it is
+A test belongs to the tier `core` unless its labels say `full`, `peers`, `frameworks` or `kubernetes`; under a sanitizer to the tier of that name if it is
 labelled `unit` or `multiproc`, and not `fuzz` under the thread sanitizer. build/test-record.json holds, for each test, a digest of
 all that its last success rested on: its programs and libraries, the files it reads, the machine's packages, XOE_* variables. While
 the digest is the same, the success counts and the test does not run again. XOE_TEST_FRESH=1 runs all; XOE_TEST_JOBS says how many
@@ -26,7 +26,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "build" / "test-record.json"
-TIERS = ("core", "full", "peers", "frameworks", "asan", "tsan")
+TIERS = ("core", "full", "peers", "frameworks", "kubernetes", "asan", "tsan")
 CPP = {".h", ".cc", ".c"}
 PRODUCT = re.compile(r"(bin|lib|tests|python/xoe)/[^/]+$")  # programs and libraries in a build folder
 INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -54,7 +54,7 @@ class Test:
             # A parser that replays its seeds has no threads.
             runs = self.labels & {"unit", "multiproc"} and not (preset == "tsan" and "fuzz" in self.labels)
             return preset if runs else None
-        return next((tier for tier in ("peers", "frameworks", "full") if tier in self.labels), "core")
+        return next((tier for tier in ("peers", "frameworks", "kubernetes", "full") if tier in self.labels), "core")
 
 
 class Build:

@@ -6,6 +6,7 @@
 #   full   long runs, the models, the rest of the Python package's tests
 #   peers  with TensorFlow, MPI, and servers: ssh, Slurm, Docker
 #   frameworks   the bindings of TensorFlow, Keras, JAX and MXNet, which are downloaded then
+#   kubernetes   manifests and trainings in a pretended cluster, whose programs are downloaded and built then (needs Go)
 #   asan, tsan   the tests labelled unit and multiproc under the sanitizers
 #   all    all of these
 # --changed: only the tests that a change since COMMIT can reach (else since this branch left main); under the sanitizers,
@@ -22,11 +23,11 @@ tiers=()
 changed=()
 for word in "$@"; do
   case $word in
-    core | full | peers | frameworks | asan | tsan) tiers+=("$word") ;;
-    all) tiers=(core full peers frameworks asan tsan) ;;
+    core | full | peers | frameworks | kubernetes | asan | tsan) tiers+=("$word") ;;
+    all) tiers=(core full peers frameworks kubernetes asan tsan) ;;
     --changed) changed=(--changed "$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)") ;;
     --changed=?*) changed=(--changed "${word#*=}") ;;
-    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [core|full|peers|frameworks|asan|tsan|all]..." ;;
+    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [core|full|peers|frameworks|kubernetes|asan|tsan|all]..." ;;
   esac
 done
 if ((${#tiers[@]} == 0)); then tiers=(core); fi
@@ -45,6 +46,10 @@ if wants full; then
 fi
 # Not where a service manager would start the servers that come with them.
 if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net; fi
+if wants kubernetes; then
+  if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with kubernetes; fi
+  tests/kubernetes/install.sh || true # its tests are skipped where its programs cannot be had
+fi
 # Python's tests need a PyTorch that Python can import, some TensorFlow too; while they are downloaded the build goes on. What cannot
 # be installed is skipped.
 environments=(pytorch pool)
@@ -75,7 +80,7 @@ run_preset() {
 }
 
 release=()
-for tier in core full peers frameworks; do
+for tier in core full peers frameworks kubernetes; do
   if wants "$tier"; then release+=("$tier"); fi
 done
 if ((${#release[@]} > 0)); then run_preset release "${release[@]}"; fi

@@ -26,6 +26,7 @@
 #include "manners/help.h"
 #include "manners/version.h"
 #include "remote/program.h"
+#include "remote/shell.h"
 #include "remote/spawn.h"
 #include "run_members.h"
 #include "run_texts.h"
@@ -171,6 +172,22 @@ int run_in_pool(const launch::RunArguments& parsed) {
   return code;
 }
 
+// The manifest repeats the command line.
+int print_kubernetes(const launch::RunArguments& parsed, std::span<const std::string_view> arguments) {
+  const auto secret = random_token();
+  if (!secret) return fail(secret.error());
+  std::vector<std::string> line = {"xoe", "run"};
+  line.insert(line.end(), arguments.begin(), arguments.end());
+  const auto text = launch::print_manifest({.options = parsed.manifest,
+                                            .nodes = parsed.options.rendezvous.nodes,
+                                            .ranks_per_node = std::max(1, parsed.options.size),
+                                            .run_options = parsed.own_words,
+                                            .program = parsed.options.command,
+                                            .secret = *secret,
+                                            .command_line = remote::shell_line(line)});
+  return text ? print(*text) : fail(text.error());
+}
+
 }  // namespace
 
 int run(std::span<const std::string_view> arguments) {
@@ -178,6 +195,7 @@ int run(std::span<const std::string_view> arguments) {
   if (!parsed) return fail(parsed.error(), kUsageError);
   if (parsed->help) return print(manners::help_text(launch::run_command()));
   if (parsed->version) return print(fmt::format("xoe {}\n", manners::version()));
+  if (parsed->manifest.kind != launch::ManifestKind::kNone) return print_kubernetes(*parsed, arguments);
   launch::RunOptions& options = parsed->options;
   if (options.pool) return run_in_pool(*parsed);
   const Env env = Env::process();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -59,6 +61,13 @@ Status apply_horovod_flag(const HorovodFlag& flag, std::string_view name, std::s
   return apply_horovod_setting(*flag.setting, std::string(flag.has_value ? value : flag.implied), run);
 }
 
+// Whether another `xoe run`, which a pool or a pod starts, gets this option as it stands.
+bool passes_on(const Option& option) {
+  constexpr std::array<std::string_view, 3> kSaidByOthers{"-np", "--nodes", "--rendezvous"};
+  return option.group != kPoolOptions && option.group != kManifestOptions &&
+         std::ranges::find(kSaidByOthers, option.names.front()) == kSaidByOthers.end();
+}
+
 // Applies the options to `run`, up to the program, and returns where that begins.
 Result<std::size_t> apply_options(std::span<const std::string_view> arguments, RunArguments& run) {
   std::size_t at = 0;
@@ -74,7 +83,7 @@ Result<std::size_t> apply_options(std::span<const std::string_view> arguments, R
     XOE_ASSIGN(const std::string_view value, take_value(written, has_value, arguments, at));
     XOE_TRY(option == nullptr ? apply_horovod_flag(*horovods, written.name, value, run)
                               : apply_option(*option, written.name, value, run));
-    if (option == nullptr || option->group != kPoolOptions)
+    if (option == nullptr || passes_on(*option))
       run.own_words.insert(run.own_words.end(), arguments.begin() + static_cast<std::ptrdiff_t>(begin),
                            arguments.begin() + static_cast<std::ptrdiff_t>(at));
     if (run.help || run.version) break;
@@ -119,6 +128,19 @@ Status check_rendezvous(const RunOptions& options) {
                  other, other);
 }
 
+// The ranks of a manifest meet in pods.
+Status check_print(RunArguments& run) {
+  const ManifestOptions& manifest = run.manifest;
+  const char* const given = manifest_option(manifest);
+  if (manifest.kind == ManifestKind::kNone && given != nullptr)
+    return failure(Code::kInvalidArgument, "{} is for manifests: add --print-kubernetes KIND", given);
+  if (manifest.kind == ManifestKind::kNone) return {};
+  run.options.rendezvous.at = "auto";
+  if (manifest.kind != ManifestKind::kRuntime && run.options.rendezvous.nodes == 0)
+    return failure(Code::kInvalidArgument, "{}", "--print-kubernetes: how many pods? Add --nodes N");
+  return check_manifest(manifest);
+}
+
 }  // namespace
 
 Result<RunArguments> parse_run_arguments(std::span<const std::string_view> arguments) {
@@ -142,6 +164,7 @@ Result<RunArguments> parse_run_arguments(std::span<const std::string_view> argum
   if (run.options.command.empty())
     return failure(Code::kInvalidArgument, "no program given; for example: {}", "xoe run -np 2 python train.py");
   XOE_TRY(check_pool(run.options));
+  XOE_TRY(check_print(run));
   XOE_TRY(check_rendezvous(run.options));
   if (!run.options.where.hosts.empty() && !run.options.where.hostfile.empty())
     return failure(Code::kInvalidArgument, "hosts are given with -H and with --hostfile {}; choose one of them",

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "launch/kubernetes/manifest.h"
 #include "launch/options/options.h"
 #include "xoe/status.h"
 
@@ -14,7 +15,8 @@ namespace xoe::launch {
 struct RunArguments {
   RunOptions options;
   std::string config_file = {};
-  std::vector<std::string> own_words = {};  // of the command line: options that are not the pool's
+  std::vector<std::string> own_words = {};  // of the command line: options for another `xoe run`, in a pool or a pod
+  ManifestOptions manifest = {};
   bool help = false;
   bool version = false;
 };

@@ -30,6 +30,7 @@ T& member_of(RunArguments& run, T Owner::*member) {
   if constexpr (std::is_same_v<Owner, RunOptions>) return run.options.*member;
   if constexpr (std::is_same_v<Owner, HostOptions>) return run.options.where.*member;
   if constexpr (std::is_same_v<Owner, ConnectOptions>) return run.options.where.connect.*member;
+  if constexpr (std::is_same_v<Owner, ManifestOptions>) return run.manifest.*member;
   if constexpr (std::is_same_v<Owner, RendezvousOptions>) return run.options.rendezvous.*member;
 }
 
@@ -77,6 +78,11 @@ constexpr std::array kMappings{std::pair(Name("slot"), MapBy::kSlot), std::pair(
                                std::pair(Name("socket"), MapBy::kSocket)};
 constexpr std::array kBindings{std::pair(Name("core"), Binding::kCore), std::pair(Name("socket"), Binding::kSocket),
                                std::pair(Name("numa"), Binding::kNuma), std::pair(Name("none"), Binding::kNone)};
+
+constexpr std::array kManifestKinds{
+    std::pair(Name("job"), ManifestKind::kJob), std::pair(Name("jobset"), ManifestKind::kJobSet),
+    std::pair(Name("trainjob"), ManifestKind::kTrainJob), std::pair(Name("runtime"), ManifestKind::kRuntime),
+    std::pair(Name("mpijob"), ManifestKind::kMpiJob)};
 
 constexpr std::string_view kBackends = "auto|shm|gloo|mpi|nccl|hierarchical";
 
@@ -127,6 +133,22 @@ Status add_variable(RunArguments& run, std::string_view text) {
     run.options.pass_env.emplace_back(text);
   else
     run.options.env.emplace_back(text.substr(0, at), text.substr(at + 1));
+  return {};
+}
+
+template <auto member>
+Status set_manifest_name(RunArguments& run, std::string_view text) {
+  if (!is_manifest_name(text)) return wrong_form();
+  member_of(run, member) = text;
+  return {};
+}
+
+Status add_claim(RunArguments& run, std::string_view text) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos || !is_manifest_name(text.substr(0, colon)) || colon + 2 >= text.size() ||
+      text[colon + 1] != '/')
+    return wrong_form();
+  run.manifest.claims.emplace_back(text);
   return {};
 }
 
@@ -408,6 +430,57 @@ constexpr std::array kOptions{
            .expected = "seconds",
            .what = "to wait for member 0's name, for it, and for all members (default: 300)",
            .apply = set_seconds<&RendezvousOptions::timeout, 1>},
+    Option{.group = kManifestOptions,
+           .names = {"--print-kubernetes"},
+           .value = "KIND",
+           .choices = "job|jobset|trainjob|runtime|mpijob",
+           .what =
+               "print the manifest with which Kubernetes runs this command in --nodes pods, for `kubectl apply -f -`; "
+               "start nothing. runtime: what a trainjob stands on, once for a cluster",
+           .apply = set_choice<&ManifestOptions::kind, kManifestKinds>},
+    Option{.group = kManifestOptions,
+           .names = {"--image"},
+           .value = "IMAGE",
+           .expected = "an image",
+           .what = "with xoe and the program",
+           .apply = set_text<&ManifestOptions::image>},
+    Option{.group = kManifestOptions,
+           .names = {"--name"},
+           .value = "NAME",
+           .expected = "small letters, digits and dashes, at most 40, the first a letter",
+           .what = "of the job (default: train)",
+           .apply = set_manifest_name<&ManifestOptions::name>},
+    Option{.group = kManifestOptions,
+           .names = {"--gpus-per-node"},
+           .value = "N",
+           .expected = "1 to 1024",
+           .what = "GPUs of each pod (nvidia.com/gpu)",
+           .apply = set_integer<&ManifestOptions::gpus_per_node, 1, 1024>},
+    Option{.group = kManifestOptions,
+           .names = {"--device-class"},
+           .value = "CLASS",
+           .expected = "a DeviceClass",
+           .what = "claim them by dynamic resource allocation, such as gpu.nvidia.com",
+           .apply = set_text<&ManifestOptions::device_class>},
+    Option{.group = kManifestOptions,
+           .names = {"--claim"},
+           .value = "NAME:PATH",
+           .expected = "a PersistentVolumeClaim and where pods see it, such as data:/data",
+           .what = "a volume that all pods share, for data and checkpoints; may be repeated",
+           .apply = add_claim},
+    Option{.group = kManifestOptions,
+           .names = {"--queue"},
+           .value = "NAME",
+           .expected = "a LocalQueue",
+           .what = "of Kueue",
+           .apply = set_text<&ManifestOptions::queue>},
+    Option{.group = kManifestOptions,
+           .names = {"--secret-name"},
+           .value = "NAME",
+           .expected = "small letters, digits and dashes, at most 40, the first a letter",
+           .what = "a Secret that is there, whose key `secret` only the job's pods know (default: the manifest has one "
+                   "with a random key)",
+           .apply = set_manifest_name<&ManifestOptions::secret_name>},
     Option{.group = kSettingOptions,
            .names = {"--backend"},
            .value = "NAME",

@@ -29,6 +29,9 @@ struct Option {
 // The group of the options for `xoe pool run`.
 inline constexpr std::string_view kPoolOptions = "GPUs of a pool";
 
+// The group of the options for `xoe run --print-kubernetes`.
+inline constexpr std::string_view kManifestOptions = "A manifest for Kubernetes";
+
 std::span<const Option> all_options() noexcept;
 
 // `name` is not empty. nullptr: there is no such option.

@@ -1,0 +1,145 @@
+"""A pretended cluster for tests: a real control plane, a pretended node, and a namespace for each test."""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import traceback
+
+import control_plane
+import sandbox
+from container import ROOT, Image
+from kubelet import Kubelet
+from names import Names
+
+IMAGE = "registry.example.com/xoe:1"
+BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build/release")).resolve()
+XOE = BUILD / "bin/xoe"
+PATH = f"{BUILD / 'bin'}:/usr/local/bin:/usr/bin:/bin"
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def run(*words, seconds=300, **options):
+    """What a command of this machine prints."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=seconds, check=False, **options)
+    expect(done.returncode == 0, f"{' '.join(map(str, words))}: exit code {done.returncode}: {done.stderr} {done.stdout}")
+    return done.stdout
+
+
+def print_kubernetes(kind, *words):
+    return run(XOE, "run", "--print-kubernetes", kind, *words)
+
+
+class Cluster:
+    def __init__(self, folder):
+        self.plane = control_plane.ControlPlane(folder)
+        self.api = self.plane.api
+        self.kubectl = self.plane.kubectl
+        Names(self.api, sandbox.ADDRESS)
+        self.kubelet = Kubelet(self.api, sandbox.Network(), folder, sandbox.ADDRESS, {IMAGE: Image(PATH)}, self.plane.certificate)
+
+    @contextlib.contextmanager
+    def namespace(self, name):
+        """Where pods must be as harmless as the `restricted` policy of Kubernetes asks. With the last pod it is gone."""
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        self.api.call("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        try:
+            yield name
+        except BaseException:
+            print(self.state(), flush=True)
+            self.kubectl("delete", "namespace", name, "--wait=false")
+            raise
+        self.kubectl("delete", "namespace", name, "--wait=false")
+        self.wait(f"the end of namespace {name}", lambda: self.api.find(f"/api/v1/namespaces/{name}") is None)
+        self.expect_nothing_left()
+
+    def wait(self, what, ready, seconds=120):
+        """What `ready` returns once that is true."""
+        end = time.monotonic() + seconds
+        while not (found := ready()):
+            expect(not self.kubelet.problems, "\n".join(self.kubelet.problems))
+            expect(time.monotonic() < end, f"no {what} within {seconds} s\n{self.state()}")
+            time.sleep(0.05)
+        return found
+
+    def expect_nothing_left(self):
+        self.wait("end of all pods", lambda: not self.kubelet.living(), 60)
+        left = run("ip", "netns", "list").split()
+        expect(not left, f"network namespaces are left: {left}")
+        expect(not self.programs(), f"processes are left: {self.programs()}")
+
+    @staticmethod
+    def programs():
+        """Xoe's programs that run anywhere on the machine of the cluster."""
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                program = os.readlink(entry / "exe")
+            except OSError:
+                continue
+            if pathlib.Path(program).name.startswith("xoe"):
+                found.append((entry.name, program))
+        return found
+
+    def pods(self, namespace):
+        """By name."""
+        return {pod["metadata"]["name"]: pod for pod in self.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]}
+
+    def ran(self, namespace):
+        """All pods that this namespace has had."""
+        return [pod for pod in self.kubelet.pods.values() if pod.namespace == namespace]
+
+    def find(self, kind, namespace, name):
+        group = {"job": "batch/v1", "jobset": "jobset.x-k8s.io/v1alpha2", "trainjob": "trainer.kubeflow.org/v1alpha1"}[kind]
+        return self.api.find(f"/apis/{group}/namespaces/{namespace}/{kind}s/{name}")
+
+    def condition(self, kind, namespace, name):
+        """Complete or Failed, and the reason; None while it runs."""
+        for one in self.find(kind, namespace, name).get("status", {}).get("conditions", ()):
+            if one["type"] in ("Complete", "Completed", "Failed") and one["status"] == "True":
+                return one["type"].replace("Completed", "Complete"), one.get("reason", "")
+        return None
+
+    def state(self):
+        """For messages: what there is, and the last words of each pod."""
+        shown = [self.kubectl("get", "pods,jobs,jobsets,trainjobs", "-A", check=False),
+                 self.kubectl("get", "events", "-A", check=False)[-3000:]]
+        for pod in self.kubelet.pods.values():
+            if pod.is_alive():
+                shown.append(f"--- {pod.namespace}/{pod.name} ({pod.processes()})\n{pod.log.read_text(errors='replace')[-1500:]}")
+        return "\n".join(shown)
+
+
+def json_lines(text):
+    """The JSON of each line that has some."""
+    return [json.loads(line[line.index("{"):]) for line in text.splitlines() if "{" in line and line.endswith("}")]
+
+
+def main_of(tests_of):
+    """Makes a cluster, and calls each test_* method of `tests_of(cluster)`, or those named on the command line."""
+    missing = sandbox.why_not() or control_plane.why_not()
+    if missing:
+        print(f"skipped: {missing}")
+        return sandbox.SKIPPED
+    folder = sandbox.enter()
+    began = time.monotonic()
+    cluster = Cluster(folder)
+    print(f"the cluster is ready after {time.monotonic() - began:.1f} s", flush=True)
+    tests = tests_of(cluster)
+    failed = 0
+    for name in sys.argv[1:] or [name for name in dir(tests) if name.startswith("test_")]:
+        began = time.monotonic()
+        try:
+            getattr(tests, name)()
+            print(f"ok     {name} ({time.monotonic() - began:.1f} s)", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
+    return 1 if failed else 0
