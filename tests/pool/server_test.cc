@@ -9,10 +9,12 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "pool/server/client.h"
 #include "pool/server/http_server.h"
 #include "pool/server/openapi.h"
 #include "pool/server/rate_limit.h"
+#include "pool/server/request_extent.h"
 #include "pool/state/token.h"
 #include "pool_fixture.h"
 
@@ -53,6 +55,10 @@ class Server : public ::testing::Test {
 
   // A connection that has asked for something. It takes little at once.
   Fd send(const std::string& what, int token, const std::string& more) {
+    return send_bytes(
+        fmt::format("{} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}\r\n", what, token_number(token), more));
+  }
+  Fd send_bytes(const std::string& request) {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int small = 4096;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
@@ -61,10 +67,11 @@ class Server : public ::testing::Test {
     address.sin_port = htons(static_cast<std::uint16_t>(server_->port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    const std::string request =
-        fmt::format("{} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}\r\n", what, token_number(token), more);
-    EXPECT_EQ(::send(fd.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+    more_bytes(fd, request);
     return fd;
+  }
+  static void more_bytes(const Fd& fd, const std::string& bytes) {
+    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
 
   // Reads until `text` has come, or the stream has ended.
@@ -245,6 +252,93 @@ TEST_F(Server, ClientsThatWaitLeaveRoomForOthers) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(client(2).get("/v1/status")->ok());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+// Each sends a byte now and then, of its head, its body or a handshake of TLS, and others are served meanwhile.
+TEST_F(Server, ClientsThatDripTakeNoThread) {
+  start({.threads = 2, .request_timeout = 30s});
+  std::vector<Fd> drips;
+  for (int i = 0; i < 60; ++i) {
+    drips.push_back(i % 2 == 0 ? send_bytes("GET /v1/status HTTP/1.1\r\nX: ")
+                               : send("POST /v1/leases", 1, "Content-Length: 20000\r\n"));
+    if (i % 2 != 0) more_bytes(drips.back(), "{");
+  }
+  Client by = client(1);
+  Client agent = client(2);
+  for (int i = 0; i < 20; ++i) {
+    for (const Fd& drip : drips) more_bytes(drip, " ");
+    EXPECT_TRUE(by.get("/v1/status")->ok());
+    EXPECT_TRUE(client(1).get("/v1/status")->ok());
+    EXPECT_TRUE(agent.post("/v1/report", json_of(report_of("a", 4)))->ok());
+  }
+}
+
+TEST_F(Server, AClientThatDripsForTooLongIsGivenUp) {
+  start({.request_timeout = 1s});
+  const Fd head = send_bytes("GET /v1/status HTTP/1.1\r\n");
+  const Fd body = send("POST /v1/leases", 1, "Content-Length: 5000\r\n");
+  const std::jthread drip([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const Fd* fd : {&head, &body}) ::send(fd->get(), "x", 1, MSG_NOSIGNAL);
+      std::this_thread::sleep_for(20ms);
+    }
+  });
+  EXPECT_THAT(read_until(head, "\r\n\r\n"), HasSubstr("408 Request Timeout"));
+  EXPECT_THAT(read_until(body, "\r\n\r\n"), HasSubstr("408 Request Timeout"));
+}
+
+TEST_F(Server, ANewClientTakesThePlaceOfASilentOne) {
+  start({.connections = 10});
+  std::vector<Fd> silent;
+  for (int i = 0; i < 30; ++i) silent.push_back(send_bytes(i % 2 == 0 ? "G" : "POST /v1/report HTTP/1.1\r\n"));
+  EXPECT_TRUE(client(1).get("/v1/status")->ok());
+  EXPECT_THAT(read_until(silent[0], "[never]"), HasSubstr("[end]"));
+}
+
+// Streams, which have every other thread.
+TEST_F(Server, AgentsReportWhateverOthersDo) {
+  start({.threads = 2});
+  const std::array streams = {open_stream(1), open_stream(1)};
+  for (const Fd& stream : streams) read_until(stream, "event: status");
+  const Fd waits = send_get("/v1/status", 1, "Connection: close\r\n");
+  Client agent = client(2);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(agent.post("/v1/report", json_of(report_of("a", 4)))->ok());
+  // It had no thread meanwhile, which shows that the streams had them all.
+  char byte = 0;
+  EXPECT_EQ(::recv(waits.get(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
+TEST_F(Server, RequestsMayComeInPartsOrTogether) {
+  start({});
+  const std::string get = fmt::format("GET /v1/me HTTP/1.1\r\nAuthorization: Bearer {}\r\n", token_number(1));
+  const std::string two = read_until(send_bytes(get + "\r\n" + get + "Connection: close\r\n\r\n"), "[never]");
+  EXPECT_EQ(split_text(two, '\n').size(), 2 * split_text(two.substr(0, two.rfind("HTTP/1.1 200 OK")), '\n').size() - 1);
+  const std::string body = json_of(report_of("a", 4)).dump() + std::string(20000, ' ');
+  const Fd slow = send("POST /v1/report", 2, fmt::format("Content-Length: {}\r\nExpect: 100-continue\r\n", body.size()));
+  EXPECT_THAT(read_until(slow, "\r\n\r\n"), HasSubstr("100 Continue"));
+  for (std::size_t at = 0; at < body.size(); at += 3000) {
+    more_bytes(slow, body.substr(at, 3000));
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_THAT(read_until(slow, "\"end\""), HasSubstr("200 OK"));
+}
+
+TEST(RequestExtent, IsReadFromTheHead) {
+  const std::string head = "POST /v1/report HTTP/1.1\r\ncontent-LENGTH:  12 \r\nExpect: 100-Continue\r\n\r\n";
+  for (std::size_t part = 0; part < head.size(); ++part) EXPECT_EQ(extent_of(head.substr(0, part)).head, 0U) << part;
+  for (std::size_t searched = 0; searched < head.size(); ++searched) {
+    const RequestExtent extent = extent_of(head + "{}", searched);
+    EXPECT_EQ(extent.head, head.size()) << searched;
+    EXPECT_EQ(extent.body, 12U);
+    EXPECT_TRUE(extent.is_report);
+    EXPECT_TRUE(extent.wants_continue);
+  }
+  EXPECT_EQ(extent_of("GET / HTTP/1.1\r\nContent-Length: 12\r\n\r\n").body, 0U);
+  EXPECT_EQ(extent_of("POST / HTTP/1.1\r\nContent-Length: -12\r\n\r\n").body, 0U);
+  EXPECT_FALSE(extent_of("POST /v1/reports HTTP/1.1\r\n\r\n").is_report);
+  EXPECT_EQ(extent_of(std::string(kMaxHead, 'x')).head, kMaxHead);
+  EXPECT_EQ(header_of(head, "content-length"), "12");
+  EXPECT_EQ(header_of(head, "Length"), "");
 }
 
 TEST_F(Server, MakingAUserMayBeSentTwiceAndChangesWhatItTells) {

@@ -1,6 +1,8 @@
 // xoe pool serve: the server, and its token on the first start.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -102,7 +104,17 @@ Result<Notifiers> start_notifiers(const ServeOptions& options, CommandQueue& que
   return notifiers;
 }
 
+// Each connection is a file, and the usual 1024 are soon full.
+void allow_many_files() {
+  constexpr rlim_t kEnough = 65536;
+  rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int serve(ServeOptions options) {
+  allow_many_files();
   const HeldSignals held;  // also of the threads that start from here on
   NoticeCounters counters;
   options.server.notices = &counters;
