@@ -217,8 +217,10 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
   const auto id = reply.body.at("lease").at("id").get<std::int64_t>();
   if (holds && reply.body.at("lease").at("state") != "ended") holds(id);
   std::string said;
-  while (reply.ok() && reply.body.at("lease").at("state") == "waiting" && options.at.empty()) {
-    if (std::string now = describe(reply.body.at("lease")); now != said)
+  // An open lease that came from the queue is asked for once more, which tells the pool that its client is there.
+  const auto is_waiting = [&] { return reply.body.at("lease").at("state") == "waiting"; };
+  while (reply.ok() && (is_waiting() || reply.body.at("lease").value("unclaimed", false)) && options.at.empty()) {
+    if (std::string now = describe(reply.body.at("lease")); is_waiting() && now != said)
       fmt::print(stderr, "{}\n", said = std::move(now));
     auto next = client.get(fmt::format("/v1/leases/{}?wait=1", id));
     if (next && next->ok() && !HeldSignals::any()) {

@@ -142,7 +142,7 @@ void add_policy_options(CLI::App& verb, xoe::pool::Policy& policy) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   add_span_option(verb, "--waiting-timeout", policy.waiting_timeout,
-                  "a client that is silent for longer leaves the queue");
+                  "a client that is silent for longer leaves the queue, or loses the lease that it waited for");
   add_choice<GiveWayPolicy>(
       verb, "--give-way", policy.give_way,
       {{"off", GiveWayPolicy::kOff}, {"ask", GiveWayPolicy::kAsk}, {"reclaim", GiveWayPolicy::kReclaim}},

@@ -12,7 +12,7 @@ namespace xoe::pool {
 Time warning_time(const Policy& policy, const Lease& lease);
 
 // When a turn is due although no command comes; nullopt: not before one does. `touched`: when the clients of leases
-// that wait were heard of.
+// that need them were heard of.
 std::optional<Time> next_event(const State& state, const std::map<std::int64_t, Time>& touched);
 
 // The time of the turn after one at `before`: the clock's, or that of before where the clock went back a little, so

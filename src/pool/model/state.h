@@ -188,9 +188,14 @@ struct Lease {
   Time idle_phase_since = {};
   bool idle_exempt = false;
   bool borrowed = false;  // beyond the quota of its team
+  // It waited for its GPUs, and its client has not asked for it since it has them: perhaps it is gone, and will never
+  // know. Then it ends as it would have left the queue.
+  bool unclaimed = false;
 
   bool is_open() const noexcept { return state == LeaseState::kOpen; }
   bool is_waiting() const noexcept { return state == LeaseState::kWaiting; }
+  // Only while its client asks for it. A reservation needs no client.
+  bool needs_client() const noexcept { return is_waiting() ? !ask.at : is_open() && unclaimed; }
   // When an open lease ends at the latest.
   Time ends() const noexcept { return give_way && give_way->by ? std::min(expires, *give_way->by) : expires; }
 };
@@ -227,7 +232,8 @@ struct Policy {
   Span expiry_warning = std::chrono::minutes(15);
   Span host_timeout = std::chrono::seconds(30);    // an agent that is silent for longer is offline
   int max_waiting = 32;                            // leases of one user in the queue
-  Span waiting_timeout = std::chrono::minutes(2);  // a client that is silent for longer leaves the queue
+  // A client that is silent for longer leaves the queue, or loses the lease that it got from there.
+  Span waiting_timeout = std::chrono::minutes(2);
   IdlePolicy idle = {};
 };
 

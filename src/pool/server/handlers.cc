@@ -211,7 +211,8 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
 // ?ids=3,4: of the user that asks.
 void Handlers::show_leases(const Request& request, Response& response) {
   const auto ids = split_text(request.get_param_value("ids"), ',');
-  read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
+  std::vector<std::int64_t> unclaimed;
+  const Reply reply = [&](Pool& pool, const User& user) -> Result<Json> {
     if (ids.size() > kMaxGpus) return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
     Json list = Json::array();
     for (const std::string& text : ids) {
@@ -220,10 +221,25 @@ void Handlers::show_leases(const Request& request, Response& response) {
       XOE_ASSIGN(const Lease lease, pool.lease(*id));
       if (lease.user != user.name) return failure(Code::kInvalidArgument, "lease {} is not one of {}", *id, user.name);
       if (lease.is_waiting()) pool.touch(*id, clock_());
+      if (lease.is_open() && lease.unclaimed) unclaimed.push_back(*id);
       list.push_back(json_of(lease, pool.state()));
     }
     return Json{{"leases", std::move(list)}};
-  });
+  };
+  read(request, response, Needs::kUser, reply);
+  if (!unclaimed.empty()) claim(request, response, std::exchange(unclaimed, {}), reply);
+}
+
+// The answer of a request that began after its leases were granted is that of their claim, which is kept first.
+void Handlers::claim(const Request& request, Response& response, const std::vector<std::int64_t>& ids,
+                     const Reply& reply) {
+  change(
+      request, response, Needs::kUser,
+      [&](Pool& pool, const User& user) -> Status {
+        for (const std::int64_t id : ids) XOE_TRY(pool.claim(user, id));
+        return {};
+      },
+      reply);
 }
 
 // With ?wait=SECONDS, after it has left the queue or that time.
@@ -235,17 +251,23 @@ void Handlers::show_lease(const Request& request, Response& response) {
   const WaitLimit::Place place = waits_.take(bearer_token(request));
   const Span longest = place.taken() ? kLongestWait : kShortWait;
   const auto end = std::chrono::steady_clock::now() + std::min(longest, Span(std::chrono::seconds(*seconds)));
-  for (;;) {
-    bool waits = false;
-    const std::uint64_t seen = queue_.turn();
-    read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
+  bool waits = false;
+  bool unclaimed = false;
+  const Reply reply = [&](Pool& pool, const User& user) -> Result<Json> {
       XOE_ASSIGN(const Lease lease, pool.lease(id));
       if (lease.is_waiting() && lease.user == user.name) pool.touch(id, clock_());
       if (lease.user != user.name && user.role < Role::kLead)
         return failure(Code::kInvalidArgument, "lease {} is not one of {}", id, user.name);
       waits = lease.is_waiting();
+      unclaimed = lease.is_open() && lease.unclaimed && lease.user == user.name;
       return Json{{"lease", json_of(lease, pool.state())}};
-    });
+  };
+  for (bool waited = false;; waited = true) {
+    waits = unclaimed = false;
+    const std::uint64_t seen = queue_.turn();
+    read(request, response, Needs::kUser, reply);
+    // One that waited for the grant may have lost its client meanwhile.
+    if (unclaimed && !waited) return claim(request, response, {id}, reply);
     if (!waits) return;
     for (bool turned = false; !turned;) {
       const auto left = std::chrono::floor<Span>(end - std::chrono::steady_clock::now());

@@ -55,6 +55,8 @@ class Handlers {
   void read(const Request& request, Response& response, Needs needs, const Reply& reply);
   void change(const Request& request, Response& response, Needs needs, const Command& command, const Reply& reply);
 
+  void claim(const Request& request, Response& response, const std::vector<std::int64_t>& ids, const Reply& reply);
+
   void acquire(const Request& request, Response& response, bool adopt);
   void show_leases(const Request& request, Response& response);
   void show_lease(const Request& request, Response& response);

@@ -204,6 +204,7 @@ Json json_of(const Lease& lease, const State& state) {
   json["expires"] = json_of(lease.ends());
   json["expiry_warned"] = lease.expiry_warned;
   json["idle"] = name_of(lease.idle_phase);
+  if (lease.is_open() && lease.unclaimed) json["unclaimed"] = true;
   if (lease.give_way)
     json["give_way"] = {{"by", lease.give_way->by ? json_of(*lease.give_way->by) : Json()},
                         {"for", lease.give_way->for_lease}};

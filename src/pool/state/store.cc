@@ -75,7 +75,8 @@ std::string progress_text(const Lease& lease) {
             {"idle_phase", static_cast<int>(lease.idle_phase)},
             {"idle_phase_since", to_number(lease.idle_phase_since)},
             {"idle_exempt", lease.idle_exempt},
-            {"borrowed", lease.borrowed}};
+            {"borrowed", lease.borrowed},
+            {"unclaimed", lease.unclaimed}};
   if (lease.give_way)
     json["give_way"] = {{"asked", to_number(lease.give_way->asked)},
                         {"by", optional_time(lease.give_way->by)},
@@ -91,6 +92,7 @@ void read_progress(const Json& json, Lease& lease) {
   lease.idle_phase_since = to_time(json.at("idle_phase_since").get<std::int64_t>());
   json.at("idle_exempt").get_to(lease.idle_exempt);
   json.at("borrowed").get_to(lease.borrowed);
+  lease.unclaimed = json.value("unclaimed", false);  // leases of before there was this have none
   if (const auto found = json.find("give_way"); found != json.end())
     lease.give_way = GiveWay{.asked = to_time(found->at("asked").get<std::int64_t>()),
                              .by = optional_time(found->at("by")),

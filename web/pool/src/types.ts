@@ -24,6 +24,7 @@ export interface Lease {
   ended?: number;
   expiry_warned?: boolean;
   idle?: "busy" | "warned" | "signalled";
+  unclaimed?: boolean;
   give_way?: { by: number | null; for: number };
 }
 
