@@ -61,11 +61,14 @@ std::string enforcement_text(const Json& leases) {
 }
 
 Rows vm_rows(const Json& vms) {
-  Rows rows = {{"VM", "host", "power", "GPUs", "problem"}};
-  for (const Json& vm : vms)
+  Rows rows = {{"VM", "host", "power", "GPUs", "for", "problem"}};
+  for (const Json& vm : vms) {
+    const std::vector<std::string> users = vm.at("users");
     rows.push_back({vm.at("name"), vm.at("host"), vm.at("running").get<bool>() ? "on" : "off",
                     std::to_string(vm.at("gpus").size()),
+                    users.empty() ? "everyone" : fmt::format("{}", fmt::join(users, ", ")),
                     vm.at("reserved").get<bool>() ? vm.value("problem", "") : "not all of its memory is reserved"});
+  }
   return rows;
 }
 

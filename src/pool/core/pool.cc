@@ -139,7 +139,7 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
     return *before;
   }
   XOE_TRY(check_ask(state_, user, ask, now_));
-  XOE_ASSIGN(const Ask placed, with_host_of_vm(state_, ask));
+  XOE_ASSIGN(const Ask placed, with_host_of_vm(state_, user, ask));
   Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
   touch(id, now_);

@@ -22,7 +22,13 @@ int due(const State& state, const Vm& vm) {
 
 }  // namespace
 
-Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
+bool may_use(const User& user, const Vm& vm) {
+  return vm.users.empty() || user.role == Role::kAdmin || std::ranges::any_of(vm.users, [&](const std::string& name) {
+           return name == user.name || (!user.team.empty() && name == "@" + user.team);
+         });
+}
+
+Result<Ask> with_host_of_vm(const State& state, const User& user, const Ask& ask) {
   if (ask.slurm && (!ask.vm.empty() || ask.any_host))
     return failure(Code::kInvalidArgument, "slurm: an allocation is on one node, and not for a VM");
   if (ask.vm.empty()) {
@@ -33,6 +39,9 @@ Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
   if (found == state.vms.end())
     return failure(Code::kInvalidArgument, "there is no VM {} that an agent of a vCenter tells of", ask.vm);
   const Vm& vm = found->second;
+  if (!may_use(user, vm))
+    return failure(Code::kInvalidArgument, "VM {} is for {}, not for {}: an admin may add you to --vm-users of its agent",
+                   vm.name, fmt::join(vm.users, ", "), user.name);
   if (!vm.has_reserved)
     return failure(Code::kInvalidArgument,
                    "VM {} cannot have a GPU: not all of its memory is reserved; set \"Reserve all guest memory\"",

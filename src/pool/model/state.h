@@ -60,8 +60,9 @@ struct Vm {
   bool has_reserved = false;           // all of its memory, without which it cannot start with a GPU
   bool may_cycle = false;              // the agent may shut it down and start it again
   int devices = 0;                     // passthrough devices of any kind
-  std::vector<std::string> gpus = {};  // of the pool's, that it has
-  std::string problem = {};            // why it has not what it should
+  std::vector<std::string> gpus = {};   // of the pool's, that it has
+  std::vector<std::string> users = {};  // who may have leases for it: "ann", "@team"; none: every user
+  std::string problem = {};             // why it has not what it should
   bool operator==(const Vm&) const = default;
 };
 inline constexpr int kMaxVmDevices = 16;  // vSphere's limit

@@ -143,7 +143,7 @@ Json processes_json(const GpuActivity& activity) {
 Json json_of(const Vm& vm) {
   return {{"name", line_of(vm.name)},      {"running", vm.running}, {"reserved", vm.has_reserved},
           {"may_cycle", vm.may_cycle},     {"devices", vm.devices}, {"gpus", lines_of(vm.gpus)},
-          {"problem", line_of(vm.problem)}};
+          {"users", lines_of(vm.users)},   {"problem", line_of(vm.problem)}};
 }
 
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
@@ -416,6 +416,7 @@ Result<HostReport> report_of(const Json& json) {
     of_vm.flag("may_cycle", vm.may_cycle);
     of_vm.number("devices", vm.devices, 0, 1000);
     of_vm.texts("gpus", vm.gpus);
+    of_vm.texts("users", vm.users);
     of_vm.text("problem", vm.problem);
     XOE_TRY(of_vm.done());
     report.vms.push_back(std::move(vm));
