@@ -326,13 +326,14 @@ int run(RunOptions options) {
   take_from_this_host(*client, options);
   const auto keeper = Keeper::start(options.connection);
   if (!keeper) return fail(keeper.error());
-  const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
+  auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
                              [&](std::int64_t lease) { keeper->holds(lease); });
   // What could not be given back, the keeper gives back once this process has ended or runs another program.
   if (!reply && options.or_cpu && !HeldSignals::any())
     return run_on_cpu(options, reply.error().message(), held.before());
   if (!reply) return fail(reply.error());
   if (!reply->ok()) return fail(*reply);
+  await_devices(*client, *reply);
   const Json& lease = reply->body.at("lease");
   const auto id = lease.at("id").get<std::int64_t>();
   if (lease.at("state") != "open") {

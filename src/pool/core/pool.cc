@@ -285,6 +285,9 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   lease.why = why;
   XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
+  for (const std::string& gpu : lease.gpus)
+    if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end() && seen->second.open_to)
+      seen->second.open_to->clear();
   // Its holder has ended its processes, which may be seen until the next report tells what is left. Where another ended
   // it, the GPUs are free when a report shows them so; a VM or a job keeps them until they are taken from it.
   if (held && actor == lease.user && lease.ask.backend() == Backend::kHost)

@@ -24,7 +24,13 @@ Status Pool::report(const HostReport& report, std::string_view agent) {
   host.problem = report.problem;
   for (const auto& [uuid, gpu] : state_.gpus)
     if (gpu.host == host.name) state_.activity.erase(uuid);
-  for (std::size_t i = 0; i < report.gpus.size(); ++i) state_.activity[report.gpus[i].uuid] = report.activity[i];
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
+    GpuActivity& seen = state_.activity[report.gpus[i].uuid] = report.activity[i];
+    // To whoever held it before, it is about to be closed.
+    const Lease* const lease = seen.open_to ? state_.holder_of(report.gpus[i].uuid) : nullptr;
+    if (seen.open_to)
+      std::erase_if(*seen.open_to, [&](const std::string& user) { return lease == nullptr || lease->user != user; });
+  }
   std::erase_if(state_.vms, [&](const auto& item) { return item.second.host == host.name; });
   for (const Vm& vm : report.vms) state_.vms[vm.name] = vm;
   if (!report.vms.empty()) XOE_TRY(end_waits_of_those_who_may_not());

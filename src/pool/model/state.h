@@ -46,10 +46,18 @@ struct Gpu {
 
 // What an agent saw of a GPU last. Not stored: the next report tells it again.
 struct GpuActivity {
-  int utilisation = 0;  // per cent
-  int temperature = 0;  // degrees Celsius; 0: not known
+  std::optional<int> utilisation = 0;  // per cent; nullopt: not known, as of a MIG instance
+  int temperature = 0;                 // degrees Celsius; 0: not known
   std::uint64_t memory_used = 0;
   std::vector<GpuProcess> processes = {};
+  // The agent keeps its device file closed to all but these users, and root; nullopt: it does not.
+  std::optional<std::vector<std::string>> open_to = {};
+
+  // Per cent; processes count as work where the driver does not tell.
+  int work() const { return utilisation.value_or(processes.empty() ? 0 : 100); }
+  bool is_closed_to(const std::string& user) const {
+    return open_to && std::ranges::find(*open_to, user) == open_to->end();
+  }
 };
 
 // A virtual machine, as the agent of its vCenter saw it last. Not stored: the next report tells it again.
@@ -252,6 +260,10 @@ struct State {
   const Lease* holder_of(std::string_view uuid) const;
   // Its host is online and its last report had it.
   bool is_present(const Gpu& gpu) const;
+  // The device files of all GPUs of an open lease are kept closed to other users.
+  bool is_guarded(const Lease& lease) const;
+  // Some of them are still closed to its user: the agent does not know of it yet, or cannot open them.
+  bool is_closed_to_holder(const Lease& lease) const;
   // The processes on a GPU that no lease covers.
   const std::vector<GpuProcess>& unleased_processes(const Gpu& gpu) const;
 };

@@ -106,6 +106,12 @@ bool Connection::send(std::string_view text, Span patience) {
   return true;
 }
 
+void Connection::finish() {
+  ERR_clear_error();
+  if (tls_ != nullptr) SSL_shutdown(tls_.get());
+  ::shutdown(socket_.get(), SHUT_WR);
+}
+
 bool Connection::awaits_more(Span patience) const {
   if (!await(POLLOUT, std::chrono::steady_clock::now() + patience)) return false;
   char byte = 0;

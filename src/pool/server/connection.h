@@ -28,6 +28,8 @@ class Connection {
   bool send(std::string_view text, Span patience);
   // Waits for room to write. False: the client is gone, or takes nothing for so long.
   bool awaits_more(Span patience) const;
+  // Nothing is sent any more; the client may still send.
+  void finish();
   int socket() const noexcept { return socket_.get(); }
 
   std::string received;

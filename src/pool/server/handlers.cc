@@ -377,6 +377,7 @@ void Handlers::report(const Request& request, Response& response) {
         Json answer{{"end", processes_to_end(pool.state(), told->host)}};
         XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
         for (const VmAssignment& each : assignments) answer["vms"].push_back(json_of(each));
+        for (const GpuHolder& each : holders_on(pool.state(), told->host)) answer["holders"].push_back(json_of(each));
         for (const ClusterLease& each : cluster_leases(pool.state(), told->host, clock_()))
           answer["leases"].push_back(json_of(each));
         return answer;

@@ -150,9 +150,10 @@ Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
   Json json{{"uuid", line_of(gpu.uuid)}, {"host", gpu.host},     {"name", line_of(gpu.name)},
             {"pci", line_of(gpu.pci)},   {"memory", gpu.memory}, {"nvlinks", lines_of(gpu.nvlinks)}};
   if (activity == nullptr) return json;
-  json["utilisation"] = activity->utilisation;
+  if (activity->utilisation) json["utilisation"] = *activity->utilisation;
   json["temperature"] = activity->temperature;
   json["memory_used"] = activity->memory_used;
+  if (activity->open_to) json["open_to"] = lines_of(*activity->open_to);
   json["processes"] = processes_json(*activity);
   return json;
 }
@@ -205,6 +206,8 @@ Json json_of(const Lease& lease, const State& state) {
   json["expiry_warned"] = lease.expiry_warned;
   json["idle"] = name_of(lease.idle_phase);
   if (lease.is_open() && lease.unclaimed) json["unclaimed"] = true;
+  if (lease.is_open() && state.is_guarded(lease)) json["guarded"] = true;
+  if (lease.is_open() && state.is_closed_to_holder(lease)) json["closed"] = true;
   if (lease.give_way)
     json["give_way"] = {{"by", lease.give_way->by ? json_of(*lease.give_way->by) : Json()},
                         {"for", lease.give_way->for_lease}};
@@ -315,6 +318,21 @@ Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer) {
   return leases;
 }
 
+Json json_of(const GpuHolder& holder) { return {{"gpu", holder.gpu}, {"user", holder.user}}; }
+
+Result<std::map<std::string, std::set<std::string>>> holders_of(const Json& answer) {
+  std::map<std::string, std::set<std::string>> holders;
+  const auto listed = answer.find("holders");
+  if (listed == answer.end()) return holders;
+  if (!listed->is_array()) return failure(Code::kUnavailable, "holders: {} is no list", shown(*listed));
+  for (const Json& each : *listed) {
+    XOE_ASSIGN(const std::string gpu, text_field(each, "gpu"));
+    XOE_ASSIGN(std::string user, text_field(each, "user"));
+    holders[gpu].insert(std::move(user));
+  }
+  return holders;
+}
+
 Json json_of(const VmAssignment& assignment) {
   return {{"vm", assignment.vm},
           {"gpus", assignment.gpus},
@@ -389,9 +407,12 @@ Result<HostReport> report_of(const Json& json) {
     of_gpu.text("pci", gpu.pci);
     of_gpu.number("memory", gpu.memory, 0, 1e15);
     of_gpu.texts("nvlinks", gpu.nvlinks);
-    of_gpu.number("utilisation", activity.utilisation, 0, 100);
+    int utilisation = 0;
+    of_gpu.number("utilisation", utilisation, 0, 100);
+    activity.utilisation = each->contains("utilisation") ? std::optional(utilisation) : std::nullopt;
     of_gpu.number("temperature", activity.temperature, -300, 1000);
     of_gpu.number("memory_used", activity.memory_used, 0, 1e15);
+    if (each->contains("open_to")) of_gpu.texts("open_to", activity.open_to.emplace());
     for (const Json* const one : of_gpu.objects("processes", kMostProcesses)) {
       GpuProcess process;
       Fields of_process(*one);

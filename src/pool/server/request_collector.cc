@@ -12,6 +12,8 @@ namespace xoe::pool {
 namespace {
 
 constexpr auto kLookAround = std::chrono::milliseconds(100);  // for connections whose time is over
+constexpr Span kDrainTime = std::chrono::seconds(2);
+constexpr int kMostReads = 16;            // of one connection before others have their turn
 constexpr std::size_t kOtherFiles = 128;                      // that the process may open beside connections
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kTooLate =
@@ -75,6 +77,7 @@ bool RequestCollector::await_more(std::uint64_t id, Entry& entry, int operation)
 
 // False: the connection is over.
 bool RequestCollector::collect(std::uint64_t id, Entry& entry) {
+  if (entry.draining) return drain(id, entry);
   Connection& connection = entry.connection;
   RequestExtent& request = connection.request;
   for (;;) {
@@ -113,7 +116,7 @@ void RequestCollector::admit(std::uint64_t id, Entry& entry) {
 
 void RequestCollector::serve(std::uint64_t id, Entry& entry) {
   const bool goes_on = serve_(entry.connection);
-  if (!goes_on) return close(id);
+  if (!goes_on) return close(id, entry);
   entry.connection.request = {};
   entry.searched = 0;
   entry.admitted = entry.continued = false;
@@ -127,12 +130,22 @@ void RequestCollector::take_back(std::uint64_t id, Entry& entry) {
   if (ending_ || !collect(id, entry)) entries_.erase(id);
 }
 
-void RequestCollector::close(std::uint64_t id) {
+void RequestCollector::close(std::uint64_t id, Entry& entry) {
+  entry.connection.finish();
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(id);
-  // So that its client sees the end although a child that was just started may have the socket for a moment.
-  ::shutdown(found->second->connection.socket(), SHUT_RDWR);
-  entries_.erase(found);
+  entry.since = Clock::now();
+  entry.collecting = entry.draining = true;
+  if (ending_ || !drain(id, entry)) entries_.erase(id);
+}
+
+// A socket that is closed with unread bytes resets its connection, and the client may never see its answer.
+bool RequestCollector::drain(std::uint64_t id, Entry& entry) {
+  Connection::Got got = Connection::Got::kSome;
+  for (int i = 0; i < kMostReads && got == Connection::Got::kSome; ++i) {
+    entry.connection.received.clear();
+    got = entry.connection.receive(kMaxHead);
+  }
+  return got != Connection::Got::kEnd && await_more(id, entry, EPOLL_CTL_MOD);
 }
 
 void RequestCollector::drop_silent_ones() {
@@ -140,11 +153,14 @@ void RequestCollector::drop_silent_ones() {
   std::erase_if(entries_, [&](const auto& item) {
     Entry& entry = *item.second;
     if (!entry.collecting) return false;
-    const bool begun = !entry.connection.received.empty();
-    if (now - entry.since < (begun ? options_.request_timeout : options_.idle_timeout))
-      return false;
-    if (begun) entry.connection.send(kTooLate, Span(0));
-    return true;
+    const bool begun = !entry.draining && !entry.connection.received.empty();
+    const Span patience = entry.draining ? kDrainTime : begun ? options_.request_timeout : options_.idle_timeout;
+    if (now - entry.since < patience) return false;
+    if (!begun || !entry.connection.send(kTooLate, Span(0))) return true;
+    entry.connection.finish();
+    entry.since = now;
+    entry.draining = true;
+    return !drain(item.first, entry);
   });
 }
 

@@ -54,6 +54,7 @@ class RequestCollector {
     std::size_t searched = 0;                // bytes that have no end of a head
     bool admitted = false;                   // its large body is wanted
     bool continued = false;                  // "100 Continue" was sent
+    bool draining = false;                   // it has its last answer, and what it still sends is thrown away
   };
   using Entries = std::map<std::uint64_t, std::unique_ptr<Entry>>;
 
@@ -61,12 +62,13 @@ class RequestCollector {
   bool collect(std::uint64_t id, Entry& entry);
   void hand_over(std::uint64_t id, Entry& entry, bool whole);
   bool await_more(std::uint64_t id, Entry& entry, int operation);
+  bool drain(std::uint64_t id, Entry& entry);
   void drop_silent_ones();
 
   void admit(std::uint64_t id, Entry& entry);
   void serve(std::uint64_t id, Entry& entry);
   void take_back(std::uint64_t id, Entry& entry);
-  void close(std::uint64_t id);
+  void close(std::uint64_t id, Entry& entry);
   void work(const std::stop_token& stop);
 
   const CollectorOptions options_;

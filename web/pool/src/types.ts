@@ -25,6 +25,7 @@ export interface Lease {
   expiry_warned?: boolean;
   idle?: "busy" | "warned" | "signalled";
   unclaimed?: boolean;
+  guarded?: boolean;
   give_way?: { by: number | null; for: number };
 }
 
