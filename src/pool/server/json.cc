@@ -197,10 +197,12 @@ Json json_of(const Lease& lease, const State& state) {
     return json;
   }
   json["gpus"] = lease.gpus;
-  std::set<std::string> hosts;
+  std::map<std::string, std::vector<std::string>> by_host;
   for (const std::string& uuid : lease.gpus)
-    if (const auto gpu = state.gpus.find(uuid); gpu != state.gpus.end()) hosts.insert(gpu->second.host);
-  json["hosts"] = hosts;
+    if (const auto gpu = state.gpus.find(uuid); gpu != state.gpus.end()) by_host[gpu->second.host].push_back(uuid);
+  json["hosts"] = Json::array();
+  for (const auto& [host, gpus] : by_host) json["hosts"].push_back(host);
+  json["gpus_by_host"] = by_host;
   json["begins"] = json_of(lease.begins);
   json["expires"] = json_of(lease.ends());
   json["expiry_warned"] = lease.expiry_warned;
