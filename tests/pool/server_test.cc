@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -370,6 +371,33 @@ TEST_F(Server, AGrantFromTheQueueIsClaimedByTheNextRequest) {
   EXPECT_TRUE(by.post(fmt::format("/v1/leases/{}/release", fourth), Json::object())->ok());
   wait_for_grant(all(11), token_number(12));
   EXPECT_FALSE(unclaimed(by.post("/v1/leases", {{"token", token_number(12)}, {"wait", true}})->body.at("lease")));
+}
+
+TEST_F(Server, UsageAndBackupsWaitForNoPlan) {
+  start({});
+  Client by = client(1);
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}})->ok());
+  std::promise<void> go_on;
+  std::promise<void> is_busy;
+  std::jthread plan([&] {
+    queue_->read([&](Pool&) {
+      is_busy.set_value();
+      go_on.get_future().wait();
+    });
+  });
+  is_busy.get_future().wait();
+  const auto usage = by.get("/v1/usage");
+  const auto refused = by.post("/v1/backup", {{"path", scratch_.file("copy.db")}});
+  const auto backup = client(2).post("/v1/backup", {{"path", scratch_.file("copy.db")}});
+  const auto unknown = client(9).get("/v1/usage");
+  go_on.set_value();
+  ASSERT_TRUE(usage);
+  EXPECT_TRUE(usage->ok());
+  EXPECT_EQ(usage->body.at("usage").at(0).at("user"), "ann");
+  EXPECT_EQ(refused->status, 403);
+  EXPECT_EQ(unknown->status, 401);
+  EXPECT_TRUE(backup->ok());
+  EXPECT_EQ(open_pool(scratch_.file("copy.db")).state().leases.size(), 1U);
 }
 
 TEST_F(Server, MakingAUserMayBeSentTwiceAndChangesWhatItTells) {

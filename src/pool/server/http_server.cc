@@ -87,11 +87,11 @@ struct AtOnce : httplib::TaskQueue {
 
 class RunningServer : public HttpServer {
  public:
-  RunningServer(CommandQueue& queue, CommandQueue::Clock clock, const ServerOptions& options,
+  RunningServer(CommandQueue& queue, StoreReader reader, CommandQueue::Clock clock, const ServerOptions& options,
                 std::unique_ptr<Protocol> protocol)
       : counters_{.notices = options.notices},
         rate_(options.rate),
-        handlers_(queue, std::move(clock),
+        handlers_(queue, std::move(reader), std::move(clock),
                   {.streams = options.streams,
                    .waits = static_cast<std::size_t>(options.threads) * 3 / 4,
                    .refusals = options.rate == 0 ? 0 : kRefusals},
@@ -257,7 +257,11 @@ Result<std::unique_ptr<Protocol>> make_protocol(const ServerOptions& options) {
 Result<std::unique_ptr<HttpServer>> HttpServer::start(CommandQueue& queue, CommandQueue::Clock clock,
                                                       const ServerOptions& options) {
   XOE_ASSIGN(auto made, make_protocol(options));
-  auto server = std::make_unique<RunningServer>(queue, std::move(clock), options, std::move(made));
+  std::string database;
+  queue.read([&](Pool& pool) { database = pool.store().path(); });
+  XOE_ASSIGN(StoreReader reader, StoreReader::open(database));
+  auto server =
+      std::make_unique<RunningServer>(queue, std::move(reader), std::move(clock), options, std::move(made));
   XOE_TRY(server->listen(options));
   return server;
 }
