@@ -8,7 +8,8 @@ XOE_FUZZ_TARGET(pool_fuzz) {
   using namespace xoe::pool;
   const std::string_view text(reinterpret_cast<const char*>(bytes), size);
   const RequestExtent extent = extent_of(text);
-  xoe::require(extent.head <= size && extent_of(text, extent.head > 0 ? extent.head - 1 : size / 2).head == extent.head);
+  xoe::require(extent.head <= size &&
+               extent_of(text, extent.head > 0 ? extent.head - 1 : size / 2).head == extent.head);
   const auto json = parse_object(text);
   if (!json) return 0;
   if (const auto ask = ask_of(*json)) xoe::require(ask->gpus >= 1 && ask->duration >= Span(0));

@@ -1,4 +1,4 @@
-// Leases whose clients are gone: in the queue, and after a grant that nobody may have learnt of.
+// Leases whose clients are gone: in the queue, and after a grant that they may not have learnt of.
 #include <optional>
 #include <random>
 
@@ -24,7 +24,7 @@ class Claims : public PoolTest {
   }
 };
 
-TEST_F(Claims, AGrantThatNobodyAsksForEnds) {
+TEST_F(Claims, AGrantThatNoClientAsksForEnds) {
   const auto id = granted_from_the_queue();
   EXPECT_TRUE(lease(id).unclaimed);
   EXPECT_EQ(pool_.next_event(), now_ - seconds(10) + seconds(30) + Span(1));  // the host's
@@ -120,7 +120,8 @@ class Model {
 
   void reopen() {
     pool_.reset();
-    pool_.emplace(open_pool(scratch_.file("pool.db"), {.host_timeout = std::chrono::hours(1), .waiting_timeout = kTimeout}));
+    pool_.emplace(
+        open_pool(scratch_.file("pool.db"), {.host_timeout = std::chrono::hours(1), .waiting_timeout = kTimeout}));
     for (auto& [id, client] : clients_) client.heard = now_;
   }
 

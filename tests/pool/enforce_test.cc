@@ -100,8 +100,8 @@ TEST_F(Enforce, SaysWhatItCannotDo) {
   EXPECT_THAT(error_of("GPU-null"), HasSubstr("no cgroup v2"));
 }
 
-// --- permissions, in a folder that stands in for /dev. A file of a device without a driver cannot be opened by those who
-// may either, but for another reason ---
+// --- permissions, in a folder that stands in for /dev. A file of a device without a driver cannot be opened by those
+// who may either, but for another reason ---
 
 class Files : public ::testing::Test {
  protected:
@@ -156,8 +156,8 @@ TEST_F(Files, OpenToTheirHoldersAndNoOthersAndAsTheyWereAfterwards) {
     ASSERT_TRUE(files) << files.error().message();
     auto allowed = files->allow({{"GPU-0", "", {"daemon"}}, {"GPU-1", "", {}}, {"GPU-2", "", {}}});
     EXPECT_THAT(allowed.problems, ::testing::IsEmpty());
-    EXPECT_EQ(allowed.users, (std::map<std::string, std::set<std::string>>{
-                                 {"GPU-0", {"daemon"}}, {"GPU-1", {}}, {"GPU-2", {}}}));
+    EXPECT_EQ(allowed.users,
+              (std::map<std::string, std::set<std::string>>{{"GPU-0", {"daemon"}}, {"GPU-1", {}}, {"GPU-2", {}}}));
     EXPECT_THAT(of(kDaemon), ::testing::ElementsAre(kMay, kMayNot, kMayNot));
     EXPECT_THAT(of(kBin), ::testing::Each(kMayNot));
     EXPECT_THAT(of(0), ::testing::Each(kMay));
@@ -165,7 +165,7 @@ TEST_F(Files, OpenToTheirHoldersAndNoOthersAndAsTheyWereAfterwards) {
     EXPECT_THAT(allowed.problems, ::testing::ElementsAre("no-such-user holds GPU-2, but is no user of this host"));
     EXPECT_THAT(of(kDaemon), ::testing::Each(kMayNot));
     EXPECT_THAT(of(kBin), ::testing::ElementsAre(kMayNot, kMay, kMayNot));
-    ASSERT_EQ(::chmod(file(0).c_str(), 0666), 0);  // somebody undoes it
+    ASSERT_EQ(::chmod(file(0).c_str(), 0666), 0);  // it is undone by hand
     files->allow({{"GPU-0", "", {}}, {"GPU-1", "", {}}, {"GPU-2", "", {}}});
     EXPECT_THAT(of(kDaemon), ::testing::Each(kMayNot));
   }
@@ -195,8 +195,9 @@ TEST_F(Files, AnAgentThatIsKilledLeavesThemToTheNext) {
 TEST_F(Files, HoldersOfMigInstancesShareAFile) {
   auto files = DeviceFiles::open(places_);
   ASSERT_TRUE(files);
-  const auto allowed = files->allow(
-      {{"MIG-a", "00000000:01:00.0", {"daemon"}}, {"MIG-b", "00000000:01:00.0", {"bin"}}, {"MIG-c", "0000:07:00.0", {}}});
+  const auto allowed = files->allow({{"MIG-a", "00000000:01:00.0", {"daemon"}},
+                                     {"MIG-b", "00000000:01:00.0", {"bin"}},
+                                     {"MIG-c", "0000:07:00.0", {}}});
   EXPECT_THAT(of(kDaemon), ::testing::ElementsAre(kMay, kMay, kMay));
   EXPECT_EQ(opens(1, kBin), kMay);
   EXPECT_EQ(opens(1, 3), kMayNot);

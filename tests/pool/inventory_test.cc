@@ -19,8 +19,8 @@ using ::testing::IsEmpty;
 class InventoryTest : public ::testing::Test {
  protected:
   ~InventoryTest() override {
-    for (const char* name :
-         {"XOE_MOCK_GPUS", "XOE_MOCK_TROUBLE", "XOE_MOCK_STATE", "XOE_MOCK_ROCM", "XOE_MOCK_ROCM_PID", "XOE_MOCK_MIG_EMPTY"})
+    for (const char* name : {"XOE_MOCK_GPUS", "XOE_MOCK_TROUBLE", "XOE_MOCK_STATE", "XOE_MOCK_ROCM",
+                             "XOE_MOCK_ROCM_PID", "XOE_MOCK_MIG_EMPTY"})
       ::unsetenv(name);
   }
   static Inventory inventory(const std::string& library = XOE_MOCK_NVML) {

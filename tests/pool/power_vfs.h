@@ -134,7 +134,7 @@ class PowerVfs {
   static sqlite3_io_methods methods() {
     sqlite3_io_methods io = {};
     io.iVersion = 2;
-    // Of one connection: nobody to share it with.
+    // Of one connection, which shares it with no other.
     io.xShmMap = [](sqlite3_file* file, int region, int size, int extend, void volatile** at) {
       auto& regions = of(file).file->shared;
       if (extend != 0 && static_cast<std::size_t>(region) >= regions.size())

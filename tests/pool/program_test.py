@@ -126,7 +126,8 @@ class Pool(unittest.TestCase):
         for folder in (devices, driver / "gpus", host / "run"):
             folder.mkdir(parents=True)
         self.home.chmod(0o755)
-        guard = ("agent", "--host", "a", "--nvml", str(MOCK), "--guard-devices", "--system-root", str(host), "--interval", "100ms")
+        guard = ("agent", "--host", "a", "--nvml", str(MOCK), "--guard-devices", "--system-root", str(host),
+                 "--interval", "100ms")
         (driver / "params").write_text("ModifyDeviceFiles: 1\n")
         self.assertIn("NVreg_ModifyDeviceFiles=0" if os.geteuid() == 0 else "by root only", self.pool(*guard, expect=1).stderr)
         (driver / "params").write_text("ModifyDeviceFiles: 0\n")
@@ -144,7 +145,8 @@ class Pool(unittest.TestCase):
 
         def opens(user):
             """The GPUs that it can open. There is no driver: who may open a file gets another error than who may not."""
-            code = "import os,sys\nfor file in sys.argv[1:]:\n try: os.open(file, os.O_RDWR)\n except OSError as e: print(e.errno)"
+            code = "\n".join(("import os, sys", "for file in sys.argv[1:]:", " try: os.open(file, os.O_RDWR)",
+                              " except OSError as error: print(error.errno)"))
             files = [devices / f"nvidia{index}" for index in range(len(gpus))]
             done = subprocess.run([sys.executable, "-c", code, *files], user=user, group=user, extra_groups=[], text=True,
                                   capture_output=True, check=True, cwd="/")

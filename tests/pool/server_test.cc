@@ -314,7 +314,8 @@ TEST_F(Server, RequestsMayComeInPartsOrTogether) {
   const std::string two = read_until(send_bytes(get + "\r\n" + get + "Connection: close\r\n\r\n"), "[never]");
   EXPECT_NE(two.find("HTTP/1.1 200 OK"), two.rfind("HTTP/1.1 200 OK"));
   const std::string body = json_of(report_of("a", 4)).dump() + std::string(20000, ' ');
-  const Fd slow = send("POST /v1/report", 2, fmt::format("Content-Length: {}\r\nExpect: 100-continue\r\n", body.size()));
+  const Fd slow =
+      send("POST /v1/report", 2, fmt::format("Content-Length: {}\r\nExpect: 100-continue\r\n", body.size()));
   EXPECT_THAT(read_until(slow, "\r\n\r\n"), HasSubstr("100 Continue"));
   for (std::size_t at = 0; at < body.size(); at += 3000) {
     more_bytes(slow, body.substr(at, 3000));
@@ -347,7 +348,8 @@ TEST_F(Server, AGrantFromTheQueueIsClaimedByTheNextRequest) {
   Client by = client(1);
   const auto unclaimed = [](const Json& lease) { return lease.value("unclaimed", false); };
   const auto wait_for_grant = [&](std::int64_t holder, const std::string& token) {
-    const auto id = by.post("/v1/leases", {{"token", token}, {"wait", true}})->body.at("lease").at("id").get<std::int64_t>();
+    const auto id =
+        by.post("/v1/leases", {{"token", token}, {"wait", true}})->body.at("lease").at("id").get<std::int64_t>();
     std::jthread releases([&, path = fmt::format("/v1/leases/{}/release", holder)] {
       std::this_thread::sleep_for(300ms);
       EXPECT_TRUE(client(1).post(path, Json::object())->ok());
@@ -358,7 +360,10 @@ TEST_F(Server, AGrantFromTheQueueIsClaimedByTheNextRequest) {
     return id;
   };
   const auto all = [&](int number) {
-    return by.post("/v1/leases", {{"token", token_number(number)}, {"gpus", 4}})->body.at("lease").at("id").get<std::int64_t>();
+    return by.post("/v1/leases", {{"token", token_number(number)}, {"gpus", 4}})
+        ->body.at("lease")
+        .at("id")
+        .get<std::int64_t>();
   };
   const std::int64_t second = wait_for_grant(all(7), token_number(8));
   EXPECT_TRUE(unclaimed(client(2).get(fmt::format("/v1/leases/{}", second))->body.at("lease")));  // of another

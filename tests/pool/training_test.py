@@ -187,8 +187,8 @@ class PoolTraining(unittest.TestCase):
         ssh.chmod(0o755)
 
         def run(*options, expect=0):
-            done = self.xoe("run", "--pool", "--any-host", *options, "--ssh-command", str(ssh), "--no-tag-output", "--", "sh", "-c",
-                            "echo $XOE_RANK $XOE_SIZE $XOE_LOCAL_RANK ${XOE_HOSTNAME:-here} $CUDA_VISIBLE_DEVICES", expect=expect)
+            done = self.xoe("run", "--pool", "--any-host", *options, "--ssh-command", str(ssh), "--no-tag-output", "--", "sh",
+                            "-c", "echo $XOE_RANK $XOE_SIZE $XOE_LOCAL_RANK ${XOE_HOSTNAME:-here} $CUDA_VISIBLE_DEVICES", expect=expect)
             return sorted(line.split() for line in done.stdout.splitlines()), done.stderr
 
         here = socket.gethostname()

@@ -198,7 +198,10 @@ class Scenario(Vsphere):
             tokens[name] = self.home / f"{name}-token"
             tokens[name].write_text(self.pool("user", name, *options).stdout)
             tokens[name].chmod(0o600)
-        may = lambda name, vm, **expect: self.pool("acquire", "--vm", vm, "--token-file", str(tokens[name]), **expect)  # noqa: E731
+
+        def may(name, vm, **expect):
+            return self.pool("acquire", "--vm", vm, "--token-file", str(tokens[name]), **expect)
+
         rules = ("--vm-users", "python=bob", "--vm-users", "*=@vision")
         self.look(*rules)
         self.assertIn("VM python is for bob, not for ann", may("ann", "python", expect=1).stderr)

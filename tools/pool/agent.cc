@@ -141,8 +141,9 @@ void add_agent(CLI::App& app, int& code) {
   verb->add_flag("--once", options->once, "one report, then end");
   verb->add_flag("--end-idle", options->end_idle,
                  "send SIGTERM to the processes of idle leases before they end; needs root");
-  verb->add_flag("--guard-devices", options->guard,
-                 "keep the device files of GPUs closed to users who do not hold them, while the agent runs; needs root");
+  verb->add_flag(
+      "--guard-devices", options->guard,
+      "keep the device files of GPUs closed to users who do not hold them, while the agent runs; needs root");
   verb->add_option("--system-root", options->system_root, "where a container has the host's /dev, /proc and /run")
       ->type_name("DIR")
       ->default_str("/");

@@ -266,10 +266,11 @@ Result<std::vector<std::string>> rank_words(const RunOptions& options, const Jso
       return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
     });
     if (!is_own && !is_name)
-      return failure(Code::kUnsupported,
-                     "lease {} has GPUs of the host \"{}\", which is no name that ssh could reach: start its agent with "
-                     "--host NAME",
-                     lease.at("id").get<std::int64_t>(), name);
+      return failure(
+          Code::kUnsupported,
+          "lease {} has GPUs of the host \"{}\", which is no name that ssh could reach: start its agent with "
+          "--host NAME",
+          lease.at("id").get<std::int64_t>(), name);
     places.emplace(is_own ? places.begin() : places.end(), is_own ? own : name, gpus);
   }
   std::vector<std::string> hosts;
@@ -328,8 +329,9 @@ Status check(const RunOptions& options) {
                    options.lease.most_gpus);
   const bool any_host = options.lease.ask.value("any_host", false);
   if (any_host && !options.ranks)
-    return failure(Code::kInvalidArgument,
-                   "--any-host: the program runs on this host; for ranks on several, xoe run --pool --any-host PROGRAM");
+    return failure(
+        Code::kInvalidArgument,
+        "--any-host: the program runs on this host; for ranks on several, xoe run --pool --any-host PROGRAM");
   if (any_host && (options.device_rule || options.lease.most_gpus > 0))
     return failure(Code::kUnsupported, "--any-host: {} is for GPUs of this host",
                    options.device_rule ? "--device-rule" : "--gpus MIN:MAX");
@@ -366,7 +368,7 @@ int run(RunOptions options) {
   const auto keeper = Keeper::start(options.connection);
   if (!keeper) return fail(keeper.error());
   auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
-                             [&](std::int64_t lease) { keeper->holds(lease); });
+                       [&](std::int64_t lease) { keeper->holds(lease); });
   // What could not be given back, the keeper gives back once this process has ended or runs another program.
   if (!reply && options.or_cpu && !HeldSignals::any())
     return run_on_cpu(options, reply.error().message(), held.before());

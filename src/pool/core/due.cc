@@ -36,6 +36,14 @@ std::optional<Time> next_event(const State& state, const std::map<std::int64_t, 
   return next;
 }
 
+std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int64_t, Time>& touched, Time now) {
+  std::vector<std::int64_t> abandoned;
+  for (const auto& [id, lease] : state.leases)
+    if (lease.needs_client() && now - touched.try_emplace(id, now).first->second > state.policy.waiting_timeout)
+      abandoned.push_back(id);
+  return abandoned;
+}
+
 Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time before, Time now) {
   if (now >= before || before - now <= kStepBack) return std::max(before, now);
   for (auto& [id, at] : touched) at = std::min(at, now);

@@ -313,16 +313,12 @@ Status Pool::end_what_is_over() {
 
 // Those whose clients are gone must neither get nor keep GPUs that no process would use.
 Status Pool::drop_abandoned() {
-  std::vector<Lease*> abandoned;
-  for (auto& [id, lease] : state_.leases) {
-    if (!lease.needs_client()) continue;
-    const auto [touched, is_new] = touched_.try_emplace(id, now_);  // new: the server has just started
-    if (now_ - touched->second > state_.policy.waiting_timeout) abandoned.push_back(&lease);
-  }
-  for (Lease* const lease : abandoned)
-    XOE_TRY(end(*lease, now_, kPoolItself,
+  for (const std::int64_t id : abandoned_leases(state_, touched_, now_)) {
+    Lease& lease = state_.leases.at(id);
+    XOE_TRY(end(lease, now_, kPoolItself,
                 fmt::format("its client was silent for {}{}", span_text(state_.policy.waiting_timeout),
-                            lease->is_open() ? " since it was granted" : "")));
+                            lease.is_open() ? " since it was granted" : "")));
+  }
   return {};
 }
 

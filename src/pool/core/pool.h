@@ -90,7 +90,6 @@ class Pool {
   Status apply_plan();
   Status save_facts(const HostReport& report, std::string_view agent);
   Status note_unleased(const Gpu& gpu);
-  Status end_waits_of_those_who_may_not();
 
   Store store_;
   State state_;

@@ -33,7 +33,10 @@ Status Pool::report(const HostReport& report, std::string_view agent) {
   }
   std::erase_if(state_.vms, [&](const auto& item) { return item.second.host == host.name; });
   for (const Vm& vm : report.vms) state_.vms[vm.name] = vm;
-  if (!report.vms.empty()) XOE_TRY(end_waits_of_those_who_may_not());
+  for (const std::int64_t id : forbidden_waits(state_)) {
+    Lease& lease = state_.leases.at(id);
+    XOE_TRY(end(lease, now_, kPoolItself, fmt::format("VM {} is not for {} any more", lease.ask.vm, lease.user)));
+  }
   for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(gpu));
   idle_.observe(state_, report, since, now_);
   usage_.observe(state_, report, since, now_);
@@ -71,20 +74,6 @@ Status Pool::note_unleased(const Gpu& gpu) {
   before = users;
   return users.empty() ? log("pool", "unleased-use-over", 0, gpu.uuid, {})
                        : log("pool", "unleased-use", 0, gpu.uuid, "in use without a lease by " + users);
-}
-
-// Who may use a VM has changed. A lease that is open stays: its holder was allowed to have it.
-Status Pool::end_waits_of_those_who_may_not() {
-  std::vector<Lease*> over;
-  for (auto& [id, lease] : state_.leases) {
-    const auto vm = state_.vms.find(lease.ask.vm);
-    const auto user = state_.users.find(lease.user);
-    if (lease.is_waiting() && vm != state_.vms.end() && user != state_.users.end() && !may_use(user->second, vm->second))
-      over.push_back(&lease);
-  }
-  for (Lease* const lease : over)
-    XOE_TRY(end(*lease, now_, kPoolItself, fmt::format("VM {} is not for {} any more", lease->ask.vm, lease->user)));
-  return {};
 }
 
 }  // namespace xoe::pool

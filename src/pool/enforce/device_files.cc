@@ -67,7 +67,8 @@ std::optional<uid_t> user_id(const std::string& name) {
   passwd entry = {};
   passwd* found = nullptr;
   std::array<char, 4096> text;
-  if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr) return std::nullopt;
+  if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
+    return std::nullopt;
   return found->pw_uid;
 }
 
@@ -108,7 +109,7 @@ DeviceFiles::~DeviceFiles() {
 DeviceFiles::Allowed DeviceFiles::allow(const std::vector<GpuHolders>& gpus) {
   Allowed allowed;
   const DeviceMinors minors = device_minors(places_);
-  std::map<std::string, std::string> file_of;              // by UUID
+  std::map<std::string, std::string> file_of;             // by UUID
   std::map<std::string, std::set<std::string>> users_of;  // by file
   std::map<std::string, std::set<uid_t>> ids_of;
   for (const GpuHolders& gpu : gpus) {
@@ -202,7 +203,8 @@ Status DeviceFiles::read_kept() {
 Status DeviceFiles::write_kept() const {
   Json json = Json::object();
   for (const auto& [file, access] : before_)
-    json[file] = {{"owner", access.owner}, {"group", access.group}, {"mode", access.mode}, {"list", hex_of(access.list)}};
+    json[file] = {
+        {"owner", access.owner}, {"group", access.group}, {"mode", access.mode}, {"list", hex_of(access.list)}};
   return write_file(places_.kept, json.dump() + "\n");
 }
 

@@ -26,8 +26,8 @@ struct GpuHolders {
 // Of one process at a time.
 class DeviceFiles {
  public:
-  // `invalid_argument`: this needs root. `unsupported`: the driver lets every user set the files back (ModifyDeviceFiles).
-  // `data_loss`: what a former agent kept cannot be read.
+  // `invalid_argument`: this needs root. `unsupported`: the driver lets every user set the files back
+  // (ModifyDeviceFiles). `data_loss`: what a former agent kept cannot be read.
   static Result<DeviceFiles> open(DevicePlaces places);
   DeviceFiles(DeviceFiles&&) noexcept = default;
   DeviceFiles& operator=(DeviceFiles&&) = delete;

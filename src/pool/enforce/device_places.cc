@@ -12,8 +12,8 @@ namespace xoe::pool {
 
 DevicePlaces places_below(const std::string& root) {
   DevicePlaces places;
-  for (std::string* const place : {&places.gpus, &places.parameters, &places.devices, &places.mounts, &places.own_group,
-                                   &places.kept})
+  for (std::string* const place :
+       {&places.gpus, &places.parameters, &places.devices, &places.mounts, &places.own_group, &places.kept})
     place->insert(0, root);
   return places;
 }

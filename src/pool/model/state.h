@@ -65,9 +65,9 @@ struct Vm {
   std::string name = {};
   std::string host = {};
   bool running = false;
-  bool has_reserved = false;           // all of its memory, without which it cannot start with a GPU
-  bool may_cycle = false;              // the agent may shut it down and start it again
-  int devices = 0;                     // passthrough devices of any kind
+  bool has_reserved = false;            // all of its memory, without which it cannot start with a GPU
+  bool may_cycle = false;               // the agent may shut it down and start it again
+  int devices = 0;                      // passthrough devices of any kind
   std::vector<std::string> gpus = {};   // of the pool's, that it has
   std::vector<std::string> users = {};  // who may have leases for it: "ann", "@team"; none: every user
   std::string problem = {};             // why it has not what it should
@@ -239,8 +239,8 @@ struct Policy {
   GiveWayPolicy give_way = GiveWayPolicy::kAsk;
   Span give_way_grace = std::chrono::minutes(5);
   Span expiry_warning = std::chrono::minutes(15);
-  Span host_timeout = std::chrono::seconds(30);    // an agent that is silent for longer is offline
-  int max_waiting = 32;                            // leases of one user in the queue
+  Span host_timeout = std::chrono::seconds(30);  // an agent that is silent for longer is offline
+  int max_waiting = 32;                          // leases of one user in the queue
   // A client that is silent for longer leaves the queue, or loses the lease that it got from there.
   Span waiting_timeout = std::chrono::minutes(2);
   IdlePolicy idle = {};

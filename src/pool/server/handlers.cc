@@ -271,13 +271,13 @@ void Handlers::show_lease(const Request& request, Response& response) {
   bool waits = false;
   bool unclaimed = false;
   const Reply reply = [&](Pool& pool, const User& user) -> Result<Json> {
-      XOE_ASSIGN(const Lease lease, pool.lease(id));
-      if (lease.is_waiting() && lease.user == user.name) pool.touch(id, clock_());
-      if (lease.user != user.name && user.role < Role::kLead)
-        return failure(Code::kInvalidArgument, "lease {} is not one of {}", id, user.name);
-      waits = lease.is_waiting();
-      unclaimed = lease.is_open() && lease.unclaimed && lease.user == user.name;
-      return Json{{"lease", json_of(lease, pool.state())}};
+    XOE_ASSIGN(const Lease lease, pool.lease(id));
+    if (lease.is_waiting() && lease.user == user.name) pool.touch(id, clock_());
+    if (lease.user != user.name && user.role < Role::kLead)
+      return failure(Code::kInvalidArgument, "lease {} is not one of {}", id, user.name);
+    waits = lease.is_waiting();
+    unclaimed = lease.is_open() && lease.unclaimed && lease.user == user.name;
+    return Json{{"lease", json_of(lease, pool.state())}};
   };
   for (bool waited = false;; waited = true) {
     waits = unclaimed = false;

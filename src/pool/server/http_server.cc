@@ -97,20 +97,21 @@ class RunningServer : public HttpServer {
                    .refusals = options.rate == 0 ? 0 : kRefusals},
                   counters_),
         protocol_(std::move(protocol)),
-        collector_({.threads = options.threads,
-                    .connections = options.connections,
-                    .max_body = options.max_body,
-                    .small_body = kSmallBody,
-                    .request_timeout = options.request_timeout,
-                    .idle_timeout = std::chrono::seconds(kKeepAliveSeconds),
-                    .tls = protocol_->tls()},
-                   [this](std::string_view head) { return handlers_.knows(bearer_token(head)); },
-                   [this, patience = options.write_timeout](Connection& connection) {
-                     ReceivedStream stream(connection, patience);
-                     const bool goes_on = protocol_->serve(stream);
-                     connection.received.erase(0, stream.consumed());
-                     return goes_on;
-                   }) {
+        collector_(
+            {.threads = options.threads,
+             .connections = options.connections,
+             .max_body = options.max_body,
+             .small_body = kSmallBody,
+             .request_timeout = options.request_timeout,
+             .idle_timeout = std::chrono::seconds(kKeepAliveSeconds),
+             .tls = protocol_->tls()},
+            [this](std::string_view head) { return handlers_.knows(bearer_token(head)); },
+            [this, patience = options.write_timeout](Connection& connection) {
+              ReceivedStream stream(connection, patience);
+              const bool goes_on = protocol_->serve(stream);
+              connection.received.erase(0, stream.consumed());
+              return goes_on;
+            }) {
     protocol_->on_socket = [this](Fd socket) { collector_.add(std::move(socket)); };
     handlers_.add_to(server());
     for (const PageFile& file : options.page)
@@ -245,7 +246,8 @@ Result<std::unique_ptr<Protocol>> make_protocol(const ServerOptions& options) {
                      options.address);
     return std::make_unique<ProtocolOf<httplib::Server>>();
   }
-  auto server = std::make_unique<ProtocolOf<httplib::SSLServer>>(options.certificate.c_str(), options.private_key.c_str());
+  auto server =
+      std::make_unique<ProtocolOf<httplib::SSLServer>>(options.certificate.c_str(), options.private_key.c_str());
   if (!server->is_valid())
     return failure(Code::kInvalidArgument, "{} and {} are not a certificate and its private key in PEM form",
                    options.certificate, options.private_key);
@@ -260,8 +262,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(CommandQueue& queue, Comma
   std::string database;
   queue.read([&](Pool& pool) { database = pool.store().path(); });
   XOE_ASSIGN(StoreReader reader, StoreReader::open(database));
-  auto server =
-      std::make_unique<RunningServer>(queue, std::move(reader), std::move(clock), options, std::move(made));
+  auto server = std::make_unique<RunningServer>(queue, std::move(reader), std::move(clock), options, std::move(made));
   XOE_TRY(server->listen(options));
   return server;
 }

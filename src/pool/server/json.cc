@@ -141,9 +141,9 @@ Json processes_json(const GpuActivity& activity) {
 }
 
 Json json_of(const Vm& vm) {
-  return {{"name", line_of(vm.name)},      {"running", vm.running}, {"reserved", vm.has_reserved},
-          {"may_cycle", vm.may_cycle},     {"devices", vm.devices}, {"gpus", lines_of(vm.gpus)},
-          {"users", lines_of(vm.users)},   {"problem", line_of(vm.problem)}};
+  return {{"name", line_of(vm.name)},    {"running", vm.running},         {"reserved", vm.has_reserved},
+          {"may_cycle", vm.may_cycle},   {"devices", vm.devices},         {"gpus", lines_of(vm.gpus)},
+          {"users", lines_of(vm.users)}, {"problem", line_of(vm.problem)}};
 }
 
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {

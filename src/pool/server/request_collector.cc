@@ -14,10 +14,9 @@ namespace {
 constexpr auto kLookAround = std::chrono::milliseconds(100);  // for connections whose time is over
 constexpr Span kDrainTime = std::chrono::seconds(2);
 constexpr int kMostReads = 16;            // of one connection before others have their turn
-constexpr std::size_t kOtherFiles = 128;                      // that the process may open beside connections
+constexpr std::size_t kOtherFiles = 128;  // that the process may open beside connections
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-constexpr std::string_view kTooLate =
-    "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+constexpr std::string_view kTooLate = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 std::size_t most_connections(std::size_t wanted) {
   rlimit files = {};
@@ -81,13 +80,14 @@ bool RequestCollector::collect(std::uint64_t id, Entry& entry) {
   Connection& connection = entry.connection;
   RequestExtent& request = connection.request;
   for (;;) {
-    if (request.head == 0) request = extent_of(connection.received, std::exchange(entry.searched, connection.received.size()));
+    if (request.head == 0)
+      request = extent_of(connection.received, std::exchange(entry.searched, connection.received.size()));
     // Who serves a request whose body is too large says so.
     const std::size_t body = request.body > options_.max_body ? 0 : request.body;
     if (request.head > 0) {
       const bool whole = connection.received.size() >= request.head + body;
       if (whole || (body > options_.small_body && !entry.admitted)) {
-        hand_over(id, entry, whole);
+        enqueue(id, entry, whole);
         return true;
       }
       if (request.wants_continue && !std::exchange(entry.continued, true) && !connection.send(kContinue, Span(0)))
@@ -101,7 +101,7 @@ bool RequestCollector::collect(std::uint64_t id, Entry& entry) {
   }
 }
 
-void RequestCollector::hand_over(std::uint64_t id, Entry& entry, bool whole) {
+void RequestCollector::enqueue(std::uint64_t id, Entry& entry, bool whole) {
   entry.collecting = false;
   ConnectionThreads& threads = entry.connection.request.is_report ? report_threads_ : threads_;
   threads.enqueue([this, id, &entry, whole] { whole ? serve(id, entry) : admit(id, entry); });

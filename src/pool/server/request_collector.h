@@ -1,5 +1,5 @@
-// Reads requests without a thread for each: a connection gets a thread when its request is there as a whole, so a client
-// that sends it byte by byte, or none, takes none of them.
+// Reads requests without a thread for each: a connection gets a thread when its request is there as a whole, so a
+// client that sends it byte by byte, or none, takes none of them.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ struct CollectorOptions {
   int report_threads = 8;       // that serve agents' reports and nothing else
   std::size_t connections = 0;  // at once; 0: as many as the process may open files, with some left
   std::size_t max_body = std::size_t{1} << 20;
-  std::size_t small_body = 4096;                   // that is collected from anybody
+  std::size_t small_body = 4096;                    // that is collected from anybody
   Span request_timeout = std::chrono::seconds(10);  // from its begin, for its head, and again for a large body
   Span idle_timeout = std::chrono::seconds(5);      // without a request
   SSL_CTX* tls = nullptr;                           // it outlives the collector
@@ -60,7 +60,7 @@ class RequestCollector {
 
   // With mutex_ held.
   bool collect(std::uint64_t id, Entry& entry);
-  void hand_over(std::uint64_t id, Entry& entry, bool whole);
+  void enqueue(std::uint64_t id, Entry& entry, bool whole);
   bool await_more(std::uint64_t id, Entry& entry, int operation);
   bool drain(std::uint64_t id, Entry& entry);
   void drop_silent_ones();

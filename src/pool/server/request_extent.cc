@@ -37,7 +37,8 @@ std::string_view header_of(std::string_view head, std::string_view name) {
     head.remove_prefix(end + 1);
     const std::string_view line = head.substr(0, head.find('\n'));
     const auto colon = line.find(':');
-    if (colon != std::string_view::npos && same_word(line.substr(0, colon), name)) return trimmed(line.substr(colon + 1));
+    if (colon != std::string_view::npos && same_word(line.substr(0, colon), name))
+      return trimmed(line.substr(colon + 1));
   }
   return {};
 }

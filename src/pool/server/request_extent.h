@@ -15,8 +15,8 @@ struct RequestExtent {
   bool wants_continue = false;  // its client waits for "100 Continue" before it sends the body
 };
 
-// `searched`: so many bytes were seen to have no end of the head. Whoever serves the request judges whether it is one:
-// a head that is too long counts as complete.
+// `searched`: so many bytes were seen to have no end of the head. A head that is too long counts as complete: the
+// one that serves the request judges whether it is one.
 RequestExtent extent_of(std::string_view received, std::size_t searched = 0);
 
 // The first header of this name, in any case; empty: there is none.

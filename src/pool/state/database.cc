@@ -76,7 +76,9 @@ Result<Database> Database::open(const std::string& path) {
   // Two servers on one file would not see each other's state.
   Fd lock(::open((path + "-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) return failure(Code::kUnavailable, "cannot open {}-lock: {}", path, errno_text(errno));
-  const auto taken = [&] { return failure(Code::kUnavailable, "another server has the pool's database {} open", path); };
+  const auto taken = [&] {
+    return failure(Code::kUnavailable, "another server has the pool's database {} open", path);
+  };
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return taken();
   // SQLite gives its other files the permissions of this one.
   if (!Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)).valid())

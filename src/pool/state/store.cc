@@ -388,9 +388,9 @@ Result<std::vector<UsageRow>> usage_of(Database& database, Time from, Time to, T
   // Held time follows from the leases, so it is exact.
   XOE_ASSIGN(Statement held,
              database.prepare("SELECT user, team, begins, iif(state = 'open', ?1, lease.ended), count(*) FROM lease "
-                               "JOIN holding ON lease = id WHERE begins < ?3 AND (lease.ended > ?2 OR lease.ended = 0) "
-                               "AND state != 'waiting' "
-                               "GROUP BY id"));
+                              "JOIN holding ON lease = id WHERE begins < ?3 AND (lease.ended > ?2 OR lease.ended = 0) "
+                              "AND state != 'waiting' "
+                              "GROUP BY id"));
   held.bind_all(to_number(now), to_number(from), to_number(to));
   XOE_TRY(for_each_row(held, [&](const Statement& row) -> Status {
     const Time end = std::min(to_time(row.integer(3)), to);
