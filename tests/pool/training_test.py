@@ -178,7 +178,8 @@ class PoolTraining(unittest.TestCase):
     def test_ranks_on_gpus_of_several_hosts(self):
         """Two further hosts, which ssh reaches; each has two A100s, and this host has four T4s."""
         def report(host, number):
-            self.xoe("pool", "agent", "--once", f"--host={host}", "--nvml", str(MOCK), XOE_MOCK_HOST=number, XOE_MOCK_GPUS="pair")
+            self.xoe("pool", "agent", "--once", f"--host={host}", "--nvml", str(MOCK), XOE_MOCK_HOST=number,
+                     XOE_MOCK_GPUS="pair")
 
         report("one", "1")
         report("two", "2")
@@ -188,7 +189,8 @@ class PoolTraining(unittest.TestCase):
 
         def run(*options, expect=0):
             done = self.xoe("run", "--pool", "--any-host", *options, "--ssh-command", str(ssh), "--no-tag-output", "--", "sh",
-                            "-c", "echo $XOE_RANK $XOE_SIZE $XOE_LOCAL_RANK ${XOE_HOSTNAME:-here} $CUDA_VISIBLE_DEVICES", expect=expect)
+                            "-c", "echo $XOE_RANK $XOE_SIZE $XOE_LOCAL_RANK ${XOE_HOSTNAME:-here} $CUDA_VISIBLE_DEVICES",
+                            expect=expect)
             return sorted(line.split() for line in done.stdout.splitlines()), done.stderr
 
         here = socket.gethostname()

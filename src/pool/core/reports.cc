@@ -26,7 +26,7 @@ Status Pool::report(const HostReport& report, std::string_view agent) {
     if (gpu.host == host.name) state_.activity.erase(uuid);
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     GpuActivity& seen = state_.activity[report.gpus[i].uuid] = report.activity[i];
-    // To whoever held it before, it is about to be closed.
+    // It is about to be closed to the one who held it before.
     const Lease* const lease = seen.open_to ? state_.holder_of(report.gpus[i].uuid) : nullptr;
     if (seen.open_to)
       std::erase_if(*seen.open_to, [&](const std::string& user) { return lease == nullptr || lease->user != user; });

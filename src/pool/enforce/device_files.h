@@ -1,5 +1,5 @@
 // Who may open the device files of GPUs: root and those who hold them, by an access control list. Of a GPU without a
-// lease nobody but root may. Files that are open already stay open. Needs root.
+// lease only root may. Files that are open already stay open. Needs root.
 //
 // The instances of a GPU in MIG mode share its device file, so that each holder of one may open it.
 #pragma once
