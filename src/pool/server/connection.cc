@@ -82,7 +82,9 @@ bool Connection::await(short events, std::chrono::steady_clock::time_point end) 
 }
 
 bool Connection::send(std::string_view text, Span patience) {
-  const auto end = std::chrono::steady_clock::now() + patience + std::chrono::seconds(text.size() / kBytesInASecond);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto end = begin + patience + std::chrono::seconds(text.size() / kBytesInASecond);
+  auto progress = begin;
   while (!text.empty()) {
     std::size_t count = 0;
     short wait_for = POLLOUT;
@@ -100,8 +102,10 @@ bool Connection::send(std::string_view text, Span patience) {
       count = static_cast<std::size_t>(std::max<ssize_t>(0, written));
     }
     text.remove_prefix(count);
-    if (count == 0 && !await(wait_for, end)) return false;
-    if (!text.empty() && std::chrono::steady_clock::now() >= end) return false;
+    if (count == 0 && !await(wait_for, std::min(end, progress + patience))) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!text.empty() && now >= end) return false;
+    if (count > 0) progress = now;
   }
   return true;
 }
