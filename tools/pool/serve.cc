@@ -106,7 +106,7 @@ Result<Notifiers> start_notifiers(const ServeOptions& options, CommandQueue& que
 
 // Each connection is a file, and the usual 1024 are soon full.
 void allow_many_files() {
-  constexpr rlim_t kEnough = 65536;
+  constexpr rlim_t kEnough = 16384;
   rlimit files = {};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));

@@ -24,8 +24,8 @@ class Connection {
   // Appends to `received` what has come, so that it has `most` bytes at most. The end is told when nothing is before
   // it.
   Got receive(std::size_t most);
-  // All of it, or none: the client is gone, or takes it too slowly. A client gets `patience`, and a second more for
-  // each 16 KiB.
+  // False: the client is gone, takes nothing for `patience`, or all of it more slowly than 16 KiB in a second beyond
+  // that.
   bool send(std::string_view text, Span patience);
   // Waits for room to write. False: the client is gone, or takes nothing for so long.
   bool awaits_more(Span patience) const;

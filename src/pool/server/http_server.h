@@ -33,7 +33,7 @@ struct ServerOptions {
   int port = 0;                                     // 0: any that is free
   std::size_t max_body = std::size_t{1} << 20;      // bytes of a request
   int threads = 768;                                // requests at once; agents' reports have further ones
-  std::size_t connections = 0;                      // at once; 0: as many as the process may open files, with some left
+  std::size_t connections = 0;                      // at once; 0: 8192. At most as many as the process may open files
   Span request_timeout = std::chrono::seconds(10);  // for a client to send its request
   int rate = 1000;                                  // requests of one token in a second; 0: any number
   Span write_timeout = std::chrono::seconds(5);     // a client that takes nothing for so long is given up

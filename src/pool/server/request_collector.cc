@@ -15,6 +15,7 @@ constexpr auto kLookAround = std::chrono::milliseconds(100);  // for connections
 constexpr Span kDrainTime = std::chrono::seconds(2);
 constexpr int kMostReads = 16;            // of one connection before others have their turn
 constexpr std::size_t kOtherFiles = 128;  // that the process may open beside connections
+constexpr std::size_t kEnough = 8192;     // connections
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kTooLate = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
@@ -22,7 +23,7 @@ std::size_t most_connections(std::size_t wanted) {
   rlimit files = {};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) files.rlim_cur = 1024;
   const std::size_t possible = files.rlim_cur > 2 * kOtherFiles ? files.rlim_cur - kOtherFiles : kOtherFiles;
-  return wanted == 0 ? possible : std::min(wanted, possible);
+  return std::min(wanted == 0 ? kEnough : wanted, possible);
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ bool RequestCollector::collect(std::uint64_t id, Entry& entry) {
   for (;;) {
     if (request.head == 0)
       request = extent_of(connection.received, std::exchange(entry.searched, connection.received.size()));
-    // Who serves a request whose body is too large says so.
+    // The one that serves a request whose body is too large says so.
     const std::size_t body = request.body > options_.max_body ? 0 : request.body;
     if (request.head > 0) {
       const bool whole = connection.received.size() >= request.head + body;

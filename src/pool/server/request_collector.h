@@ -18,7 +18,7 @@ namespace xoe::pool {
 struct CollectorOptions {
   int threads = 768;
   int report_threads = 8;       // that serve agents' reports and nothing else
-  std::size_t connections = 0;  // at once; 0: as many as the process may open files, with some left
+  std::size_t connections = 0;  // at once; 0: 8192. At most as many as the process may open files
   std::size_t max_body = std::size_t{1} << 20;
   std::size_t small_body = 4096;                    // that is collected from anybody
   Span request_timeout = std::chrono::seconds(10);  // from its begin, for its head, and again for a large body
