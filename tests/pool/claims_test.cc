@@ -143,7 +143,9 @@ class Model {
       if (!client.is_there || pool_->lease(id)->state == LeaseState::kEnded) continue;
       const int what = pick(12);
       if (what == 0) client.is_there = false;
-      if (what == 1) EXPECT_TRUE(pool_->release(ann_, id, client.token, "done"));
+      if (what == 1) {
+        EXPECT_TRUE(pool_->release(ann_, id, client.token, "done"));
+      }
       if (what > 1 && what < 8) ask(id, client, what);
     }
   }
@@ -154,10 +156,11 @@ class Model {
       client.heard = now_;
       return;
     }
-    if (how == 2)
+    if (how == 2) {
       EXPECT_EQ(pool_->acquire(ann_, {.wait = true}, client.token).value(), id);
-    else
+    } else {
       EXPECT_TRUE(pool_->claim(ann_, id));
+    }
     claimed_ += client.waited && !client.claimed ? 1 : 0;
     client.claimed = true;
   }

@@ -186,7 +186,8 @@ Status DeviceFiles::read_kept() {
   if (::access(places_.kept.c_str(), F_OK) != 0) return {};
   XOE_ASSIGN(const std::string text, read_text_file(places_.kept));
   try {
-    for (const auto& [file, access] : Json::parse(text).items())
+    const Json json = Json::parse(text);
+    for (const auto& [file, access] : json.items())
       before_[file] = {.owner = access.at("owner").get<uid_t>(),
                        .group = access.at("group").get<gid_t>(),
                        .mode = access.at("mode").get<mode_t>(),

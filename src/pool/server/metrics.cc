@@ -56,14 +56,12 @@ void print_gpus(Printer& out, const State& state) {
       "gpu_utilisation_ratio", "how much of the time it computed, from 0 to 1, where the driver tells it",
       [](const GpuActivity& seen) { return seen.utilisation.has_value(); },
       [](const Gpu&, const GpuActivity& seen) { return *seen.utilisation / 100.0; });
-  of_each("gpu_memory_bytes", "memory of the GPU", always, [const Gpu& gpu, const GpuActivity&) {
-    return gpu.memory; });
+  of_each("gpu_memory_bytes", "memory of the GPU", always,
+          [](const Gpu& gpu, const GpuActivity&) { return gpu.memory; });
   of_each("gpu_memory_used_bytes", "of it, in use", always,
-          [](const Gpu&, const GpuActivity& seen) {
-    return seen.memory_used; });
+          [](const Gpu&, const GpuActivity& seen) { return seen.memory_used; });
   of_each("gpu_temperature_celsius", "temperature; 0 where it is not known", always,
-          [](const Gpu&, const GpuActivity& seen) {
-    return seen.temperature; });
+          [](const Gpu&, const GpuActivity& seen) { return seen.temperature; });
   out.metric("gpu_held", "gauge", "1 for each GPU of an open lease");
   for (const auto& [uuid, gpu] : state.gpus)
     if (const Lease* const lease = state.holder_of(uuid))
