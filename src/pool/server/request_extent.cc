@@ -26,8 +26,10 @@ RequestExtent extent_of(std::string_view received, std::size_t searched) {
   const std::string_view head = received.substr(0, extent.head);
   extent.is_report = head.starts_with("POST /v1/report ");
   extent.wants_continue = same_word(header_of(head, "Expect"), "100-continue");
-  // A body of another method is refused, and not waited for.
-  if (const auto length = parse_integer(header_of(head, "Content-Length")); length && head.starts_with("POST "))
+  // A body of another method, or with an encoding, is refused, and not waited for.
+  const bool waited_for = head.starts_with("POST ") && header_of(head, "Content-Encoding").empty() &&
+                          header_of(head, "Transfer-Encoding").empty();
+  if (const auto length = parse_integer(header_of(head, "Content-Length")); length && waited_for)
     extent.body = static_cast<std::size_t>(std::max<std::int64_t>(0, *length));
   return extent;
 }
