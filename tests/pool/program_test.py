@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import pathlib
+import pwd
 import re
 import signal
 import socket
@@ -127,7 +128,7 @@ class Pool(unittest.TestCase):
             folder.mkdir(parents=True)
         self.home.chmod(0o755)
         guard = ("agent", "--host", "a", "--nvml", str(MOCK), "--guard-devices", "--system-root", str(host),
-                 "--interval", "100ms")
+                 "--interval", "0.1")
         (driver / "params").write_text("ModifyDeviceFiles: 1\n")
         self.assertIn("NVreg_ModifyDeviceFiles=0" if os.geteuid() == 0 else "by root only", self.pool(*guard, expect=1).stderr)
         (driver / "params").write_text("ModifyDeviceFiles: 0\n")
@@ -145,12 +146,23 @@ class Pool(unittest.TestCase):
 
         def opens(user):
             """The GPUs that it can open. There is no driver: who may open a file gets another error than who may not."""
-            code = "\n".join(("import os, sys", "for file in sys.argv[1:]:", " try: os.open(file, os.O_RDWR)",
-                              " except OSError as error: print(error.errno)"))
-            files = [devices / f"nvidia{index}" for index in range(len(gpus))]
-            done = subprocess.run([sys.executable, "-c", code, *files], user=user, group=user, extra_groups=[], text=True,
-                                  capture_output=True, check=True, cwd="/")
-            return [gpu["uuid"] for gpu, error in zip(gpus, done.stdout.split(), strict=True) if int(error) != errno.EACCES]
+            account = pwd.getpwnam(user)
+            out, its_end = os.pipe()
+            if os.fork() == 0:
+                os.setgroups([])
+                os.setgid(account.pw_gid)
+                os.setuid(account.pw_uid)
+                for index in range(len(gpus)):
+                    try:
+                        os.open(devices / f"nvidia{index}", os.O_RDWR)
+                    except OSError as error:
+                        os.write(its_end, bytes([error.errno]))
+                os._exit(0)
+            os.close(its_end)
+            with os.fdopen(out, "rb") as errors:
+                told = errors.read()
+            os.wait()
+            return [gpu["uuid"] for gpu, error in zip(gpus, told, strict=True) if error != errno.EACCES]
 
         if len(opens("daemon")) != len(gpus):
             self.skipTest("devices cannot be opened in the folder of this test")

@@ -48,6 +48,8 @@ class Protocol {
   virtual ~Protocol() = default;
   virtual httplib::Server& server() = 0;
   virtual SSL_CTX* tls() = 0;
+  // httplib lets five connections wait to be accepted; each further one would try again after a second.
+  virtual void widen_backlog() = 0;
   // The first request of the stream. False: the connection is over.
   virtual bool serve(httplib::Stream& stream) = 0;
   OnSocket on_socket;
@@ -64,6 +66,7 @@ class ProtocolOf final : public Protocol, public Base {
     else
       return nullptr;
   }
+  void widen_backlog() override { ::listen(this->svr_sock_, SOMAXCONN); }
   bool serve(httplib::Stream& stream) override {
     bool closed = false;
     return this->process_request(stream, false, closed, nullptr) && !closed;
@@ -142,6 +145,7 @@ class RunningServer : public HttpServer {
                      "cannot listen on {} port {}: another program does, or this is no address of "
                      "this host",
                      options.address, options.port);
+    protocol_->widen_backlog();
     thread_ = std::jthread([this] { server().listen_after_bind(); });
     while (!server().is_running()) std::this_thread::yield();  // until then, stop() does nothing
     return {};
