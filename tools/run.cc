@@ -216,8 +216,8 @@ int run(std::span<const std::string_view> arguments) {
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) {
-    if (!options.devices.empty() || options.resize_fd >= 0)
-      return fail(Error(Code::kInvalidArgument, "--devices and --resize are for a job on this host, without -H"));
+    if (options.resize_fd >= 0)
+      return fail(Error(Code::kInvalidArgument, "--resize is for a job on this host, without -H"));
     return run_on_hosts(options, *hosts, env);
   }
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);

@@ -3,6 +3,7 @@
 //   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | four (T4, linked in pairs) | none
 //   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p
 //   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
+//   XOE_MOCK_MIG_EMPTY: with mig, the GPU in that mode has no instances
 //   XOE_MOCK_HOST=2: a number in the UUIDs, so that several hosts' GPUs differ
 //   XOE_MOCK_STATE=FILE: a line "index utilisation memory_used_mib pid,pid" for each GPU that is in use
 #include <unistd.h>
@@ -42,6 +43,7 @@ std::string setting(const char* name, const char* otherwise) {
 }
 
 bool trouble(const char* kind) { return setting("XOE_MOCK_TROUBLE", "") == kind; }
+bool is_instance(NvmlDevice device) { return trouble("mig") && device->index >= 14; }
 bool switched() { return setting("XOE_MOCK_GPUS", "pair") == "switch"; }
 bool four() { return setting("XOE_MOCK_GPUS", "pair") == "four"; }
 
@@ -132,23 +134,27 @@ NvmlResult nvmlDeviceGetHandleByUUID(const char* uuid, NvmlDevice* found) {
   }
   return kNotFound;
 }
-NvmlResult nvmlDeviceGetName(NvmlDevice, char* out, unsigned size) {
-  return put(out, size, four() ? "Tesla T4" : "NVIDIA A100-SXM4-40GB");
+NvmlResult nvmlDeviceGetName(NvmlDevice device, char* out, unsigned size) {
+  return put(out, size,
+             std::string(four() ? "Tesla T4" : "NVIDIA A100-SXM4-40GB") + (is_instance(device) ? " MIG 1g.5gb" : ""));
 }
 NvmlResult nvmlDeviceGetUUID(NvmlDevice device, char* out, unsigned size) {
-  return put(out, size, xoe::testing::mock_gpu_uuid(device->index));
+  const std::string uuid = xoe::testing::mock_gpu_uuid(device->index);
+  return put(out, size, is_instance(device) ? "MIG" + uuid.substr(3) : uuid);
 }
 NvmlResult nvmlDeviceGetPciInfo_v3(NvmlDevice device, NvmlPciInfo* pci) {
+  if (is_instance(device)) return NvmlResult::kNotSupported;
   put_pci(pci, device->index);
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetMemoryInfo(NvmlDevice device, NvmlMemory* memory) {
-  const unsigned long long total = four() ? 15ULL << 30 : 40ULL << 30;
+  const unsigned long long total = is_instance(device) ? 5ULL << 30 : four() ? 15ULL << 30 : 40ULL << 30;
   const unsigned long long used = activity_of(device->index).memory_used << 20;
   *memory = {.total = total, .free = total - used, .used = used};
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetUtilizationRates(NvmlDevice device, xoe::NvmlUtilization* use) {
+  if (is_instance(device)) return NvmlResult::kNotSupported;
   *use = {.gpu = activity_of(device->index).utilisation, .memory = 0};
   return kSuccess;
 }
@@ -156,13 +162,13 @@ NvmlResult nvmlDeviceGetTemperature(NvmlDevice, unsigned, unsigned* degrees) {
   *degrees = 41;
   return kSuccess;
 }
-// Two instances of a GPU in MIG mode.
+// Two instances of a GPU in MIG mode, or none; without use that is told.
 NvmlResult nvmlDeviceGetMaxMigDeviceCount(NvmlDevice, unsigned* out) {
   *out = 7;
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetMigDeviceHandleByIndex(NvmlDevice, unsigned index, NvmlDevice* found) {
-  if (index >= 2) return kNotFound;
+  if (index >= (std::getenv("XOE_MOCK_MIG_EMPTY") != nullptr ? 0U : 2U)) return kNotFound;
   *found = &devices[14 + index];
   return kSuccess;
 }

@@ -16,7 +16,8 @@ AgentJob some_job() {
           .directory = "/data/a b",
           .command = {"prog", "", "\xff\n"},
           .env = {{"A", "1=2"}, {"B", ""}},
-          .ranks = {{.rank = 3, .cross_rank = 1, .cross_size = 2}, {.rank = 9, .cross_rank = 0, .cross_size = 1}},
+          .ranks = {{.rank = 3, .cross_rank = 1, .cross_size = 2, .device = "GPU-1"},
+                    {.rank = 9, .cross_rank = 0, .cross_size = 1}},
           .size = 12,
           .binding = Binding::kNuma,
           .by_socket = true,
@@ -36,6 +37,7 @@ TEST(AgentJob, SurvivesEncoding) {
   ASSERT_EQ(there.ranks.size(), 2U);
   EXPECT_EQ(there.ranks[0].rank, 3);
   EXPECT_EQ(there.ranks[0].cross_size, 2);
+  EXPECT_EQ(there.ranks[0].device, "GPU-1");
   EXPECT_EQ(there.binding, Binding::kNuma);
   EXPECT_TRUE(there.by_socket);
   EXPECT_FALSE(there.bind_gpus);

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <string>
 
+#include "launch/plan/hosts_plan.h"
+
 namespace xoe::launch {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -106,6 +109,30 @@ TEST(Plan, KeepsItsOwnVariables) {
   EXPECT_FALSE(plan(options));
   options.env = {{"XOE_TIMEOUT", "9"}};
   EXPECT_THAT(plan(options).value().ranks[1].environment, Contains("XOE_TIMEOUT=9"));
+}
+
+// Each rank of each host sees its own GPU.
+TEST(Plan, DevicesGoToTheRanksOfSeveralHosts) {
+  RunOptions options = options_for(3);
+  options.devices = {"GPU-a", "MIG-b", "GPU-c"};
+  const HostList list{.hosts = {{.name = "one", .slots = 2}, {.name = "two", .slots = 1}}};
+  const auto hosts = plan_hosts(options, list, Env(), "1", "token", "secret");
+  ASSERT_TRUE(hosts) << hosts.error().message();
+  ASSERT_EQ(hosts->shares.size(), 2U);
+  std::vector<std::string> seen;
+  for (const HostShare& share : hosts->shares) {
+    const auto job = decode_job(encode(job_for(*hosts, share, options, "tcp:127.0.0.1:1")));
+    const Env inherited(std::map<std::string, std::string, std::less<>>{{"CUDA_VISIBLE_DEVICES", "7,8"}});
+    const auto here = plan_host(*job, agent_env(*job, inherited), {.allowed_cpus = {0}}, "/bin/prog");
+    ASSERT_TRUE(here) << here.error().message();
+    for (const RankPlan& rank : here->ranks)
+      for (const std::string& variable : rank.environment)
+        if (variable.starts_with("CUDA_VISIBLE_DEVICES=")) seen.push_back(variable.substr(variable.find('=') + 1));
+  }
+  EXPECT_THAT(seen, ElementsAre("GPU-a", "MIG-b", "GPU-c"));
+  options.devices.pop_back();
+  EXPECT_THAT(plan_hosts(options, list, Env(), "1", "token", "secret").error().message(),
+              HasSubstr("--devices: there are 2 for 3 ranks"));
 }
 
 // As on several hosts.

@@ -3,11 +3,13 @@
   interfaces_test.py XOE MOCK_NVML
 """
 
+import contextlib
 import hashlib
 import hmac
 import http.server
 import json
 import pathlib
+import socket
 import ssl
 import subprocess
 import sys
@@ -134,6 +136,13 @@ class Interfaces(unittest.TestCase):
                     self.assertTrue(any(line.startswith(b"event: status") for line in stream))
                 with self.assertRaises((ssl.SSLError, urllib.error.URLError)):
                     pool.ask("/v1/me", token, context=ssl.create_default_context(cafile=other))
+                # Handshakes that are never ended hold no thread.
+                port = int(pool.url.rsplit(":", 1)[1])
+                with contextlib.ExitStack() as stack:
+                    for _ in range(900):  # more than the server has threads
+                        drip = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                        drip.sendall(b"\x16\x03\x01\x02\x00\x01")
+                    self.assertEqual(pool.ask("/v1/me", token, context=context)[0], 200)
                 pool.url = pool.url.replace("https", "http")  # plain text is no conversation here
                 with self.assertRaises(OSError):
                     pool.ask("/v1/me", token)

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "pool/server/json.h"
 #include "scratch.h"
 
 namespace xoe::pool {
@@ -18,8 +19,8 @@ using ::testing::IsEmpty;
 class InventoryTest : public ::testing::Test {
  protected:
   ~InventoryTest() override {
-    for (const char* name :
-         {"XOE_MOCK_GPUS", "XOE_MOCK_TROUBLE", "XOE_MOCK_STATE", "XOE_MOCK_ROCM", "XOE_MOCK_ROCM_PID"})
+    for (const char* name : {"XOE_MOCK_GPUS", "XOE_MOCK_TROUBLE", "XOE_MOCK_STATE", "XOE_MOCK_ROCM",
+                             "XOE_MOCK_ROCM_PID", "XOE_MOCK_MIG_EMPTY"})
       ::unsetenv(name);
   }
   static Inventory inventory(const std::string& library = XOE_MOCK_NVML) {
@@ -79,7 +80,19 @@ TEST_F(InventoryTest, GivesAwayInstancesOfAGpuInMigMode) {
   ASSERT_EQ(report.gpus.size(), 3U);
   EXPECT_EQ(report.gpus[1].pci, report.gpus[2].pci);
   EXPECT_NE(report.gpus[1].uuid, report.gpus[2].uuid);
+  EXPECT_THAT(report.gpus[1].uuid, ::testing::StartsWith("MIG-"));
+  EXPECT_THAT(report.gpus[1].name, ::testing::EndsWith("MIG 1g.5gb"));
+  EXPECT_EQ(report.gpus[1].memory, 5ULL << 30);
   EXPECT_THAT(report.gpus[1].nvlinks, IsEmpty());
+  EXPECT_EQ(report.activity[0].utilisation, 0);
+  EXPECT_EQ(report.activity[1].utilisation, std::nullopt);
+  const auto told = report_of(json_of(report));
+  EXPECT_EQ(told->activity[1].utilisation, std::nullopt);
+  // The GPU itself cannot be used in that mode.
+  ::setenv("XOE_MOCK_MIG_EMPTY", "1", 1);
+  EXPECT_EQ(inventory().report().gpus.size(), 1U);
+  ::unsetenv("XOE_MOCK_TROUBLE");
+  EXPECT_EQ(inventory().report().gpus.size(), 2U);
 }
 
 TEST_F(InventoryTest, AHostWithoutADriverSaysSoUntilItHasOne) {

@@ -357,6 +357,79 @@ TEST_F(Hosts, UsageIsCountedByWhoHeldWhat) {
   EXPECT_NEAR(static_cast<double>(idle / seconds(1)), 3600, 61);
 }
 
+class Vms : public PoolTest {
+ protected:
+  void tell(std::vector<std::string> users) {
+    HostReport report{.host = "esx"};
+    report.gpus = {{.uuid = "vsphere:esx:1", .host = "esx", .name = "Tesla T4"}};
+    report.activity.resize(1);
+    report.vms = {{.name = "python", .host = "esx", .has_reserved = true, .users = std::move(users)}};
+    turn([&] { EXPECT_TRUE(pool_.report(report)); });
+  }
+  User eve_{.name = "eve", .token_hash = "e"};
+};
+
+TEST_F(Vms, AreForThoseWhomTheirAgentNames) {
+  turn([&] { EXPECT_TRUE(pool_.set_user(admin_, eve_)); });
+  const Ask ask{.wait = true, .vm = "python"};
+  tell({"eve", "@y"});
+  EXPECT_THAT(acquire(ann_, ask).error().message(), HasSubstr("VM python is for eve, @y, not for ann"));
+  EXPECT_TRUE(acquire(admin_, ask));
+  EXPECT_TRUE(acquire(eve_, ask));
+  tell({"@x"});
+  EXPECT_TRUE(acquire(bob_, ask));
+  EXPECT_FALSE(acquire(eve_, ask));  // no team is not a team named ""
+  tell({"@"});
+  EXPECT_FALSE(acquire(eve_, ask));
+  tell({});
+  EXPECT_TRUE(acquire(eve_, ask));
+}
+
+TEST_F(Vms, AListThatChangesEndsWhatWaitsAndNoMore) {
+  tell({"@x"});
+  const Ask ask{.wait = true, .vm = "python"};
+  const auto open = acquire(ann_, ask).value();
+  const auto waits = acquire(bob_, ask).value();
+  tell({"eve"});
+  EXPECT_TRUE(lease(open).is_open());
+  EXPECT_EQ(lease(waits).why, "VM python is not for bob any more");
+}
+
+class Guarded : public PoolTest {
+ protected:
+  // The agent's word on GPU 0: who can open it.
+  void tell(const std::vector<std::string>& users) {
+    HostReport report = report_of("a", 4);
+    report.activity[0].open_to = users;
+    turn([&] { EXPECT_TRUE(pool_.report(report)); });
+  }
+};
+
+TEST_F(Guarded, AHolderWaitsUntilItsAgentHasOpenedTheFile) {
+  tell({});
+  const auto id = acquire(ann_, {.exact = {"GPU-a0"}}).value();
+  EXPECT_TRUE(pool_.state().is_guarded(lease(id)));
+  EXPECT_TRUE(pool_.state().is_closed_to_holder(lease(id)));
+  ASSERT_EQ(holders_on(pool_.state(), "a").size(), 1U);
+  EXPECT_EQ(holders_on(pool_.state(), "a")[0].gpu, "GPU-a0");
+  EXPECT_EQ(holders_on(pool_.state(), "a")[0].user, "ann");
+  EXPECT_TRUE(holders_on(pool_.state(), "b").empty());
+  EXPECT_THAT(find_drift(pool_.state(), now_), IsEmpty());
+  const auto drift = find_drift(pool_.state(), now_ + seconds(11));
+  ASSERT_EQ(drift.size(), 1U);
+  EXPECT_EQ(drift[0].what, "leased by ann, to whom its device file is closed");
+  tell({"ann"});
+  EXPECT_FALSE(pool_.state().is_closed_to_holder(lease(id)));
+  // The next lease waits for a report of its own time, also where its holder is the same.
+  turn([&] { EXPECT_TRUE(pool_.release(ann_, id, {}, "done")); });
+  tell({"ann"});
+  const auto next = acquire(ann_, {.exact = {"GPU-a0"}}).value();
+  EXPECT_TRUE(pool_.state().is_closed_to_holder(lease(next)));
+  const auto unguarded = acquire(ann_, {.exact = {"GPU-a1"}}).value();
+  EXPECT_FALSE(pool_.state().is_guarded(lease(unguarded)));
+  EXPECT_FALSE(pool_.state().is_closed_to_holder(lease(unguarded)));
+}
+
 class Idle : public PoolTest {
  protected:
   Idle() : PoolTest({.min_runtime = minutes(0), .idle = {.on = true}}) {}
@@ -388,6 +461,21 @@ TEST_F(Idle, MemoryHeldWithoutWorkIsIdle) {
   use_for(minutes(29), 1, 0.3);
   EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
   use_for(minutes(1), 1, 0.3);
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+}
+
+// As of a MIG instance.
+TEST_F(Idle, WhoseUseIsNotKnownIsBusyWhileItHasAProcess) {
+  const auto id = acquire(ann_, {}).value();
+  const auto unknown = [&](Span time, bool used) {
+    pass(time, [&](HostReport& report) {
+      report.activity[0].utilisation.reset();
+      if (used) report.activity[0].processes = {{.pid = 7, .user = "ann"}};
+    });
+  };
+  unknown(minutes(120), true);
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+  unknown(minutes(16), false);
   EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
 }
 

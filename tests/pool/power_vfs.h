@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -87,6 +88,7 @@ class PowerVfs {
     std::string now = {};
     std::string durable = {};
     std::vector<Change> pending = {};
+    std::deque<std::vector<char>> shared = {};  // regions of the log's index, which keep their addresses
   };
   struct OpenFile {
     sqlite3_file base;
@@ -131,7 +133,23 @@ class PowerVfs {
 
   static sqlite3_io_methods methods() {
     sqlite3_io_methods io = {};
-    io.iVersion = 1;  // no shared memory: the pool locks its database for as long as it is open
+    io.iVersion = 2;
+    // Of one connection, which shares it with no other.
+    io.xShmMap = [](sqlite3_file* file, int region, int size, int extend, void volatile** at) {
+      auto& regions = of(file).file->shared;
+      if (extend != 0 && static_cast<std::size_t>(region) >= regions.size())
+        regions.resize(static_cast<std::size_t>(region) + 1);
+      const bool is_there = static_cast<std::size_t>(region) < regions.size();
+      if (is_there) regions[static_cast<std::size_t>(region)].resize(static_cast<std::size_t>(size));
+      *at = is_there ? regions[static_cast<std::size_t>(region)].data() : nullptr;
+      return SQLITE_OK;
+    };
+    io.xShmLock = [](sqlite3_file*, int, int, int) { return SQLITE_OK; };
+    io.xShmBarrier = [](sqlite3_file*) {};
+    io.xShmUnmap = [](sqlite3_file* file, int) {
+      of(file).file->shared.clear();
+      return SQLITE_OK;
+    };
     io.xClose = [](sqlite3_file*) { return SQLITE_OK; };
     io.xRead = [](sqlite3_file* file, void* to, int size, sqlite3_int64 at) {
       const std::string& bytes = of(file).file->now;

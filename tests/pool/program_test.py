@@ -3,14 +3,18 @@
   program_test.py XOE MOCK_NVML
 """
 
+import errno
 import json
 import os
 import pathlib
+import pwd
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import time
 import unittest
 
 from pool_program import PoolProgram
@@ -116,6 +120,86 @@ class Pool(unittest.TestCase):
         self.assertNotIn("ran", done.stdout)
         self.assertRegex(done.stderr, "device file|cgroup|device rule")
         self.assertEqual(len(self.json("status")["leases"]), 1)
+
+    def test_device_files_of_other_users_are_closed(self):
+        host = self.home / "host"
+        devices, driver = host / "dev", host / "proc/driver/nvidia"
+        for folder in (devices, driver / "gpus", host / "run"):
+            folder.mkdir(parents=True)
+        self.home.chmod(0o755)
+        guard = ("agent", "--host", "a", "--nvml", str(MOCK), "--guard-devices", "--system-root", str(host),
+                 "--interval", "0.1")
+        (driver / "params").write_text("ModifyDeviceFiles: 1\n")
+        self.assertIn("NVreg_ModifyDeviceFiles=0" if os.geteuid() == 0 else "by root only", self.pool(*guard, expect=1).stderr)
+        (driver / "params").write_text("ModifyDeviceFiles: 0\n")
+        self.report()
+        gpus = self.json("status")["gpus"]
+        try:
+            for index, gpu in enumerate(gpus):
+                os.mknod(devices / f"nvidia{index}", stat.S_IFCHR | 0o666, os.makedev(195, index))
+                (devices / f"nvidia{index}").chmod(0o666)
+                (driver / f"gpus/{gpu['pci'][4:].lower()}").mkdir()
+                information = f"GPU UUID: {gpu['uuid']}\nDevice Minor: {index}\n"
+                (driver / f"gpus/{gpu['pci'][4:].lower()}/information").write_text(information)
+        except PermissionError as error:
+            self.skipTest(f"needs root: {error}")
+
+        def opens(user):
+            """The GPUs that it can open. There is no driver: who may open a file gets another error than who may not."""
+            account = pwd.getpwnam(user)
+            out, its_end = os.pipe()
+            if os.fork() == 0:
+                os.setgroups([])
+                os.setgid(account.pw_gid)
+                os.setuid(account.pw_uid)
+                for index in range(len(gpus)):
+                    try:
+                        os.open(devices / f"nvidia{index}", os.O_RDWR)
+                    except OSError as error:
+                        os.write(its_end, bytes([error.errno]))
+                os._exit(0)
+            os.close(its_end)
+            with os.fdopen(out, "rb") as errors:
+                told = errors.read()
+            os.wait()
+            return [gpu["uuid"] for gpu, error in zip(gpus, told, strict=True) if error != errno.EACCES]
+
+        if len(opens("daemon")) != len(gpus):
+            self.skipTest("devices cannot be opened in the folder of this test")
+        daemon, bin_ = self.user("daemon"), self.user("bin")
+        agent = self.start(*guard)
+        try:
+            self.wait_for(lambda: opens("daemon") == [])
+            lease = self.json("acquire", "--gpus", "2", **daemon)  # returns when the files are open
+            self.assertEqual(opens("daemon"), lease["gpus"])
+            self.assertEqual(opens("bin"), [])
+            self.assertIn("lease 1: file permissions; other users cannot open its GPUs", self.pool("status").stdout)
+            self.assertTrue(self.json("status")["leases"][0]["guarded"])
+            self.pool("release", "1", **daemon)
+            self.pool("acquire", "--gpus", "4", **bin_)
+            self.assertEqual(len(opens("bin")), 4)
+            self.assertEqual(opens("daemon"), [])
+        finally:
+            self.stop(agent)
+        self.assertEqual(len(opens("daemon")), 4)
+
+    def wait_for(self, holds):
+        end = time.monotonic() + 30
+        while not holds():
+            self.assertLess(time.monotonic(), end, "it does not happen")
+            time.sleep(0.05)
+
+    def test_instances_of_a_gpu_in_mig_mode(self):
+        self.pool("agent", "--once", "--host", "a", "--nvml", str(MOCK), XOE_MOCK_GPUS="pair", XOE_MOCK_TROUBLE="mig")
+        gpus = self.json("status")["gpus"]
+        self.assertEqual([gpu["uuid"][:4] for gpu in gpus], ["GPU-", "MIG-", "MIG-"])
+        self.assertNotIn("utilisation", gpus[1])  # the driver does not tell it
+        lease = self.json("acquire", "--type", "1g.5gb", "--gpus", "2")
+        self.assertEqual(lease["gpus"], [gpu["uuid"] for gpu in gpus[1:]])
+        self.assertIn("the pool has 1 GPU", self.pool("acquire", "--gpus", "2", "--memory", "20G", expect=3).stderr)
+        self.pool("release", str(lease["id"]))
+        shown = self.pool("run", "--type", "1g.5gb", "--memory", "4G", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES").stdout
+        self.assertRegex(shown, "^MIG-[0-9a-f-]+\n$")
 
     def test_run_ends_with_its_lease(self):
         self.report()

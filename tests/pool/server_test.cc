@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "pool/server/http_server.h"
 #include "pool/server/openapi.h"
 #include "pool/server/rate_limit.h"
+#include "pool/server/request_extent.h"
 #include "pool/state/token.h"
 #include "pool_fixture.h"
 
@@ -53,6 +55,10 @@ class Server : public ::testing::Test {
 
   // A connection that has asked for something. It takes little at once.
   Fd send(const std::string& what, int token, const std::string& more) {
+    return send_bytes(
+        fmt::format("{} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}\r\n", what, token_number(token), more));
+  }
+  Fd send_bytes(const std::string& request) {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int small = 4096;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
@@ -61,10 +67,11 @@ class Server : public ::testing::Test {
     address.sin_port = htons(static_cast<std::uint16_t>(server_->port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    const std::string request =
-        fmt::format("{} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}\r\n", what, token_number(token), more);
-    EXPECT_EQ(::send(fd.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+    more_bytes(fd, request);
     return fd;
+  }
+  static void more_bytes(const Fd& fd, const std::string& bytes) {
+    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
 
   // Reads until `text` has come, or the stream has ended.
@@ -245,6 +252,159 @@ TEST_F(Server, ClientsThatWaitLeaveRoomForOthers) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(client(2).get("/v1/status")->ok());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+// Each sends a byte of its head or its body now and then, and others are served meanwhile.
+TEST_F(Server, ClientsThatDripTakeNoThread) {
+  start({.threads = 2, .request_timeout = 30s});
+  std::vector<Fd> drips;
+  for (int i = 0; i < 60; ++i) {
+    drips.push_back(i % 2 == 0 ? send_bytes("GET /v1/status HTTP/1.1\r\nX: ")
+                               : send("POST /v1/leases", 1, "Content-Length: 20000\r\n"));
+    if (i % 2 != 0) more_bytes(drips.back(), "{");
+  }
+  Client by = client(1);
+  Client agent = client(2);
+  for (int i = 0; i < 20; ++i) {
+    for (const Fd& drip : drips) more_bytes(drip, " ");
+    EXPECT_TRUE(by.get("/v1/status")->ok());
+    EXPECT_TRUE(client(1).get("/v1/status")->ok());
+    EXPECT_TRUE(agent.post("/v1/report", json_of(report_of("a", 4)))->ok());
+  }
+}
+
+TEST_F(Server, AClientThatDripsForTooLongIsGivenUp) {
+  start({.request_timeout = 1s});
+  const Fd head = send_bytes("GET /v1/status HTTP/1.1\r\n");
+  const Fd body = send("POST /v1/leases", 1, "Content-Length: 5000\r\n");
+  const std::jthread drip([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const Fd* fd : {&head, &body}) ::send(fd->get(), "x", 1, MSG_NOSIGNAL);
+      std::this_thread::sleep_for(20ms);
+    }
+  });
+  EXPECT_THAT(read_until(head, "\r\n\r\n"), HasSubstr("408 Request Timeout"));
+  EXPECT_THAT(read_until(body, "\r\n\r\n"), HasSubstr("408 Request Timeout"));
+}
+
+TEST_F(Server, ANewClientTakesThePlaceOfASilentOne) {
+  start({.connections = 10});
+  std::vector<Fd> silent;
+  for (int i = 0; i < 30; ++i) silent.push_back(send_bytes(i % 2 == 0 ? "G" : "POST /v1/report HTTP/1.1\r\n"));
+  EXPECT_TRUE(client(1).get("/v1/status")->ok());
+  char byte = 0;
+  EXPECT_LE(::recv(silent[0].get(), &byte, 1, 0), 0);  // without a word
+}
+
+// Streams, which have every other thread.
+TEST_F(Server, AgentsReportWhateverOthersDo) {
+  start({.threads = 2});
+  const std::array streams = {open_stream(1), open_stream(1)};
+  for (const Fd& stream : streams) read_until(stream, "event: status");
+  const Fd waits = send_get("/v1/status", 1, "Connection: close\r\n");
+  Client agent = client(2);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(agent.post("/v1/report", json_of(report_of("a", 4)))->ok());
+  // It had no thread meanwhile, which shows that the streams had them all.
+  char byte = 0;
+  EXPECT_EQ(::recv(waits.get(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
+TEST_F(Server, RequestsMayComeInPartsOrTogether) {
+  start({});
+  const std::string get = fmt::format("GET /v1/me HTTP/1.1\r\nAuthorization: Bearer {}\r\n", token_number(1));
+  const std::string two = read_until(send_bytes(get + "\r\n" + get + "Connection: close\r\n\r\n"), "[never]");
+  EXPECT_NE(two.find("HTTP/1.1 200 OK"), two.rfind("HTTP/1.1 200 OK"));
+  const std::string body = json_of(report_of("a", 4)).dump() + std::string(20000, ' ');
+  const Fd slow =
+      send("POST /v1/report", 2, fmt::format("Content-Length: {}\r\nExpect: 100-continue\r\n", body.size()));
+  EXPECT_THAT(read_until(slow, "\r\n\r\n"), HasSubstr("100 Continue"));
+  for (std::size_t at = 0; at < body.size(); at += 3000) {
+    more_bytes(slow, body.substr(at, 3000));
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_THAT(read_until(slow, "\"end\""), HasSubstr("200 OK"));
+}
+
+TEST(RequestExtent, IsReadFromTheHead) {
+  const std::string head = "POST /v1/report HTTP/1.1\r\ncontent-LENGTH:  12 \r\nExpect: 100-Continue\r\n\r\n";
+  for (std::size_t part = 0; part < head.size(); ++part) EXPECT_EQ(extent_of(head.substr(0, part)).head, 0U) << part;
+  for (std::size_t searched = 0; searched < head.size(); ++searched) {
+    const RequestExtent extent = extent_of(head + "{}", searched);
+    EXPECT_EQ(extent.head, head.size()) << searched;
+    EXPECT_EQ(extent.body, 12U);
+    EXPECT_TRUE(extent.is_report);
+    EXPECT_TRUE(extent.wants_continue);
+  }
+  EXPECT_EQ(extent_of("GET / HTTP/1.1\r\nContent-Length: 12\r\n\r\n").body, 0U);
+  EXPECT_EQ(extent_of("POST / HTTP/1.1\r\nContent-Length: -12\r\n\r\n").body, 0U);
+  EXPECT_EQ(extent_of("POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 12\r\n\r\n").body, 0U);
+  EXPECT_FALSE(extent_of("POST /v1/reports HTTP/1.1\r\n\r\n").is_report);
+  EXPECT_EQ(extent_of(std::string(kMaxHead, 'x')).head, kMaxHead);
+  EXPECT_EQ(header_of(head, "content-length"), "12");
+  EXPECT_EQ(header_of(head, "Length"), "");
+}
+
+// A long poll that waited for the grant may have lost its client: the next request shows that it is there.
+TEST_F(Server, AGrantFromTheQueueIsClaimedByTheNextRequest) {
+  start({});
+  Client by = client(1);
+  const auto unclaimed = [](const Json& lease) { return lease.value("unclaimed", false); };
+  const auto wait_for_grant = [&](std::int64_t holder, const std::string& token) {
+    const auto id =
+        by.post("/v1/leases", {{"token", token}, {"wait", true}})->body.at("lease").at("id").get<std::int64_t>();
+    std::jthread releases([&, path = fmt::format("/v1/leases/{}/release", holder)] {
+      std::this_thread::sleep_for(300ms);
+      EXPECT_TRUE(client(1).post(path, Json::object())->ok());
+    });
+    const Json lease = by.get(fmt::format("/v1/leases/{}?wait=20", id))->body.at("lease");
+    EXPECT_EQ(lease.at("state"), "open");
+    EXPECT_TRUE(unclaimed(lease));
+    return id;
+  };
+  const auto all = [&](int number) {
+    return by.post("/v1/leases", {{"token", token_number(number)}, {"gpus", 4}})
+        ->body.at("lease")
+        .at("id")
+        .get<std::int64_t>();
+  };
+  const std::int64_t second = wait_for_grant(all(7), token_number(8));
+  EXPECT_TRUE(unclaimed(client(2).get(fmt::format("/v1/leases/{}", second))->body.at("lease")));  // of another
+  EXPECT_FALSE(unclaimed(by.get(fmt::format("/v1/leases/{}?wait=20", second))->body.at("lease")));
+  EXPECT_TRUE(by.post(fmt::format("/v1/leases/{}/release", second), Json::object())->ok());
+  const std::int64_t fourth = wait_for_grant(all(9), token_number(10));
+  const Json list = by.get(fmt::format("/v1/leases?ids={}", fourth))->body.at("leases");
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_FALSE(unclaimed(list[0]));
+  EXPECT_TRUE(by.post(fmt::format("/v1/leases/{}/release", fourth), Json::object())->ok());
+  wait_for_grant(all(11), token_number(12));
+  EXPECT_FALSE(unclaimed(by.post("/v1/leases", {{"token", token_number(12)}, {"wait", true}})->body.at("lease")));
+}
+
+TEST_F(Server, UsageAndBackupsWaitForNoPlan) {
+  start({});
+  Client by = client(1);
+  ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}})->ok());
+  std::promise<void> go_on;
+  std::promise<void> is_busy;
+  std::jthread plan([&] {
+    queue_->read([&](Pool&) {
+      is_busy.set_value();
+      go_on.get_future().wait();
+    });
+  });
+  is_busy.get_future().wait();
+  const auto usage = by.get("/v1/usage");
+  const auto refused = by.post("/v1/backup", {{"path", scratch_.file("copy.db")}});
+  const auto backup = client(2).post("/v1/backup", {{"path", scratch_.file("copy.db")}});
+  const auto unknown = client(9).get("/v1/usage");
+  go_on.set_value();
+  ASSERT_TRUE(usage);
+  EXPECT_TRUE(usage->ok());
+  EXPECT_EQ(usage->body.at("usage").at(0).at("user"), "ann");
+  EXPECT_EQ(refused->status, 403);
+  EXPECT_EQ(unknown->status, 401);
+  EXPECT_TRUE(backup->ok());
+  EXPECT_EQ(open_pool(scratch_.file("copy.db")).state().leases.size(), 1U);
 }
 
 TEST_F(Server, MakingAUserMayBeSentTwiceAndChangesWhatItTells) {

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -161,7 +162,8 @@ class PoolTraining(unittest.TestCase):
         for words, expected in [
             (["--gpus", "2", "true"], "--gpus is for GPUs of a pool: add --pool"),
             (["--pool", "-np", "2", "true"], "say --gpus 2"),
-            (["--pool", "-H", "a:1", "true"], "xoe pool acquire --any-host"),
+            (["--pool", "-H", "a:1", "true"], "--any-host lets it take several"),
+            (["--pool", "--gpus", "1:2", "--any-host", "true"], "--gpus MIN:MAX is for GPUs of this host"),
             (["--pool", "--gpus", "4:2", "true"], "expected a number from 1 to 1024, or MIN:MAX"),
             (["--pool", "--gpus", "0", "true"], "expected a number from 1 to 1024, or MIN:MAX"),
             (["--devices", "a,b", "-np", "3", "true"], "one for each"),
@@ -171,6 +173,42 @@ class PoolTraining(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0, words)
             self.assertIn(expected, done.stderr, words)
         self.assertIn("--pool --gpus 1:2", self.xoe("pool", "run", "--gpus", "1:2", "--", "true", expect=1).stderr)
+        self.assertEqual(self.leases(), [])
+
+    def test_ranks_on_gpus_of_several_hosts(self):
+        """Two further hosts, which ssh reaches; each has two A100s, and this host has four T4s."""
+        def report(host, number):
+            self.xoe("pool", "agent", "--once", f"--host={host}", "--nvml", str(MOCK), XOE_MOCK_HOST=number,
+                     XOE_MOCK_GPUS="pair")
+
+        report("one", "1")
+        report("two", "2")
+        ssh = self.home / "ssh"
+        ssh.write_text('#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\nexec env -i PATH=/usr/bin:/bin sh -c "$2"\n')
+        ssh.chmod(0o755)
+
+        def run(*options, expect=0):
+            done = self.xoe("run", "--pool", "--any-host", *options, "--ssh-command", str(ssh), "--no-tag-output", "--", "sh",
+                            "-c", "echo $XOE_RANK $XOE_SIZE $XOE_LOCAL_RANK ${XOE_HOSTNAME:-here} $CUDA_VISIBLE_DEVICES",
+                            expect=expect)
+            return sorted(line.split() for line in done.stdout.splitlines()), done.stderr
+
+        here = socket.gethostname()
+        ranks, _ = run("--gpus", "4", "--type", "a100")
+        self.assertEqual([rank[:4] for rank in ranks],
+                         [["0", "4", "0", "one"], ["1", "4", "1", "one"], ["2", "4", "0", "two"], ["3", "4", "1", "two"]])
+        self.assertEqual([rank[4][:12] for rank in ranks], ["GPU-00000001"] * 2 + ["GPU-00000002"] * 2)
+        self.assertEqual(len({rank[4] for rank in ranks}), 4)
+        ranks, _ = run("--gpus", "6")  # this host's ranks are the first
+        self.assertEqual([rank[3] for rank in ranks], [here] * 4 + ["one"] * 2)
+        self.assertEqual([rank[4][:12] for rank in ranks], ["GPU-00000000"] * 4 + ["GPU-00000001"] * 2)
+        ranks, _ = run("--gpus", "2", "--type", "t4")
+        self.assertEqual([rank[2:4] for rank in ranks], [["0", "here"], ["1", "here"]])
+        self.assertEqual(len({rank[4] for rank in ranks}), 2)
+        report("-oProxyCommand=x", "3")
+        ranks, said = run("--gpus", "6", "--type", "a100", expect=1)
+        self.assertEqual(ranks, [])
+        self.assertIn("which is no name that ssh could reach", said)
         self.assertEqual(self.leases(), [])
 
     def test_without_a_gpu_on_the_cpu(self):

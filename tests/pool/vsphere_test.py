@@ -191,6 +191,42 @@ class Scenario(Vsphere):
         self.assertEqual(self.devices()["python"], [])
         self.assertEqual(self.drift(), [])
 
+    def test_who_may_use_which_machine(self):
+        self.pool("team", "vision")
+        tokens = {}
+        for name, *options in (("ann", "--team", "vision"), ("bob",)):
+            tokens[name] = self.home / f"{name}-token"
+            tokens[name].write_text(self.pool("user", name, *options).stdout)
+            tokens[name].chmod(0o600)
+
+        def may(name, vm, **expect):
+            return self.pool("acquire", "--vm", vm, "--token-file", str(tokens[name]), **expect)
+
+        rules = ("--vm-users", "python=bob", "--vm-users", "*=@vision")
+        self.look(*rules)
+        self.assertIn("VM python is for bob, not for ann", may("ann", "python", expect=1).stderr)
+        self.assertIn("VM r is for @vision, not for bob", may("bob", "r", expect=1).stderr)
+        status = self.pool("status").stdout
+        self.assertRegex(status, r"python +DC0_C0_H0 +off +0 +bob\b")
+        self.assertRegex(status, r"r +DC0_C0_H0 +off +0 +@vision\b")
+        may("ann", "r")
+        may("bob", "python")
+        self.acquire("python", 1)  # an admin
+        self.look(*rules)
+        have = self.devices()
+        self.assertEqual((len(have["python"]), len(have["r"])), (2, 1))
+        # The list of python changes: what bob has stays, what it waits for does not start.
+        with subprocess.Popen([XOE, "pool", "acquire", "--vm", "python", "--gpus", "2", "--wait", "--token-file",
+                               str(tokens["bob"])], env=self.env, text=True, stderr=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as waits:
+            self.assertIn("place 1 in the queue", waits.stderr.readline())
+            self.look("--vm-users", "*=@vision")
+            self.assertIn("VM python is not for bob any more", waits.communicate(timeout=30)[1])
+            self.assertEqual(waits.returncode, 3)
+        self.assertEqual(len(self.json("status")["leases"]), 3)
+        self.assertIn("expected VM=USER", self.pool("vsphere", "agent", *self.vcenter.options, "--once", "--vm-users", "python=",
+                                                    expect=2).stderr)
+
     def test_power_cycle(self):
         refused = self.pool("vsphere", "agent", *self.vcenter.options, "--once", "--allow-power-cycle", expect=2)
         self.assertIn("--only-vm", refused.stderr)  # else any user could have any VM shut down

@@ -2,15 +2,21 @@
 #include <algorithm>
 #include <csignal>
 #include <ctime>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/machine.h"
+#include "pool/enforce/device_files.h"
 #include "pool/inventory/inventory.h"
 #include "tools/pool/held_signals.h"
 #include "tools/pool/verbs.h"
 
 namespace xoe::tools::pool {
 namespace {
+
+using xoe::pool::DeviceFiles;
 
 struct AgentOptions {
   Connection connection = {};
@@ -20,6 +26,8 @@ struct AgentOptions {
   Span interval = std::chrono::seconds(2);
   bool once = false;
   bool end_idle = false;
+  bool guard = false;
+  std::string system_root = {};
 };
 
 // Those of idle leases. Only processes of the report that was just sent: a process id may be used again.
@@ -35,9 +43,50 @@ void end_processes(const xoe::pool::HostReport& report, const Json& answer) {
       }
 }
 
+// Keeps the device files of GPUs closed to users who do not hold them.
+class Guard {
+ public:
+  static Result<Guard> open(const std::string& root) {
+    XOE_ASSIGN(auto files, DeviceFiles::open(xoe::pool::places_below(root)));
+    return Guard(std::move(files));
+  }
+
+  // What the last look at the holders has made of the files.
+  void add_to(xoe::pool::HostReport& report) const {
+    for (std::size_t i = 0; i < report.gpus.size(); ++i)
+      if (const auto users = now_.users.find(report.gpus[i].uuid); users != now_.users.end())
+        report.activity[i].open_to.emplace(users->second.begin(), users->second.end());
+    report.problem = fmt::format("{}", fmt::join(now_.problems, "; "));
+  }
+
+  // True: the pool should hear of it at once, since a holder waits for its files.
+  Result<bool> follow(const xoe::pool::HostReport& report, const Json& answer) {
+    XOE_ASSIGN(const auto holders, xoe::pool::holders_of(answer));
+    std::vector<xoe::pool::GpuHolders> gpus;
+    for (const auto& gpu : report.gpus) {
+      const auto found = holders.find(gpu.uuid);
+      gpus.push_back({gpu.uuid, gpu.pci, found == holders.end() ? std::set<std::string>() : found->second});
+    }
+    auto before = std::exchange(now_, files_.allow(gpus));
+    return before.users != now_.users || before.problems != now_.problems;
+  }
+
+ private:
+  explicit Guard(DeviceFiles files) : files_(std::move(files)) {}
+
+  DeviceFiles files_;
+  DeviceFiles::Allowed now_;
+};
+
 int run_agent(const AgentOptions& options) {
   auto client = connect(options.connection, std::chrono::seconds(1));
   if (!client) return fail(client.error());
+  std::optional<Guard> guard;
+  if (options.guard) {
+    auto opened = Guard::open(options.system_root);
+    if (!opened) return fail(opened.error());
+    guard.emplace(std::move(*opened));
+  }
   std::vector<std::unique_ptr<xoe::pool::GpuVendor>> vendors;
   vendors.push_back(xoe::pool::nvidia_gpus(options.nvml));
   vendors.push_back(xoe::pool::amd_gpus(options.rocm_smi));
@@ -48,11 +97,19 @@ int run_agent(const AgentOptions& options) {
     if (what != said) fmt::print(stderr, "xoe pool agent: {}\n", what);
     said = what;
   };
+  bool soon = false;  // the pool should hear of what has changed
   do {
-    const xoe::pool::HostReport report = inventory.report();
+    xoe::pool::HostReport report = inventory.report();
+    if (guard) guard->add_to(report);
     const auto reply = client->post("/v1/report", xoe::pool::json_of(report));
     if (reply && !reply->ok() && (options.once || is_for_good(*reply))) return fail(*reply);
     if (reply && reply->ok() && options.end_idle) end_processes(report, reply->body);
+    soon = false;
+    if (reply && reply->ok() && guard) {
+      const auto changed = guard->follow(report, reply->body);
+      if (!changed) return fail(changed.error());
+      soon = *changed;
+    }
     if (!reply && options.once) return fail(reply.error());
     if (!reply)
       say(reply.error().message());
@@ -61,7 +118,7 @@ int run_agent(const AgentOptions& options) {
     else
       say(fmt::format("{} reports {} GPUs{}", options.host, report.gpus.size(),
                       report.without.empty() ? "" : ": " + report.without));
-  } while (!options.once && !sleep_until_signal(options.interval));
+  } while (!options.once && !sleep_until_signal(soon ? Span(0) : options.interval));
   return 0;
 }
 
@@ -84,6 +141,12 @@ void add_agent(CLI::App& app, int& code) {
   verb->add_flag("--once", options->once, "one report, then end");
   verb->add_flag("--end-idle", options->end_idle,
                  "send SIGTERM to the processes of idle leases before they end; needs root");
+  verb->add_flag(
+      "--guard-devices", options->guard,
+      "keep the device files of GPUs closed to users who do not hold them, while the agent runs; needs root");
+  verb->add_option("--system-root", options->system_root, "where a container has the host's /dev, /proc and /run")
+      ->type_name("DIR")
+      ->default_str("/");
   verb->callback([options, &code] { code = run_agent(*options); });
 }
 

@@ -81,7 +81,7 @@ bool ExtraGpus::ask(Client& client, Extra& extra) {
   extra.lease = lease->at("id").get<std::int64_t>();
   keeper_.holds(extra.lease);
   extra.state = State::kWaiting;
-  if (lease->at("state") != "open") return true;
+  if (lease->at("state") != "open" || lease->value("closed", false)) return true;
   extra.gpu = lease->at("gpus").at(0).get<std::string>();
   extra.state = State::kJoining;
   return true;
@@ -123,6 +123,7 @@ void ExtraGpus::look() {
 void ExtraGpus::update(Extra& extra, const Json& lease) {
   const std::string state = lease.at("state");
   if (state == "waiting" || extra.state == State::kLeaving) return;
+  if (extra.state == State::kWaiting && lease.value("closed", false)) return;
   if (state == "ended") {
     const std::string why = lease.value("why", "its lease has ended");
     if (extra.state == State::kWaiting) {

@@ -1,5 +1,6 @@
 // xoe pool acquire, adopt, renew, release, revoke, exempt.
 #include <ctime>
+#include <thread>
 
 #include "base/error.h"
 #include "base/random_token.h"
@@ -50,16 +51,25 @@ int show(const Connection& connection, const Json& lease, bool variables) {
                            visible_variable(lease), visible_devices(lease)));
 }
 
-// The cluster's agent makes the allocation when it next looks.
-void await_job(Client& client, Reply& reply) {
-  for (int tries = 0; tries < 60; ++tries) {
+// Asks for an open lease until an agent has done its part. False: it takes too long.
+template <class IsDone>
+bool await_agent(Client& client, Reply& reply, Span pause, IsDone&& is_done) {
+  constexpr Span kPatience = std::chrono::seconds(30);
+  for (Span waited(0); waited < kPatience; waited += pause) {
     const Json& lease = reply.body.at("lease");
-    if (!lease.contains("slurm") || lease.at("state") != "open" || lease.contains("job")) return;
-    if (sleep_until_signal(std::chrono::milliseconds(500))) return;
+    if (lease.at("state") != "open" || is_done(lease) || HeldSignals::any()) return true;
+    std::this_thread::sleep_for(pause);
     auto next = client.get(fmt::format("/v1/leases/{}", lease.at("id").get<std::int64_t>()));
     if (next && next->ok()) reply = std::move(*next);
   }
-  fmt::print(stderr, "xoe pool: Slurm has not allocated the GPUs yet; `xoe pool status` says why\n");
+  return false;
+}
+
+// The cluster's agent makes the allocation when it next looks.
+void await_job(Client& client, Reply& reply) {
+  if (!await_agent(client, reply, std::chrono::milliseconds(500),
+                   [](const Json& lease) { return !lease.contains("slurm") || lease.contains("job"); }))
+    fmt::print(stderr, "xoe pool: Slurm has not allocated the GPUs yet; `xoe pool status` says why\n");
 }
 
 int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
@@ -72,6 +82,7 @@ int acquire_or_adopt(const LeaseVerb& verb, const char* path) {
   if (!reply) return fail(reply.error());
   if (!reply->ok()) return fail(*reply);
   await_job(*client, *reply);
+  await_devices(*client, *reply);
   const Json& lease = reply->body.at("lease");
   const int shown = show(verb.connection, lease, true);
   return lease.at("state") == "ended" ? kNoGpu : shown;
@@ -217,8 +228,10 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
   const auto id = reply.body.at("lease").at("id").get<std::int64_t>();
   if (holds && reply.body.at("lease").at("state") != "ended") holds(id);
   std::string said;
-  while (reply.ok() && reply.body.at("lease").at("state") == "waiting" && options.at.empty()) {
-    if (std::string now = describe(reply.body.at("lease")); now != said)
+  // An open lease that came from the queue is asked for once more, which tells the pool that its client is there.
+  const auto is_waiting = [&] { return reply.body.at("lease").at("state") == "waiting"; };
+  while (reply.ok() && (is_waiting() || reply.body.at("lease").value("unclaimed", false)) && options.at.empty()) {
+    if (std::string now = describe(reply.body.at("lease")); is_waiting() && now != said)
       fmt::print(stderr, "{}\n", said = std::move(now));
     auto next = client.get(fmt::format("/v1/leases/{}?wait=1", id));
     if (next && next->ok() && !HeldSignals::any()) {
@@ -232,6 +245,12 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
     return failure(next.error().code(), "{}; {}", next.error().message(), outcome);
   }
   return reply;
+}
+
+void await_devices(Client& client, Reply& reply) {
+  if (!await_agent(client, reply, std::chrono::milliseconds(100),
+                   [](const Json& lease) { return !lease.value("closed", false); }))
+    fmt::print(stderr, "xoe pool: the GPUs' device files are still closed to you; `xoe pool status` says why\n");
 }
 
 Status release(Client& client, const Connection& connection, std::int64_t id) {

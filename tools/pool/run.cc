@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -250,6 +251,38 @@ LeaseOptions extra_wishes(const RunOptions& options) {
   return wishes;
 }
 
+// The options of `xoe run` for the lease's GPUs: on this host, or, where it has others, too, on all of its hosts, this
+// one's ranks first.
+Result<std::vector<std::string>> rank_words(const RunOptions& options, const Json& lease) {
+  const std::vector<std::string> here = lease.at("gpus");
+  if (!options.lease.ask.value("any_host", false))
+    return std::vector<std::string>{"--devices", fmt::format("{}", fmt::join(here, ","))};
+  const std::string own = host_name("localhost");
+  std::vector<std::pair<std::string, std::vector<std::string>>> places;
+  for (const auto& [name, gpus] : lease.at("gpus_by_host").items()) {
+    const bool is_own = name == options.host;
+    // The name becomes a word of ssh's command line.
+    const bool is_name = !name.empty() && name[0] != '-' && std::ranges::all_of(name, [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+    });
+    if (!is_own && !is_name)
+      return failure(
+          Code::kUnsupported,
+          "lease {} has GPUs of the host \"{}\", which is no name that ssh could reach: start its agent with "
+          "--host NAME",
+          lease.at("id").get<std::int64_t>(), name);
+    places.emplace(is_own ? places.begin() : places.end(), is_own ? own : name, gpus);
+  }
+  std::vector<std::string> hosts;
+  std::vector<std::string> devices;
+  for (const auto& [name, gpus] : places) {
+    hosts.push_back(fmt::format("{}:{}", name, gpus.size()));
+    devices.insert(devices.end(), gpus.begin(), gpus.end());
+  }
+  return std::vector<std::string>{"-H", fmt::format("{}", fmt::join(hosts, ",")), "--devices",
+                                  fmt::format("{}", fmt::join(devices, ","))};
+}
+
 // One rank for each GPU, and further ones while there are GPUs for them.
 int run_ranks(Client& patient, Client& client, const RunOptions& options, const Json& lease, const Keeper& keeper,
               const sigset_t& before) {
@@ -257,9 +290,11 @@ int run_ranks(Client& patient, Client& client, const RunOptions& options, const 
     return fail(Error(Code::kUnsupported, "the ranks of xoe run use NVIDIA's GPUs; --type names such ones"));
   std::vector<std::string> gpus = lease.at("gpus");
   const int extra = options.lease.most_gpus - static_cast<int>(gpus.size());
-  if (options.lease.most_gpus == 0 || extra == 0)
-    return run_program(client, options, lease, keeper, before,
-                       command_line(options, {"--devices", fmt::format("{}", fmt::join(gpus, ","))}), -1, nullptr);
+  if (options.lease.most_gpus == 0 || extra == 0) {
+    const auto words = rank_words(options, lease);
+    if (!words) return fail(words.error());
+    return run_program(client, options, lease, keeper, before, command_line(options, *words), -1, nullptr);
+  }
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return fail(Error(Code::kUnavailable, fmt::format("no socket: {}", errno_text(errno))));
@@ -292,10 +327,14 @@ Status check(const RunOptions& options) {
                    "--gpus {}:{} is for a training whose ranks come and go: xoe run --pool --gpus {}:{} PROGRAM",
                    options.lease.ask.value("gpus", 1), options.lease.most_gpus, options.lease.ask.value("gpus", 1),
                    options.lease.most_gpus);
-  if (options.lease.ask.value("any_host", false))
-    return failure(Code::kInvalidArgument,
-                   "--any-host: the program runs on this host; for several, `xoe pool acquire --any-host` and then "
-                   "xoe run -H");
+  const bool any_host = options.lease.ask.value("any_host", false);
+  if (any_host && !options.ranks)
+    return failure(
+        Code::kInvalidArgument,
+        "--any-host: the program runs on this host; for ranks on several, xoe run --pool --any-host PROGRAM");
+  if (any_host && (options.device_rule || options.lease.most_gpus > 0))
+    return failure(Code::kUnsupported, "--any-host: {} is for GPUs of this host",
+                   options.device_rule ? "--device-rule" : "--gpus MIN:MAX");
   if (options.device_rule && options.lease.most_gpus > 0)
     return failure(Code::kUnsupported, "--device-rule is for a fixed number of GPUs, not for --gpus MIN:MAX");
   return {};
@@ -310,10 +349,12 @@ void take_from_this_host(Client& client, RunOptions& options) {
     if (status && status->ok())
       for (const Json& host : status->body.at("hosts"))
         if (host.at("name") == own) options.host = own;
-    if (options.host.empty() && status && status->ok() && status->body.at("hosts").size() > 1)
+    const bool several = status && status->ok() && status->body.at("hosts").size() > 1;
+    if (options.host.empty() && several && !options.lease.ask.value("any_host", false))
       say(fmt::format("the pool knows no host {}: GPUs may come from any; --host says which name this host has", own));
   }
-  if (!options.host.empty()) options.lease.ask["host"] = options.host;
+  const bool any_host = options.lease.ask.value("any_host", false);
+  if (!options.host.empty() && !any_host) options.lease.ask["host"] = options.host;
   if (options.device_rule) options.lease.ask["device_rule"] = true;
 }
 
@@ -326,13 +367,14 @@ int run(RunOptions options) {
   take_from_this_host(*client, options);
   const auto keeper = Keeper::start(options.connection);
   if (!keeper) return fail(keeper.error());
-  const auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
-                             [&](std::int64_t lease) { keeper->holds(lease); });
+  auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
+                       [&](std::int64_t lease) { keeper->holds(lease); });
   // What could not be given back, the keeper gives back once this process has ended or runs another program.
   if (!reply && options.or_cpu && !HeldSignals::any())
     return run_on_cpu(options, reply.error().message(), held.before());
   if (!reply) return fail(reply.error());
   if (!reply->ok()) return fail(*reply);
+  await_devices(*client, *reply);
   const Json& lease = reply->body.at("lease");
   const auto id = lease.at("id").get<std::int64_t>();
   if (lease.at("state") != "open") {

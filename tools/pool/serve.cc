@@ -1,6 +1,8 @@
 // xoe pool serve: the server, and its token on the first start.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -102,7 +104,17 @@ Result<Notifiers> start_notifiers(const ServeOptions& options, CommandQueue& que
   return notifiers;
 }
 
+// Each connection is a file, and the usual 1024 are soon full.
+void allow_many_files() {
+  constexpr rlim_t kEnough = 16384;
+  rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int serve(ServeOptions options) {
+  allow_many_files();
   const HeldSignals held;  // also of the threads that start from here on
   NoticeCounters counters;
   options.server.notices = &counters;
@@ -130,7 +142,7 @@ void add_policy_options(CLI::App& verb, xoe::pool::Policy& policy) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   add_span_option(verb, "--waiting-timeout", policy.waiting_timeout,
-                  "a client that is silent for longer leaves the queue");
+                  "a client that is silent for longer leaves the queue, or loses the lease that it waited for");
   add_choice<GiveWayPolicy>(
       verb, "--give-way", policy.give_way,
       {{"off", GiveWayPolicy::kOff}, {"ask", GiveWayPolicy::kAsk}, {"reclaim", GiveWayPolicy::kReclaim}},

@@ -51,21 +51,29 @@ std::string holder_text(const Json& status, const Json& gpu) {
 // How strongly leases hold.
 std::string enforcement_text(const Json& leases) {
   std::map<std::string, std::vector<std::int64_t>> by;
-  for (const Json& lease : leases) by[lease.at("enforced")].push_back(lease.at("id").get<std::int64_t>());
+  const auto how = [](const Json& lease) -> std::string {
+    const bool guarded = lease.value("guarded", false);
+    const std::string others = "file permissions; other users cannot open its GPUs";
+    if (lease.at("enforced") == "cgroup")
+      return "a device rule of a cgroup; its program cannot open other GPUs" + (guarded ? "; " + others : "");
+    return guarded ? others : "environment only; a program that ignores it can use any GPU";
+  };
+  for (const Json& lease : leases) by[how(lease)].push_back(lease.at("id").get<std::int64_t>());
   std::string text;
-  for (const auto& [how, ids] : by)
-    text += fmt::format("{} {}: {}\n", ids.size() == 1 ? "lease" : "leases", fmt::join(ids, ", "),
-                        how == "cgroup" ? "a device rule of a cgroup; their programs cannot open other GPUs"
-                                        : "environment only; a program that ignores it can use any GPU");
+  for (const auto& [what, ids] : by)
+    text += fmt::format("{} {}: {}\n", ids.size() == 1 ? "lease" : "leases", fmt::join(ids, ", "), what);
   return text.empty() ? text : "\nenforced by:\n" + text;
 }
 
 Rows vm_rows(const Json& vms) {
-  Rows rows = {{"VM", "host", "power", "GPUs", "problem"}};
-  for (const Json& vm : vms)
+  Rows rows = {{"VM", "host", "power", "GPUs", "for", "problem"}};
+  for (const Json& vm : vms) {
+    const std::vector<std::string> users = vm.at("users");
     rows.push_back({vm.at("name"), vm.at("host"), vm.at("running").get<bool>() ? "on" : "off",
                     std::to_string(vm.at("gpus").size()),
+                    users.empty() ? "everyone" : fmt::format("{}", fmt::join(users, ", ")),
                     vm.at("reserved").get<bool>() ? vm.value("problem", "") : "not all of its memory is reserved"});
+  }
   return rows;
 }
 

@@ -82,6 +82,9 @@ Result<Reply> ask_lease(Client& client, const Connection& connection, const Leas
 // server does not answer any more, the lease is given back. `holds` is called as soon as there is a lease.
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path,
                       const std::function<void(std::int64_t)>& holds = {});
+// Waits until the agents of its hosts have opened the GPUs' device files to the holder, where they guard them; says so
+// if that takes too long. The caller has HeldSignals; when one comes, it returns.
+void await_devices(Client& client, Reply& reply);
 // Ok, too, where it was given back before. Until it is ok, the lease's token is remembered. `unavailable`: it can be
 // tried again.
 Status release(Client& client, const Connection& connection, std::int64_t id);

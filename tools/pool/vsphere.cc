@@ -1,6 +1,8 @@
 // xoe pool vsphere list, agent: GPUs of a vCenter's hosts, for its virtual machines.
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -27,6 +29,19 @@ struct VsphereOptions {
 };
 
 void note(const std::string& what) { fmt::print(stderr, "xoe pool vsphere: {}\n", what); }
+
+// "python-image=ann,@vision"
+void add_users(vsphere::Rules& rules, const std::string& list) {
+  const auto equals = list.find('=');
+  const auto names = split_text(list.substr(equals == std::string::npos ? list.size() : equals + 1), ',');
+  const bool named = std::ranges::none_of(names, [](const std::string& name) { return name.empty() || name == "@"; });
+  if (equals == 0 || names.empty() || !named)
+    throw CLI::ValidationError(fmt::format("--vm-users {}: expected VM=USER,@TEAM,...", list),
+                               CLI::ExitCodes::ValidationError);
+  if (!rules.users.emplace(list.substr(0, equals), names).second)
+    throw CLI::ValidationError(fmt::format("--vm-users {}: this VM has a list already", list),
+                               CLI::ExitCodes::ValidationError);
+}
 
 Result<std::string> read_password(const std::string& path) {
   struct stat facts = {};
@@ -235,13 +250,23 @@ void add_vsphere(CLI::App& app, int& code) {
       verb->add_subcommand("agent", "tell the pool of a vCenter, and give its VMs the GPUs of their leases");
   add_connection_options(*agent, options->connection);
   add_vcenter_options(*agent, *options);
+  agent
+      ->add_option_function<std::vector<std::string>>(
+          "--vm-users",
+          [options](const std::vector<std::string>& lists) {
+            for (const std::string& list : lists) add_users(options->rules, list);
+          },
+          "who may have leases for a VM: python-image=ann,@vision; *=... for VMs that are not named; else every user")
+      ->type_name("VM=USER,@TEAM...")
+      ->allow_extra_args(false);
   CLI::Option* const only =
       agent->add_option("--only-vm", options->vms, "only these VMs; else all")->type_name("NAME...");
   agent->add_option("--vgpu-profile", options->rules.vgpu_profile, "that shared GPUs are cut by, such as grid_t4-8q")
       ->type_name("NAME");
   agent
       ->add_flag("--allow-power-cycle", options->rules.power_cycle,
-                 "shut down VMs whose leases say so, and start them again: any user may, so name them by --only-vm")
+                 "shut down VMs whose leases say so, and start them again: name them by --only-vm, and who may by "
+                 "--vm-users")
       ->needs(only);
   add_span_option(*agent, "--shutdown-patience", options->rules.shutdown_patience, "for a guest to shut down");
   add_span_option(*agent, "--task-patience", options->task_patience, "for a task of vCenter");

@@ -20,8 +20,10 @@ std::string encode(const AgentJob& job) {
     fields.text<std::uint32_t>(value);
   }
   fields.fixed(static_cast<std::int64_t>(job.ranks.size()));
-  for (const AgentRank& rank : job.ranks)
+  for (const AgentRank& rank : job.ranks) {
     for (const int number : {rank.rank, rank.cross_rank, rank.cross_size}) fields.fixed(std::int64_t{number});
+    fields.text<std::uint32_t>(rank.device);
+  }
   for (const int number :
        {job.size, static_cast<int>(job.binding), job.by_socket ? 1 : 0, job.bind_gpus ? 1 : 0, job.restarts ? 1 : 0})
     fields.fixed(std::int64_t{number});
@@ -49,6 +51,7 @@ Result<AgentJob> decode_job(std::string_view text) {
     rank.rank = number(0, kMaxRanks);
     rank.cross_rank = number(0, kMaxRanks);
     rank.cross_size = number(1, kMaxRanks);
+    rank.device = remote::read_text(fields);
   }
   job.size = number(1, kMaxRanks);
   job.binding = static_cast<Binding>(number(0, static_cast<int>(Binding::kNuma)));

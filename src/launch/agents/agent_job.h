@@ -19,6 +19,7 @@ struct AgentRank {
   int rank = 0;
   int cross_rank = 0;
   int cross_size = 1;
+  std::string device = {};  // the GPU that it sees, and no other; empty: as its host has it
 };
 
 struct AgentJob {

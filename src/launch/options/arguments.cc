@@ -100,8 +100,7 @@ Status check_pool(const RunOptions& options) {
                    options.size, options.size);
   if (!options.where.hosts.empty() || !options.where.hostfile.empty())
     return failure(Code::kInvalidArgument,
-                   "--pool takes GPUs of this host; for several hosts, `xoe pool acquire --any-host` and then "
-                   "xoe run -H");
+                   "-H with --pool: the pool says on which hosts the GPUs are; --any-host lets it take several");
   if (!options.devices.empty() || options.resize_fd >= 0)
     return failure(Code::kInvalidArgument, "--devices and --resize with --pool: the pool gives the GPUs");
   return {};

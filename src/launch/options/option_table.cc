@@ -194,6 +194,7 @@ constexpr std::string_view kGpusName = "--gpus";
 constexpr std::string_view kTypeName = "--type";
 constexpr std::string_view kMemoryName = "--memory";
 constexpr std::string_view kSameNvlinkName = "--same-nvlink";
+constexpr std::string_view kAnyHostName = "--any-host";
 constexpr std::string_view kForName = "--for";
 constexpr std::string_view kPriorityName = "--priority";
 constexpr std::string_view kExtraPriorityName = "--extra-priority";
@@ -250,7 +251,7 @@ constexpr std::array kOptions{
            .names = {"--devices"},
            .value = "LIST",
            .expected = "names of GPUs",
-           .what = "GPUs, by UUID, one for each rank, which sees no other (CUDA_VISIBLE_DEVICES); on this host",
+           .what = "GPUs, by UUID, one for each rank in their order, which sees no other (CUDA_VISIBLE_DEVICES)",
            .apply = set_devices},
     Option{.group = kRankOptions,
            .names = {"--resize"},
@@ -286,6 +287,10 @@ constexpr std::array kOptions{
            .names = {"--same-nvlink"},
            .what = "NVLinks between those that are needed",
            .apply = pass_to_pool<kSameNvlinkName>},
+    Option{.group = kPoolOptions,
+           .names = {"--any-host"},
+           .what = "of any hosts, reached as with -H; else of this one",
+           .apply = pass_to_pool<kAnyHostName>},
     Option{.group = kPoolOptions,
            .names = {"--for"},
            .value = "TIME",

@@ -137,7 +137,13 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
     connect.host_timeout =
         std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds.value_or(10)));
   }
+  if (!options.devices.empty() && std::ssize(options.devices) != options.size)
+    return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each, in the order of the ranks",
+                   options.devices.size(), counted(options.size, "rank"));
   XOE_ASSIGN(auto placed, place_ranks(list.hosts, options.size, options.where.map_by, options.where.oversubscribe));
+  if (!options.devices.empty())
+    for (auto& ranks : placed)
+      for (AgentRank& rank : ranks) rank.device = options.devices[static_cast<std::size_t>(rank.rank)];
   for (std::size_t i = 0; i < placed.size(); ++i)
     if (!placed[i].empty())
       plan.shares.push_back({.host = list.hosts[i],
@@ -179,7 +185,8 @@ std::vector<std::string> describe(const HostsPlan& plan, const RunOptions& optio
   std::vector<std::string> lines;
   for (const HostShare& share : plan.shares) {
     std::string ranks;
-    for (const AgentRank& rank : share.ranks) ranks += fmt::format(" {}", rank.rank);
+    for (const AgentRank& rank : share.ranks)
+      ranks += fmt::format(" {}{}{}", rank.rank, rank.device.empty() ? "" : " on ", rank.device);
     const std::string from =
         share.relay ? fmt::format(" (reached from {})", plan.shares[*share.relay].host.name) : std::string();
     lines.push_back(

@@ -180,16 +180,21 @@ Result<JobPlan> plan_host(const AgentJob& job, const Env& env, const HostFacts& 
                .store = job.store,
                .secret = job.secret,
                .ranks = {}};
-  XOE_ASSIGN(auto bound, bind_ranks(job.binding, job.by_socket, job.ranks.size(), env, facts));
-  plan.locality = std::move(bound.locality);
   auto variables = env.all();
+  std::vector<std::string> devices;
+  for (const AgentRank& rank : job.ranks)
+    if (!rank.device.empty()) devices.push_back(rank.device);
+  const bool named = devices.size() == job.ranks.size();
+  if (named) variables["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(devices, ","));
+  XOE_ASSIGN(auto bound, bind_ranks(job.binding, job.by_socket, job.ranks.size(), Env(variables), facts));
+  plan.locality = std::move(bound.locality);
   XOE_ASSIGN(plan.jax, wants_jax(variables));
   set_shared_variables(variables, facts.usable_cores, here, job.restarts);
   variables["XOE_HOSTNAME"] = job.host;
   if (!job.network_interface.empty()) variables["XOE_INTERFACE"] = job.network_interface;
   if (!job.backend.empty()) variables["XOE_BACKEND"] = job.backend;
   variables["XOE_HOST_TIMEOUT"] = fmt::format("{}", std::chrono::duration<double>(job.host_timeout).count());
-  const auto devices = job.bind_gpus ? share_devices(env, job.ranks.size()) : std::vector<std::string>();
+  if (!named) devices = job.bind_gpus ? share_devices(env, job.ranks.size()) : std::vector<std::string>();
   for (std::size_t local = 0; local < job.ranks.size(); ++local) {
     const AgentRank& rank = job.ranks[local];
     if (!devices.empty()) variables["CUDA_VISIBLE_DEVICES"] = devices[local];

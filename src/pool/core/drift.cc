@@ -8,6 +8,11 @@
 #include "pool/core/targets.h"
 
 namespace xoe::pool {
+namespace {
+
+constexpr Span kTimeToOpen = std::chrono::seconds(10);  // for an agent that learns of a lease
+
+}  // namespace
 
 std::string processes_text(const std::vector<GpuProcess>& processes) {
   std::vector<std::string> parts;
@@ -29,6 +34,17 @@ std::vector<std::int64_t> processes_to_end(const State& state, std::string_view 
     }
   }
   return pids;
+}
+
+std::vector<GpuHolder> holders_on(const State& state, std::string_view host) {
+  std::vector<GpuHolder> holders;
+  for (const auto& [id, lease] : state.leases) {
+    if (!lease.is_open() || lease.ask.backend() != Backend::kHost) continue;
+    for (const std::string& uuid : lease.gpus)
+      if (const auto gpu = state.gpus.find(uuid); gpu != state.gpus.end() && gpu->second.host == host)
+        holders.push_back({uuid, lease.user});
+  }
+  return holders;
 }
 
 std::vector<Drift> find_drift(const State& state, Time now) {
@@ -60,6 +76,11 @@ std::vector<Drift> find_drift(const State& state, Time now) {
     if (lease == nullptr) {
       if (!processes.empty()) add(0, "in use without a lease by " + processes_text(processes));
       continue;
+    }
+    if (seen->second.is_closed_to(lease->user) && now - lease->begins > kTimeToOpen) {
+      const std::string& problem = state.hosts.at(gpu.host).problem;
+      add(lease->id, fmt::format("leased by {}, to whom its device file is closed{}{}", lease->user,
+                                 problem.empty() ? "" : ": ", problem));
     }
     std::vector<GpuProcess> others;
     std::ranges::copy_if(processes, std::back_inserter(others),

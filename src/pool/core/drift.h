@@ -20,6 +20,13 @@ std::vector<Drift> find_drift(const State& state, Time now);
 // The processes on a host whose leases are about to be reclaimed as idle: they shall end.
 std::vector<std::int64_t> processes_to_end(const State& state, std::string_view host);
 
+// For the agent of a host: who holds each of its GPUs that programs use.
+struct GpuHolder {
+  std::string gpu = {};
+  std::string user = {};
+};
+std::vector<GpuHolder> holders_on(const State& state, std::string_view host);
+
 // "ann (process 12), bob (process 13)"
 std::string processes_text(const std::vector<GpuProcess>& processes);
 

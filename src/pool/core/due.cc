@@ -22,7 +22,7 @@ std::optional<Time> next_event(const State& state, const std::map<std::int64_t, 
   };
   for (const auto& [id, lease] : state.leases) {
     if (lease.is_waiting() && lease.starts) consider(*lease.starts);
-    if (const auto found = touched.find(id); found != touched.end() && lease.is_waiting())
+    if (const auto found = touched.find(id); found != touched.end() && lease.needs_client())
       consider(found->second + state.policy.waiting_timeout + Span(1));
     if (!lease.is_open()) continue;
     consider(lease.ends());
@@ -34,6 +34,14 @@ std::optional<Time> next_event(const State& state, const std::map<std::int64_t, 
   for (const auto& [name, host] : state.hosts)
     if (host.online) consider(host.heard + state.policy.host_timeout + Span(1));
   return next;
+}
+
+std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int64_t, Time>& touched, Time now) {
+  std::vector<std::int64_t> abandoned;
+  for (const auto& [id, lease] : state.leases)
+    if (lease.needs_client() && now - touched.try_emplace(id, now).first->second > state.policy.waiting_timeout)
+      abandoned.push_back(id);
+  return abandoned;
 }
 
 Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time before, Time now) {

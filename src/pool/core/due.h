@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "pool/model/state.h"
 
@@ -12,8 +13,12 @@ namespace xoe::pool {
 Time warning_time(const Policy& policy, const Lease& lease);
 
 // When a turn is due although no command comes; nullopt: not before one does. `touched`: when the clients of leases
-// that wait were heard of.
+// that need them were heard of.
 std::optional<Time> next_event(const State& state, const std::map<std::int64_t, Time>& touched);
+
+// Leases whose clients were silent for too long. One that is not in `touched` is put there: the server has just
+// started.
+std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int64_t, Time>& touched, Time now);
 
 // The time of the turn after one at `before`: the clock's, or that of before where the clock went back a little, so
 // that nothing that was decided is undone. After a large step back the wrong time is over: what was heard of in it

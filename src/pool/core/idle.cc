@@ -64,7 +64,7 @@ void IdleWatch::observe(const State& state, const HostReport& report, Span since
     IdleSample& sample = samples[lease->id];
     sample.at = now;
     sample.stands_for = std::min({since, now - lease->begins, kMaxSampleSpan});
-    sample.utilisation = std::max(sample.utilisation, static_cast<double>(seen.utilisation));
+    sample.utilisation = std::max(sample.utilisation, static_cast<double>(seen.work()));
     sample.processes |= !seen.processes.empty();
     for (const GpuProcess& process : seen.processes) sample.cpus += process.cpu;
   }

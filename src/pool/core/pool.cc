@@ -86,6 +86,7 @@ Status Pool::log(std::string_view actor, std::string_view kind, std::int64_t lea
 Status Pool::begin(Time now) {
   now_ = time_of_turn(state_, touched_, now_, now);
   failure_.reset();
+  first_new_ = state_.next_lease;
   XOE_TRY(kept(store_.begin()));
   XOE_TRY(end_what_is_over());
   XOE_TRY(drop_abandoned());
@@ -133,9 +134,12 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
   XOE_TRY(check_token(token));
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
-  if (before) return *before;
+  if (before) {
+    XOE_TRY(claim(user, *before));
+    return *before;
+  }
   XOE_TRY(check_ask(state_, user, ask, now_));
-  XOE_ASSIGN(const Ask placed, with_host_of_vm(state_, ask));
+  XOE_ASSIGN(const Ask placed, with_host_of_vm(state_, user, ask));
   Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
   touch(id, now_);
@@ -185,6 +189,7 @@ Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Sp
   if (lease == nullptr) return failure(Code::kInvalidArgument, "lease {} has ended; acquire another", id);
   if (!lease->is_open()) return failure(Code::kInvalidArgument, "lease {} waits: it has no end to move", id);
   XOE_TRY(check_duration(state_.policy, duration));
+  XOE_TRY(claim(user, id));
   const Time until = now_ + duration;
   if (until <= lease->expires) return {};
   if (lease->give_way && lease->give_way->by)
@@ -196,6 +201,15 @@ Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Sp
   lease->expiry_warned = false;
   XOE_TRY(log(user.name, "renewed", id, gpus_text(lease->gpus), "until " + time_text(until)));
   return save(*lease);
+}
+
+Status Pool::claim(const User& user, std::int64_t id) {
+  const auto found = state_.leases.find(id);
+  if (found == state_.leases.end() || !found->second.unclaimed || found->second.user != user.name) return {};
+  found->second.unclaimed = false;
+  touched_.erase(id);
+  XOE_TRY(log(user.name, "claimed", id, gpus_text(found->second.gpus), {}));
+  return save(found->second);
 }
 
 Status Pool::release(const User& user, std::int64_t id, std::string_view token, std::string_view why) {
@@ -254,7 +268,11 @@ Status Pool::open_lease(Lease& lease, Time begins) {
   lease.expires = begins + lease.ask.duration;
   lease.starts.reset();
   lease.position = 0;
-  touched_.erase(lease.id);
+  lease.unclaimed = lease.id < first_new_ && !lease.ask.at;
+  if (lease.unclaimed)
+    touched_[lease.id] = now_;
+  else
+    touched_.erase(lease.id);
   lease.why.clear();
   XOE_TRY(log(kPoolItself, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
   return save(lease);
@@ -267,6 +285,9 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   lease.why = why;
   XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
+  for (const std::string& gpu : lease.gpus)
+    if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end() && seen->second.open_to)
+      seen->second.open_to->clear();
   // Its holder has ended its processes, which may be seen until the next report tells what is left. Where another ended
   // it, the GPUs are free when a report shows them so; a VM or a job keeps them until they are taken from it.
   if (held && actor == lease.user && lease.ask.backend() == Backend::kHost)
@@ -290,17 +311,14 @@ Status Pool::end_what_is_over() {
   return {};
 }
 
-// Those whose clients are gone must not get GPUs that no process would use. A reservation needs no client.
+// Those whose clients are gone must neither get nor keep GPUs that no process would use.
 Status Pool::drop_abandoned() {
-  std::vector<Lease*> abandoned;
-  for (auto& [id, lease] : state_.leases) {
-    if (!lease.is_waiting() || lease.ask.at) continue;
-    const auto [touched, is_new] = touched_.try_emplace(id, now_);  // new: the server has just started
-    if (now_ - touched->second > state_.policy.waiting_timeout) abandoned.push_back(&lease);
+  for (const std::int64_t id : abandoned_leases(state_, touched_, now_)) {
+    Lease& lease = state_.leases.at(id);
+    XOE_TRY(end(lease, now_, kPoolItself,
+                fmt::format("its client was silent for {}{}", span_text(state_.policy.waiting_timeout),
+                            lease.is_open() ? " since it was granted" : "")));
   }
-  for (Lease* const lease : abandoned)
-    XOE_TRY(end(*lease, now_, kPoolItself,
-                fmt::format("its client was silent for {}", span_text(state_.policy.waiting_timeout))));
   return {};
 }
 

@@ -56,6 +56,9 @@ class Pool {
   Status report(const HostReport& report, std::string_view agent = {});
   // The client of a lease that waits was there at this time.
   void touch(std::int64_t id, Time at) { touched_[id] = at; }
+  // The client has learnt that its lease is open, as far as the pool knows: it has asked for it since then. No change
+  // where the lease is not unclaimed, or another's.
+  Status claim(const User& user, std::int64_t id);
 
   Status set_team(const User& actor, const Team& team);
   Status set_user(const User& actor, const User& user);
@@ -93,7 +96,8 @@ class Pool {
   Time now_ = {};
   std::optional<Error> failure_;  // of the database, in this turn
   IdleWatch idle_;
-  std::map<std::int64_t, Time> touched_;                      // of leases that wait
+  std::int64_t first_new_ = 0;                                // lease of this turn
+  std::map<std::int64_t, Time> touched_;                      // of leases that need their clients
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
   UsageMeter usage_;
 };

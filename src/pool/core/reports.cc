@@ -5,6 +5,7 @@
 #include "pool/core/drift.h"
 #include "pool/core/limits.h"
 #include "pool/core/pool.h"
+#include "pool/core/targets.h"
 
 namespace xoe::pool {
 
@@ -23,9 +24,19 @@ Status Pool::report(const HostReport& report, std::string_view agent) {
   host.problem = report.problem;
   for (const auto& [uuid, gpu] : state_.gpus)
     if (gpu.host == host.name) state_.activity.erase(uuid);
-  for (std::size_t i = 0; i < report.gpus.size(); ++i) state_.activity[report.gpus[i].uuid] = report.activity[i];
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
+    GpuActivity& seen = state_.activity[report.gpus[i].uuid] = report.activity[i];
+    // It is about to be closed to the one who held it before.
+    const Lease* const lease = seen.open_to ? state_.holder_of(report.gpus[i].uuid) : nullptr;
+    if (seen.open_to)
+      std::erase_if(*seen.open_to, [&](const std::string& user) { return lease == nullptr || lease->user != user; });
+  }
   std::erase_if(state_.vms, [&](const auto& item) { return item.second.host == host.name; });
   for (const Vm& vm : report.vms) state_.vms[vm.name] = vm;
+  for (const std::int64_t id : forbidden_waits(state_)) {
+    Lease& lease = state_.leases.at(id);
+    XOE_TRY(end(lease, now_, kPoolItself, fmt::format("VM {} is not for {} any more", lease.ask.vm, lease.user)));
+  }
   for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(gpu));
   idle_.observe(state_, report, since, now_);
   usage_.observe(state_, report, since, now_);

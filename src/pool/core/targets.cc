@@ -22,7 +22,24 @@ int due(const State& state, const Vm& vm) {
 
 }  // namespace
 
-Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
+bool may_use(const User& user, const Vm& vm) {
+  return vm.users.empty() || user.role == Role::kAdmin || std::ranges::any_of(vm.users, [&](const std::string& name) {
+           return name == user.name || (!user.team.empty() && name == "@" + user.team);
+         });
+}
+
+std::vector<std::int64_t> forbidden_waits(const State& state) {
+  std::vector<std::int64_t> forbidden;
+  for (const auto& [id, lease] : state.leases) {
+    const auto vm = state.vms.find(lease.ask.vm);
+    const auto user = state.users.find(lease.user);
+    if (lease.is_waiting() && vm != state.vms.end() && user != state.users.end() && !may_use(user->second, vm->second))
+      forbidden.push_back(id);
+  }
+  return forbidden;
+}
+
+Result<Ask> with_host_of_vm(const State& state, const User& user, const Ask& ask) {
   if (ask.slurm && (!ask.vm.empty() || ask.any_host))
     return failure(Code::kInvalidArgument, "slurm: an allocation is on one node, and not for a VM");
   if (ask.vm.empty()) {
@@ -33,6 +50,10 @@ Result<Ask> with_host_of_vm(const State& state, const Ask& ask) {
   if (found == state.vms.end())
     return failure(Code::kInvalidArgument, "there is no VM {} that an agent of a vCenter tells of", ask.vm);
   const Vm& vm = found->second;
+  if (!may_use(user, vm))
+    return failure(Code::kInvalidArgument,
+                   "VM {} is for {}, not for {}: an admin may add you to --vm-users of its agent", vm.name,
+                   fmt::join(vm.users, ", "), user.name);
   if (!vm.has_reserved)
     return failure(Code::kInvalidArgument,
                    "VM {} cannot have a GPU: not all of its memory is reserved; set \"Reserve all guest memory\"",

@@ -2,6 +2,7 @@
 // from what they have.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,16 @@
 
 namespace xoe::pool {
 
-// The wishes with the host of their VM; without a VM, as they are. Refused with the reason: there is no such VM, it
-// runs and may not be shut down, its memory is not reserved, it would have too many devices.
-Result<Ask> with_host_of_vm(const State& state, const Ask& ask);
+// Whether the user, or its team, is one of those whom the VM's agent names, if it names any. An admin always may.
+bool may_use(const User& user, const Vm& vm);
+
+// Leases that wait for a VM whose list their users are not on any more. One that is open stays: its holder was allowed
+// to have it.
+std::vector<std::int64_t> forbidden_waits(const State& state);
+
+// The wishes with the host of their VM; without a VM, as they are. Refused with the reason: there is no such VM, it is
+// for other users, it runs and may not be shut down, its memory is not reserved, it would have too many devices.
+Result<Ask> with_host_of_vm(const State& state, const User& user, const Ask& ask);
 
 // A GPU that a VM has may become part of a lease for that VM only.
 Status check_adoption_by_vm(const State& state, const Ask& ask, const Gpu& gpu);

@@ -11,7 +11,7 @@ void UsageMeter::observe(const State& state, const HostReport& report, Span sinc
     const Lease* const lease = state.holder_of(report.gpus[i].uuid);
     if (lease == nullptr || lease->ask.backend() != Backend::kHost) continue;  // what it does is not seen
     const GpuActivity& seen = report.activity[i];
-    const bool busy = seen.utilisation >= state.policy.idle.utilisation && !seen.processes.empty();
+    const bool busy = seen.work() >= state.policy.idle.utilisation && !seen.processes.empty();
     Use& use = uses_[{lease->user, lease->team}];
     (busy ? use.busy : use.idle) += std::min(since, now - lease->begins);
   }

@@ -10,12 +10,10 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <thread>
 
 #include "base/error.h"
-#include "base/text.h"
 
 namespace xoe::pool {
 namespace {
@@ -75,28 +73,8 @@ Result<Fd> load_program(const std::vector<bpf_insn>& code) {
   return program;
 }
 
-// UUID to minor number.
-std::map<std::string, unsigned> minors_of_gpus(const std::string& folder) {
-  std::map<std::string, unsigned> minors;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    std::ifstream file(entry.path() / "information");
-    std::string uuid;
-    std::optional<std::int64_t> minor;
-    for (std::string line; std::getline(file, line);) {
-      const auto colon = line.find(':');
-      if (colon == std::string::npos) continue;
-      const std::string value(trimmed(line.substr(colon + 1)));
-      if (line.starts_with("GPU UUID")) uuid = value;
-      if (line.starts_with("Device Minor")) minor = parse_integer(value);
-    }
-    if (!uuid.empty() && minor && *minor >= 0) minors[uuid] = static_cast<unsigned>(*minor);
-  }
-  return minors;
-}
-
 Result<std::vector<unsigned>> minors_of(const DevicePlaces& places, const std::vector<std::string>& uuids) {
-  const auto known = minors_of_gpus(places.gpus);
+  const auto known = device_minors(places).by_uuid;
   std::vector<unsigned> minors;
   for (const std::string& uuid : uuids) {
     if (uuid.starts_with("MIG-"))

@@ -4,23 +4,14 @@
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "pool/enforce/device_places.h"
 #include "xoe/status.h"
 
 namespace xoe::pool {
-
-// Where the kernel and the driver say what; tests give their own.
-struct DevicePlaces {
-  std::string gpus = "/proc/driver/nvidia/gpus";  // a folder for each GPU, with a file `information`
-  std::string mounts = "/proc/self/mounts";
-  std::string own_group = "/proc/self/cgroup";
-  unsigned major = 195;         // of /dev/nvidia0, /dev/nvidia1, ...
-  unsigned first_shared = 254;  // minor numbers from here on belong to no GPU: /dev/nvidiactl
-};
 
 class DeviceRule {
  public:

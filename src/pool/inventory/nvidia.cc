@@ -50,8 +50,8 @@ GpuActivity activity_of(const NvmlApi& nvml, NvmlDevice device) {
   if (NvmlMemory memory = {}; nvml.memory_info(device, &memory) == NvmlResult::kSuccess)
     activity.memory_used = memory.used;
   NvmlUtilization use = {};
-  if (nvml.utilization != nullptr && nvml.utilization(device, &use) == NvmlResult::kSuccess)
-    activity.utilisation = static_cast<int>(std::min(use.gpu, 100U));
+  const bool known = nvml.utilization != nullptr && nvml.utilization(device, &use) == NvmlResult::kSuccess;
+  activity.utilisation = known ? std::optional(static_cast<int>(std::min(use.gpu, 100U))) : std::nullopt;
   unsigned degrees = 0;
   if (nvml.temperature != nullptr && nvml.temperature(device, kCoreTemperature, &degrees) == NvmlResult::kSuccess)
     activity.temperature = static_cast<int>(degrees);

@@ -31,6 +31,20 @@ bool State::is_present(const Gpu& gpu) const {
   return host != hosts.end() && host->second.online && activity.contains(gpu.uuid);
 }
 
+bool State::is_guarded(const Lease& lease) const {
+  return !lease.gpus.empty() && std::ranges::all_of(lease.gpus, [&](const std::string& uuid) {
+    const auto seen = activity.find(uuid);
+    return seen != activity.end() && seen->second.open_to;
+  });
+}
+
+bool State::is_closed_to_holder(const Lease& lease) const {
+  return std::ranges::any_of(lease.gpus, [&](const std::string& uuid) {
+    const auto seen = activity.find(uuid);
+    return seen != activity.end() && seen->second.is_closed_to(lease.user);
+  });
+}
+
 const std::vector<GpuProcess>& State::unleased_processes(const Gpu& gpu) const {
   static const std::vector<GpuProcess> kNone;
   const auto seen = activity.find(gpu.uuid);

@@ -46,10 +46,18 @@ struct Gpu {
 
 // What an agent saw of a GPU last. Not stored: the next report tells it again.
 struct GpuActivity {
-  int utilisation = 0;  // per cent
-  int temperature = 0;  // degrees Celsius; 0: not known
+  std::optional<int> utilisation = 0;  // per cent; nullopt: not known, as of a MIG instance
+  int temperature = 0;                 // degrees Celsius; 0: not known
   std::uint64_t memory_used = 0;
   std::vector<GpuProcess> processes = {};
+  // The agent keeps its device file closed to all but these users, and root; nullopt: it does not.
+  std::optional<std::vector<std::string>> open_to = {};
+
+  // Per cent; processes count as work where the driver does not tell.
+  int work() const { return utilisation.value_or(processes.empty() ? 0 : 100); }
+  bool is_closed_to(const std::string& user) const {
+    return open_to && std::ranges::find(*open_to, user) == open_to->end();
+  }
 };
 
 // A virtual machine, as the agent of its vCenter saw it last. Not stored: the next report tells it again.
@@ -57,11 +65,12 @@ struct Vm {
   std::string name = {};
   std::string host = {};
   bool running = false;
-  bool has_reserved = false;           // all of its memory, without which it cannot start with a GPU
-  bool may_cycle = false;              // the agent may shut it down and start it again
-  int devices = 0;                     // passthrough devices of any kind
-  std::vector<std::string> gpus = {};  // of the pool's, that it has
-  std::string problem = {};            // why it has not what it should
+  bool has_reserved = false;            // all of its memory, without which it cannot start with a GPU
+  bool may_cycle = false;               // the agent may shut it down and start it again
+  int devices = 0;                      // passthrough devices of any kind
+  std::vector<std::string> gpus = {};   // of the pool's, that it has
+  std::vector<std::string> users = {};  // who may have leases for it: "ann", "@team"; none: every user
+  std::string problem = {};             // why it has not what it should
   bool operator==(const Vm&) const = default;
 };
 inline constexpr int kMaxVmDevices = 16;  // vSphere's limit
@@ -188,9 +197,14 @@ struct Lease {
   Time idle_phase_since = {};
   bool idle_exempt = false;
   bool borrowed = false;  // beyond the quota of its team
+  // It waited for its GPUs, and its client has not asked for it since it has them: perhaps it is gone, and will never
+  // know. Then it ends as it would have left the queue.
+  bool unclaimed = false;
 
   bool is_open() const noexcept { return state == LeaseState::kOpen; }
   bool is_waiting() const noexcept { return state == LeaseState::kWaiting; }
+  // Only while its client asks for it. A reservation needs no client.
+  bool needs_client() const noexcept { return is_waiting() ? !ask.at : is_open() && unclaimed; }
   // When an open lease ends at the latest.
   Time ends() const noexcept { return give_way && give_way->by ? std::min(expires, *give_way->by) : expires; }
 };
@@ -225,9 +239,10 @@ struct Policy {
   GiveWayPolicy give_way = GiveWayPolicy::kAsk;
   Span give_way_grace = std::chrono::minutes(5);
   Span expiry_warning = std::chrono::minutes(15);
-  Span host_timeout = std::chrono::seconds(30);    // an agent that is silent for longer is offline
-  int max_waiting = 32;                            // leases of one user in the queue
-  Span waiting_timeout = std::chrono::minutes(2);  // a client that is silent for longer leaves the queue
+  Span host_timeout = std::chrono::seconds(30);  // an agent that is silent for longer is offline
+  int max_waiting = 32;                          // leases of one user in the queue
+  // A client that is silent for longer leaves the queue, or loses the lease that it got from there.
+  Span waiting_timeout = std::chrono::minutes(2);
   IdlePolicy idle = {};
 };
 
@@ -245,6 +260,10 @@ struct State {
   const Lease* holder_of(std::string_view uuid) const;
   // Its host is online and its last report had it.
   bool is_present(const Gpu& gpu) const;
+  // The device files of all GPUs of an open lease are kept closed to other users.
+  bool is_guarded(const Lease& lease) const;
+  // Some of them are still closed to its user: the agent does not know of it yet, or cannot open them.
+  bool is_closed_to_holder(const Lease& lease) const;
   // The processes on a GPU that no lease covers.
   const std::vector<GpuProcess>& unleased_processes(const Gpu& gpu) const;
 };

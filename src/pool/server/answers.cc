@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "pool/server/request_extent.h"
 
 namespace xoe::pool {
 namespace {
@@ -15,6 +16,11 @@ int http_status(Code code) {
     case Code::kUnavailable: return 503;
     default: return 500;
   }
+}
+
+std::string token_of_header(std::string_view header) {
+  static constexpr std::string_view kScheme = "Bearer ";
+  return std::string(header.starts_with(kScheme) ? header.substr(kScheme.size()) : std::string_view());
 }
 
 }  // namespace
@@ -44,9 +50,10 @@ void refuse_and_close(httplib::Response& response, int status, const Error& erro
 }
 
 std::string bearer_token(const httplib::Request& request) {
-  const std::string header = request.get_header_value("Authorization");
-  return header.starts_with("Bearer ") ? header.substr(7) : std::string();
+  return token_of_header(request.get_header_value("Authorization"));
 }
+
+std::string bearer_token(std::string_view head) { return token_of_header(header_of(head, "Authorization")); }
 
 Result<std::int64_t> query_number(const httplib::Request& request, const char* name, std::int64_t otherwise,
                                   std::int64_t low, std::int64_t high) {

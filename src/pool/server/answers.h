@@ -4,6 +4,7 @@
 #include <httplib.h>
 
 #include <string>
+#include <string_view>
 
 #include "pool/server/json.h"
 
@@ -19,6 +20,8 @@ void refuse_and_close(httplib::Response& response, int status, const Error& erro
 
 // Of the header Authorization; empty: there is none.
 std::string bearer_token(const httplib::Request& request);
+// The same of a request's first bytes.
+std::string bearer_token(std::string_view head);
 
 // A number in the request's query. `invalid_argument`: it is no whole number from `low` to `high`.
 Result<std::int64_t> query_number(const httplib::Request& request, const char* name, std::int64_t otherwise,

@@ -1,7 +1,5 @@
-// The threads that serve connections, one each.
+// The threads that serve requests, one each.
 #pragma once
-
-#include <httplib.h>
 
 #include <condition_variable>
 #include <cstddef>
@@ -13,13 +11,13 @@
 
 namespace xoe::pool {
 
-// Starts a thread when none is idle, up to a number of them; further connections wait until one is.
-class ConnectionThreads : public httplib::TaskQueue {
+// Starts a thread when none is idle, up to a number of them; further requests wait until one is.
+class ConnectionThreads {
  public:
   explicit ConnectionThreads(int most) : most_(static_cast<std::size_t>(most)) {}
-  void enqueue(std::function<void()> serve) override;
-  // After all connections have been served.
-  void shutdown() override;
+  void enqueue(std::function<void()> serve);
+  // After all requests have been served.
+  void shutdown();
 
  private:
   void work();

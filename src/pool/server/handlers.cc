@@ -18,6 +18,7 @@ namespace {
 constexpr Span kLongestWait = std::chrono::seconds(30);
 constexpr Span kShortWait = std::chrono::milliseconds(100);
 constexpr Span kWaitSlice = std::chrono::seconds(1);  // whether the server ends, while a request waits
+constexpr std::size_t kMostAsides = 16;  // long answers that are being made, or wait for another to be made
 constexpr std::int64_t kMaxEvents = 1000;
 constexpr std::int64_t kMaxNumber = 1'000'000'000'000'000;
 constexpr std::int64_t kMaxDays = 366;
@@ -41,13 +42,15 @@ Result<std::string> lease_token(const Json& body) {
 
 }  // namespace
 
-Handlers::Handlers(CommandQueue& queue, CommandQueue::Clock clock, const HandlerLimits& limits,
+Handlers::Handlers(CommandQueue& queue, StoreReader reader, CommandQueue::Clock clock, const HandlerLimits& limits,
                    ServerCounters& counters)
     : queue_(queue),
+      reader_(std::move(reader)),
       clock_(clock),
       counters_(counters),
       streams_(queue, std::move(clock), limits.streams),
       waits_(limits.waits),
+      asides_(kMostAsides),
       refusals_(limits.refusals) {}
 
 bool Handlers::knows(const std::string& token) {
@@ -126,18 +129,20 @@ bool Handlers::may(Role role, Needs needs) {
 // The user whom the request's token names; an answer was given where there is none.
 std::optional<User> Handlers::allow(const Pool& pool, const Request& request, Response& response, Needs needs) {
   const User* const user = user_with_token(pool.state(), bearer_token(request));
+  return allow(user, response, needs) ? std::optional(*user) : std::nullopt;
+}
+
+bool Handlers::allow(const User* user, Response& response, Needs needs) {
   if (user == nullptr) {
     refuse(response, 401,
            Error(Code::kInvalidArgument, "no user has this token; it goes into the header Authorization"));
-    return std::nullopt;
+    return false;
   }
-  if (!may(user->role, needs)) {
-    refuse(response, 403,
-           Error(Code::kInvalidArgument,
-                 fmt::format("{} has the role {}, which may not do this", user->name, name_of(user->role))));
-    return std::nullopt;
-  }
-  return *user;
+  if (may(user->role, needs)) return true;
+  refuse(response, 403,
+         Error(Code::kInvalidArgument,
+               fmt::format("{} has the role {}, which may not do this", user->name, name_of(user->role))));
+  return false;
 }
 
 void Handlers::give(Response& response, const Result<Json>& json) {
@@ -170,6 +175,18 @@ void Handlers::change(const Request& request, Response& response, Needs needs, c
           refuse(response, done.error());
       });
   if (!turn) refuse(response, 503, turn.error());
+}
+
+void Handlers::read_aside(const Request& request, Response& response, Needs needs,
+                          const std::function<Result<Json>(StoreReader&)>& reply) {
+  const WaitLimit::Place place = asides_.take(bearer_token(request));
+  if (!place.taken()) {
+    response.set_header("Retry-After", "1");
+    return refuse(response, 429, Error(Code::kResourceExhausted, "too many such requests at once: wait"));
+  }
+  const auto user = reader_.user_with_token(bearer_token(request));
+  if (!user) return refuse(response, 503, user.error());
+  if (allow(*user ? &**user : nullptr, response, needs)) give(response, reply(reader_));
 }
 
 // The object in the body, with no other fields than these, if any are named; an answer was given where there is none.
@@ -211,7 +228,8 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
 // ?ids=3,4: of the user that asks.
 void Handlers::show_leases(const Request& request, Response& response) {
   const auto ids = split_text(request.get_param_value("ids"), ',');
-  read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
+  std::vector<std::int64_t> unclaimed;
+  const Reply reply = [&](Pool& pool, const User& user) -> Result<Json> {
     if (ids.size() > kMaxGpus) return failure(Code::kInvalidArgument, "ids: {} are more than {}", ids.size(), kMaxGpus);
     Json list = Json::array();
     for (const std::string& text : ids) {
@@ -220,10 +238,25 @@ void Handlers::show_leases(const Request& request, Response& response) {
       XOE_ASSIGN(const Lease lease, pool.lease(*id));
       if (lease.user != user.name) return failure(Code::kInvalidArgument, "lease {} is not one of {}", *id, user.name);
       if (lease.is_waiting()) pool.touch(*id, clock_());
+      if (lease.is_open() && lease.unclaimed) unclaimed.push_back(*id);
       list.push_back(json_of(lease, pool.state()));
     }
     return Json{{"leases", std::move(list)}};
-  });
+  };
+  read(request, response, Needs::kUser, reply);
+  if (!unclaimed.empty()) claim(request, response, std::exchange(unclaimed, {}), reply);
+}
+
+// The answer of a request that began after its leases were granted is that of their claim, which is kept first.
+void Handlers::claim(const Request& request, Response& response, const std::vector<std::int64_t>& ids,
+                     const Reply& reply) {
+  change(
+      request, response, Needs::kUser,
+      [&](Pool& pool, const User& user) -> Status {
+        for (const std::int64_t id : ids) XOE_TRY(pool.claim(user, id));
+        return {};
+      },
+      reply);
 }
 
 // With ?wait=SECONDS, after it has left the queue or that time.
@@ -235,17 +268,23 @@ void Handlers::show_lease(const Request& request, Response& response) {
   const WaitLimit::Place place = waits_.take(bearer_token(request));
   const Span longest = place.taken() ? kLongestWait : kShortWait;
   const auto end = std::chrono::steady_clock::now() + std::min(longest, Span(std::chrono::seconds(*seconds)));
-  for (;;) {
-    bool waits = false;
+  bool waits = false;
+  bool unclaimed = false;
+  const Reply reply = [&](Pool& pool, const User& user) -> Result<Json> {
+    XOE_ASSIGN(const Lease lease, pool.lease(id));
+    if (lease.is_waiting() && lease.user == user.name) pool.touch(id, clock_());
+    if (lease.user != user.name && user.role < Role::kLead)
+      return failure(Code::kInvalidArgument, "lease {} is not one of {}", id, user.name);
+    waits = lease.is_waiting();
+    unclaimed = lease.is_open() && lease.unclaimed && lease.user == user.name;
+    return Json{{"lease", json_of(lease, pool.state())}};
+  };
+  for (bool waited = false;; waited = true) {
+    waits = unclaimed = false;
     const std::uint64_t seen = queue_.turn();
-    read(request, response, Needs::kUser, [&](Pool& pool, const User& user) -> Result<Json> {
-      XOE_ASSIGN(const Lease lease, pool.lease(id));
-      if (lease.is_waiting() && lease.user == user.name) pool.touch(id, clock_());
-      if (lease.user != user.name && user.role < Role::kLead)
-        return failure(Code::kInvalidArgument, "lease {} is not one of {}", id, user.name);
-      waits = lease.is_waiting();
-      return Json{{"lease", json_of(lease, pool.state())}};
-    });
+    read(request, response, Needs::kUser, reply);
+    // One that waited for the grant may have lost its client meanwhile.
+    if (unclaimed && !waited) return claim(request, response, {id}, reply);
     if (!waits) return;
     for (bool turned = false; !turned;) {
       const auto left = std::chrono::floor<Span>(end - std::chrono::steady_clock::now());
@@ -332,9 +371,9 @@ void Handlers::events(const Request& request, Response& response) {
 void Handlers::usage(const Request& request, Response& response) {
   const auto days = query_number(request, "days", 7, 1, kMaxDays);
   if (!days) return refuse(response, days.error());
-  read(request, response, Needs::kUser, [&](Pool& pool, const User&) -> Result<Json> {
+  read_aside(request, response, Needs::kUser, [&](StoreReader& reader) -> Result<Json> {
     const Time now = clock_();
-    XOE_ASSIGN(const auto rows, pool.store().usage(hour_of(now) - std::chrono::days(*days), now, now));
+    XOE_ASSIGN(const auto rows, reader.usage(hour_of(now) - std::chrono::days(*days), now, now));
     Json list = Json::array();
     for (const UsageRow& row : rows) list.push_back(json_of(row));
     return Json{{"usage", std::move(list)}};
@@ -355,6 +394,7 @@ void Handlers::report(const Request& request, Response& response) {
         Json answer{{"end", processes_to_end(pool.state(), told->host)}};
         XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
         for (const VmAssignment& each : assignments) answer["vms"].push_back(json_of(each));
+        for (const GpuHolder& each : holders_on(pool.state(), told->host)) answer["holders"].push_back(json_of(each));
         for (const ClusterLease& each : cluster_leases(pool.state(), told->host, clock_()))
           answer["leases"].push_back(json_of(each));
         return answer;
@@ -416,10 +456,10 @@ void Handlers::remove_user(const Request& request, Response& response) {
 void Handlers::backup(const Request& request, Response& response) {
   const auto body = body_of(request, response, {"path"});
   if (!body) return;
-  read(request, response, Needs::kAdmin, [&](Pool& pool, const User&) -> Result<Json> {
+  read_aside(request, response, Needs::kAdmin, [&](StoreReader& reader) -> Result<Json> {
     XOE_ASSIGN(const std::string path, text_field(*body, "path"));
     if (!path.starts_with('/')) return failure(Code::kInvalidArgument, "path: {} does not begin with /", path);
-    XOE_TRY(pool.store().backup_to(path));
+    XOE_TRY(reader.backup_to(path));
     return Json{{"path", path}};
   });
 }

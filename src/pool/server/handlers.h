@@ -16,6 +16,7 @@
 #include "pool/server/metrics.h"
 #include "pool/server/rate_limit.h"
 #include "pool/server/wait_limit.h"
+#include "pool/state/store_reader.h"
 
 namespace xoe::pool {
 
@@ -27,7 +28,8 @@ struct HandlerLimits {
 
 class Handlers {
  public:
-  Handlers(CommandQueue& queue, CommandQueue::Clock clock, const HandlerLimits& limits, ServerCounters& counters);
+  Handlers(CommandQueue& queue, StoreReader reader, CommandQueue::Clock clock, const HandlerLimits& limits,
+           ServerCounters& counters);
 
   void add_to(httplib::Server& server);
   const std::vector<Route>& routes() const noexcept { return routes_; }
@@ -49,11 +51,17 @@ class Handlers {
   void add(httplib::Server& server, const char* method, const std::string& path, Handler handler);
   static bool may(Role role, Needs needs);
   static std::optional<User> allow(const Pool& pool, const Request& request, Response& response, Needs needs);
+  static bool allow(const User* user, Response& response, Needs needs);
   static void give(Response& response, const Result<Json>& json);
   static std::optional<Json> body_of(const Request& request, Response& response,
                                      std::initializer_list<const char*> fields = {});
   void read(const Request& request, Response& response, Needs needs, const Reply& reply);
   void change(const Request& request, Response& response, Needs needs, const Command& command, const Reply& reply);
+  // Without the queue, which may be busy with a plan, and would wait for a long answer.
+  void read_aside(const Request& request, Response& response, Needs needs,
+                  const std::function<Result<Json>(StoreReader&)>& reply);
+
+  void claim(const Request& request, Response& response, const std::vector<std::int64_t>& ids, const Reply& reply);
 
   void acquire(const Request& request, Response& response, bool adopt);
   void show_leases(const Request& request, Response& response);
@@ -70,10 +78,12 @@ class Handlers {
   void backup(const Request& request, Response& response);
 
   CommandQueue& queue_;
+  StoreReader reader_;
   CommandQueue::Clock clock_;
   ServerCounters& counters_;
   EventStreams streams_;
   WaitLimit waits_;
+  WaitLimit asides_;
   RateLimit refusals_;
   std::atomic<bool> ending_ = false;
   std::vector<Route> routes_;

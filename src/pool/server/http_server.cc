@@ -1,5 +1,6 @@
 #include "pool/server/http_server.h"
 
+#include <fcntl.h>
 #include <httplib.h>
 #include <netinet/tcp.h>
 
@@ -8,10 +9,10 @@
 
 #include "base/error.h"
 #include "pool/server/answers.h"
-#include "pool/server/connection_threads.h"
 #include "pool/server/handlers.h"
 #include "pool/server/loopback.h"
 #include "pool/server/rate_limit.h"
+#include "pool/server/request_collector.h"
 #include "pool/state/token.h"
 
 namespace xoe::pool {
@@ -23,7 +24,8 @@ using httplib::Response;
 constexpr int kSendBuffer = 256 << 10;                 // bytes that wait for a client before it counts as slow
 constexpr std::uint64_t kSmallBody = 4096;             // that is read of anybody
 constexpr int kRefusals = 10;                          // leases of one token in a second that are refused at once
-constexpr std::size_t kKeepAliveRequests = 1000;       // then others get the connection's thread
+constexpr std::size_t kKeepAliveRequests = 1'000'000;  // of one connection
+constexpr std::size_t kKeepAliveSeconds = 5;           // between two of them
 constexpr unsigned kPeerTimeoutMilliseconds = 30'000;  // of one whose machine is gone
 
 // The page needs nothing from elsewhere, and no other page may show it in a frame.
@@ -39,48 +41,113 @@ void set_socket_options(socket_t socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kPeerTimeoutMilliseconds, sizeof kPeerTimeoutMilliseconds);
 }
 
+// httplib's server without its way to read: it accepts connections, and serves requests that are there as a whole.
+class Protocol {
+ public:
+  using OnSocket = std::function<void(Fd)>;
+  virtual ~Protocol() = default;
+  virtual httplib::Server& server() = 0;
+  virtual SSL_CTX* tls() = 0;
+  // httplib lets five connections wait to be accepted; each further one would try again after a second.
+  virtual void widen_backlog() = 0;
+  // The first request of the stream. False: the connection is over.
+  virtual bool serve(httplib::Stream& stream) = 0;
+  OnSocket on_socket;
+};
+
+template <class Base>
+class ProtocolOf final : public Protocol, public Base {
+ public:
+  using Base::Base;
+  httplib::Server& server() override { return *this; }
+  SSL_CTX* tls() override {
+    if constexpr (std::is_same_v<Base, httplib::SSLServer>)
+      return this->ssl_context();
+    else
+      return nullptr;
+  }
+  void widen_backlog() override { ::listen(this->svr_sock_, SOMAXCONN); }
+  bool serve(httplib::Stream& stream) override {
+    bool closed = false;
+    return this->process_request(stream, false, closed, nullptr) && !closed;
+  }
+
+ private:
+  // Called by the thread that accepts connections.
+  bool process_and_close_socket(socket_t socket) override {
+    Fd fd(socket);
+    ::fcntl(fd.get(), F_SETFD, FD_CLOEXEC);
+    ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+    on_socket(std::move(fd));
+    return true;
+  }
+};
+
+struct AtOnce : httplib::TaskQueue {
+  void enqueue(std::function<void()> task) override { task(); }
+  void shutdown() override {}
+};
+
 class RunningServer : public HttpServer {
  public:
-  RunningServer(CommandQueue& queue, CommandQueue::Clock clock, const ServerOptions& options,
-                std::unique_ptr<httplib::Server> server)
+  RunningServer(CommandQueue& queue, StoreReader reader, CommandQueue::Clock clock, const ServerOptions& options,
+                std::unique_ptr<Protocol> protocol)
       : counters_{.notices = options.notices},
         rate_(options.rate),
-        handlers_(queue, std::move(clock),
+        handlers_(queue, std::move(reader), std::move(clock),
                   {.streams = options.streams,
                    .waits = static_cast<std::size_t>(options.threads) * 3 / 4,
                    .refusals = options.rate == 0 ? 0 : kRefusals},
                   counters_),
-        server_(std::move(server)) {
-    handlers_.add_to(*server_);
+        protocol_(std::move(protocol)),
+        collector_(
+            {.threads = options.threads,
+             .connections = options.connections,
+             .max_body = options.max_body,
+             .small_body = kSmallBody,
+             .request_timeout = options.request_timeout,
+             .idle_timeout = std::chrono::seconds(kKeepAliveSeconds),
+             .tls = protocol_->tls()},
+            [this](std::string_view head) { return handlers_.knows(bearer_token(head)); },
+            [this, patience = options.write_timeout](Connection& connection) {
+              ReceivedStream stream(connection, patience);
+              const bool goes_on = protocol_->serve(stream);
+              connection.received.erase(0, stream.consumed());
+              return goes_on;
+            }) {
+    protocol_->on_socket = [this](Fd socket) { collector_.add(std::move(socket)); };
+    handlers_.add_to(server());
     for (const PageFile& file : options.page)
-      server_->Get(std::string(file.path), [file](const Request&, Response& response) {
+      server().Get(std::string(file.path), [file](const Request&, Response& response) {
         response.set_content(file.content.data(), file.content.size(), std::string(file.type));
       });
   }
   ~RunningServer() override {
     handlers_.end();
-    server_->stop();
+    server().stop();
+    if (thread_.joinable()) thread_.join();
+    collector_.end();
   }
 
   Status listen(const ServerOptions& options) {
-    server_->set_payload_max_length(options.max_body);
-    server_->set_read_timeout(std::chrono::seconds(10));
-    server_->set_write_timeout(options.write_timeout);
-    server_->set_keep_alive_max_count(kKeepAliveRequests);
-    server_->set_tcp_nodelay(true);
-    server_->set_socket_options(set_socket_options);
-    server_->new_task_queue = [threads = options.threads] { return new ConnectionThreads(threads); };
+    server().set_payload_max_length(options.max_body);
+    server().set_keep_alive_max_count(kKeepAliveRequests);
+    server().set_keep_alive_timeout(kKeepAliveSeconds);
+    server().set_tcp_nodelay(true);
+    server().set_socket_options(set_socket_options);
+    server().new_task_queue = [] { return new AtOnce; };
     set_handlers();
     port_ = options.port;
-    const bool bound = options.port == 0 ? (port_ = server_->bind_to_any_port(options.address)) > 0
-                                         : server_->bind_to_port(options.address, options.port);
+    const bool bound = options.port == 0 ? (port_ = server().bind_to_any_port(options.address)) > 0
+                                         : server().bind_to_port(options.address, options.port);
     if (!bound)
       return failure(Code::kUnavailable,
                      "cannot listen on {} port {}: another program does, or this is no address of "
                      "this host",
                      options.address, options.port);
-    thread_ = std::jthread([this] { server_->listen_after_bind(); });
-    while (!server_->is_running()) std::this_thread::yield();  // until then, stop() does nothing
+    protocol_->widen_backlog();
+    thread_ = std::jthread([this] { server().listen_after_bind(); });
+    while (!server().is_running()) std::this_thread::yield();  // until then, stop() does nothing
     return {};
   }
 
@@ -88,26 +155,28 @@ class RunningServer : public HttpServer {
   const std::vector<Route>& routes() const override { return handlers_.routes(); }
 
  private:
+  httplib::Server& server() { return protocol_->server(); }
+
   void set_handlers() {
-    server_->set_pre_routing_handler([this](const Request& request, Response& response) {
+    server().set_pre_routing_handler([this](const Request& request, Response& response) {
       return look(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                      : httplib::Server::HandlerResponse::Handled;
     });
-    server_->set_post_routing_handler([](const Request&, Response& response) {
+    server().set_post_routing_handler([](const Request&, Response& response) {
       response.set_header("Content-Security-Policy", kContentPolicy);
       response.set_header("X-Content-Type-Options", "nosniff");
       response.set_header("Referrer-Policy", "no-referrer");
       response.set_header("Cache-Control", "no-store");
     });
-    server_->set_error_handler([this](const Request& request, Response& response) { explain(request, response); });
-    server_->set_exception_handler([](const Request&, Response& response, const std::exception_ptr& caught) {
+    server().set_error_handler([this](const Request& request, Response& response) { explain(request, response); });
+    server().set_exception_handler([](const Request&, Response& response, const std::exception_ptr& caught) {
       try {
         std::rethrow_exception(caught);
       } catch (const std::exception& error) {
         refuse(response, 500, Error(Code::kInternal, error.what()));
       }
     });
-    server_->set_logger([this](const Request&, const Response& response) {
+    server().set_logger([this](const Request&, const Response& response) {
       const auto digit = static_cast<std::size_t>(response.status / 100);
       if (digit < counters_.answers.size()) ++counters_.answers[digit];
     });
@@ -164,12 +233,13 @@ class RunningServer : public HttpServer {
   ServerCounters counters_;
   RateLimit rate_;
   Handlers handlers_;
-  std::unique_ptr<httplib::Server> server_;
+  std::unique_ptr<Protocol> protocol_;
+  RequestCollector collector_;
   int port_ = 0;
   std::jthread thread_;
 };
 
-Result<std::unique_ptr<httplib::Server>> make_server(const ServerOptions& options) {
+Result<std::unique_ptr<Protocol>> make_protocol(const ServerOptions& options) {
   if (options.certificate.empty() != options.private_key.empty())
     return failure(Code::kInvalidArgument, "TLS needs a certificate and its private key");
   if (options.certificate.empty()) {
@@ -178,9 +248,10 @@ Result<std::unique_ptr<httplib::Server>> make_server(const ServerOptions& option
                      "{} is reachable from other hosts, who could read all tokens: give --tls-cert and --tls-key, or "
                      "listen on 127.0.0.1 behind an ssh tunnel",
                      options.address);
-    return std::make_unique<httplib::Server>();
+    return std::make_unique<ProtocolOf<httplib::Server>>();
   }
-  auto server = std::make_unique<httplib::SSLServer>(options.certificate.c_str(), options.private_key.c_str());
+  auto server =
+      std::make_unique<ProtocolOf<httplib::SSLServer>>(options.certificate.c_str(), options.private_key.c_str());
   if (!server->is_valid())
     return failure(Code::kInvalidArgument, "{} and {} are not a certificate and its private key in PEM form",
                    options.certificate, options.private_key);
@@ -191,8 +262,11 @@ Result<std::unique_ptr<httplib::Server>> make_server(const ServerOptions& option
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(CommandQueue& queue, CommandQueue::Clock clock,
                                                       const ServerOptions& options) {
-  XOE_ASSIGN(auto made, make_server(options));
-  auto server = std::make_unique<RunningServer>(queue, std::move(clock), options, std::move(made));
+  XOE_ASSIGN(auto made, make_protocol(options));
+  std::string database;
+  queue.read([&](Pool& pool) { database = pool.store().path(); });
+  XOE_ASSIGN(StoreReader reader, StoreReader::open(database));
+  auto server = std::make_unique<RunningServer>(queue, std::move(reader), std::move(clock), options, std::move(made));
   XOE_TRY(server->listen(options));
   return server;
 }

@@ -30,11 +30,13 @@ struct Route {
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
-  int port = 0;                                  // 0: any that is free
-  std::size_t max_body = std::size_t{1} << 20;   // bytes of a request
-  int threads = 768;                             // connections at once; a process may open 1024 files
-  int rate = 1000;                               // requests of one token in a second; 0: any number
-  Span write_timeout = std::chrono::seconds(5);  // a client that takes nothing for so long is given up
+  int port = 0;                                     // 0: any that is free
+  std::size_t max_body = std::size_t{1} << 20;      // bytes of a request
+  int threads = 768;                                // requests at once; agents' reports have further ones
+  std::size_t connections = 0;                      // at once; 0: 8192. At most as many as the process may open files
+  Span request_timeout = std::chrono::seconds(10);  // for a client to send its request
+  int rate = 1000;                                  // requests of one token in a second; 0: any number
+  Span write_timeout = std::chrono::seconds(5);     // a client that takes nothing for so long is given up
   StreamLimits streams = {};
   std::vector<PageFile> page = {};
   const NoticeCounters* notices = nullptr;  // for /metrics; it outlives the server

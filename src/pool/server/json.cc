@@ -141,18 +141,19 @@ Json processes_json(const GpuActivity& activity) {
 }
 
 Json json_of(const Vm& vm) {
-  return {{"name", line_of(vm.name)},      {"running", vm.running}, {"reserved", vm.has_reserved},
-          {"may_cycle", vm.may_cycle},     {"devices", vm.devices}, {"gpus", lines_of(vm.gpus)},
-          {"problem", line_of(vm.problem)}};
+  return {{"name", line_of(vm.name)},    {"running", vm.running},         {"reserved", vm.has_reserved},
+          {"may_cycle", vm.may_cycle},   {"devices", vm.devices},         {"gpus", lines_of(vm.gpus)},
+          {"users", lines_of(vm.users)}, {"problem", line_of(vm.problem)}};
 }
 
 Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
   Json json{{"uuid", line_of(gpu.uuid)}, {"host", gpu.host},     {"name", line_of(gpu.name)},
             {"pci", line_of(gpu.pci)},   {"memory", gpu.memory}, {"nvlinks", lines_of(gpu.nvlinks)}};
   if (activity == nullptr) return json;
-  json["utilisation"] = activity->utilisation;
+  if (activity->utilisation) json["utilisation"] = *activity->utilisation;
   json["temperature"] = activity->temperature;
   json["memory_used"] = activity->memory_used;
+  if (activity->open_to) json["open_to"] = lines_of(*activity->open_to);
   json["processes"] = processes_json(*activity);
   return json;
 }
@@ -196,14 +197,19 @@ Json json_of(const Lease& lease, const State& state) {
     return json;
   }
   json["gpus"] = lease.gpus;
-  std::set<std::string> hosts;
+  std::map<std::string, std::vector<std::string>> by_host;
   for (const std::string& uuid : lease.gpus)
-    if (const auto gpu = state.gpus.find(uuid); gpu != state.gpus.end()) hosts.insert(gpu->second.host);
-  json["hosts"] = hosts;
+    if (const auto gpu = state.gpus.find(uuid); gpu != state.gpus.end()) by_host[gpu->second.host].push_back(uuid);
+  json["hosts"] = Json::array();
+  for (const auto& [host, gpus] : by_host) json["hosts"].push_back(host);
+  json["gpus_by_host"] = by_host;
   json["begins"] = json_of(lease.begins);
   json["expires"] = json_of(lease.ends());
   json["expiry_warned"] = lease.expiry_warned;
   json["idle"] = name_of(lease.idle_phase);
+  if (lease.is_open() && lease.unclaimed) json["unclaimed"] = true;
+  if (lease.is_open() && state.is_guarded(lease)) json["guarded"] = true;
+  if (lease.is_open() && state.is_closed_to_holder(lease)) json["closed"] = true;
   if (lease.give_way)
     json["give_way"] = {{"by", lease.give_way->by ? json_of(*lease.give_way->by) : Json()},
                         {"for", lease.give_way->for_lease}};
@@ -314,6 +320,21 @@ Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer) {
   return leases;
 }
 
+Json json_of(const GpuHolder& holder) { return {{"gpu", holder.gpu}, {"user", holder.user}}; }
+
+Result<std::map<std::string, std::set<std::string>>> holders_of(const Json& answer) {
+  std::map<std::string, std::set<std::string>> holders;
+  const auto listed = answer.find("holders");
+  if (listed == answer.end()) return holders;
+  if (!listed->is_array()) return failure(Code::kUnavailable, "holders: {} is no list", shown(*listed));
+  for (const Json& each : *listed) {
+    XOE_ASSIGN(const std::string gpu, text_field(each, "gpu"));
+    XOE_ASSIGN(std::string user, text_field(each, "user"));
+    holders[gpu].insert(std::move(user));
+  }
+  return holders;
+}
+
 Json json_of(const VmAssignment& assignment) {
   return {{"vm", assignment.vm},
           {"gpus", assignment.gpus},
@@ -388,9 +409,12 @@ Result<HostReport> report_of(const Json& json) {
     of_gpu.text("pci", gpu.pci);
     of_gpu.number("memory", gpu.memory, 0, 1e15);
     of_gpu.texts("nvlinks", gpu.nvlinks);
-    of_gpu.number("utilisation", activity.utilisation, 0, 100);
+    int utilisation = 0;
+    of_gpu.number("utilisation", utilisation, 0, 100);
+    activity.utilisation = each->contains("utilisation") ? std::optional(utilisation) : std::nullopt;
     of_gpu.number("temperature", activity.temperature, -300, 1000);
     of_gpu.number("memory_used", activity.memory_used, 0, 1e15);
+    if (each->contains("open_to")) of_gpu.texts("open_to", activity.open_to.emplace());
     for (const Json* const one : of_gpu.objects("processes", kMostProcesses)) {
       GpuProcess process;
       Fields of_process(*one);
@@ -415,6 +439,7 @@ Result<HostReport> report_of(const Json& json) {
     of_vm.flag("may_cycle", vm.may_cycle);
     of_vm.number("devices", vm.devices, 0, 1000);
     of_vm.texts("gpus", vm.gpus);
+    of_vm.texts("users", vm.users);
     of_vm.text("problem", vm.problem);
     XOE_TRY(of_vm.done());
     report.vms.push_back(std::move(vm));

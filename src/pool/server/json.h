@@ -3,8 +3,12 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
+#include "pool/core/drift.h"
 #include "pool/core/pool.h"
 
 namespace xoe::pool {
@@ -26,6 +30,7 @@ Json status_json(const Pool& pool, Time now);
 Json json_of(const HostReport& report);
 Json json_of(const VmAssignment& assignment);
 Json json_of(const ClusterLease& lease);
+Json json_of(const GpuHolder& holder);
 
 // `invalid_argument` names the field that is missing, unknown, or not what it should be.
 Result<Ask> ask_of(const Json& json);
@@ -33,6 +38,7 @@ Result<HostReport> report_of(const Json& json);
 // Of the pool's answer to a report.
 Result<std::vector<VmAssignment>> assignments_of(const Json& answer);
 Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer);
+Result<std::map<std::string, std::set<std::string>>> holders_of(const Json& answer);  // by GPU
 Result<Team> team_of(const Json& json);
 // The user as it was before, changed by the fields that there are, without its token. `new_token`: whether it shall get
 // another one.

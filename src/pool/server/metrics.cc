@@ -45,18 +45,22 @@ void print_gpus(Printer& out, const State& state) {
   for (const auto& [uuid, gpu] : state.gpus) ++uses[use_of(state, gpu)];
   out.metric("gpus", "gauge", "GPUs by use; unleased: used by a process without a lease");
   for (const auto& [use, count] : uses) out.sample(count, {{"use", use}});
-  const auto of_each = [&](std::string_view name, std::string_view help, auto&& value) {
+  const auto always = [](const GpuActivity&) { return true; };
+  const auto of_each = [&](std::string_view name, std::string_view help, auto&& is_known, auto&& value) {
     out.metric(name, "gauge", help);
     for (const auto& [uuid, gpu] : state.gpus)
-      if (const auto seen = state.activity.find(uuid); seen != state.activity.end())
+      if (const auto seen = state.activity.find(uuid); seen != state.activity.end() && is_known(seen->second))
         out.sample(value(gpu, seen->second), {{"gpu", uuid}, {"host", gpu.host}, {"name", gpu.name}});
   };
-  of_each("gpu_utilisation_ratio", "how much of the time it computed, from 0 to 1",
-          [](const Gpu&, const GpuActivity& seen) { return seen.utilisation / 100.0; });
-  of_each("gpu_memory_bytes", "memory of the GPU", [](const Gpu& gpu, const GpuActivity&) { return gpu.memory; });
-  of_each("gpu_memory_used_bytes", "of it, in use",
+  of_each(
+      "gpu_utilisation_ratio", "how much of the time it computed, from 0 to 1, where the driver tells it",
+      [](const GpuActivity& seen) { return seen.utilisation.has_value(); },
+      [](const Gpu&, const GpuActivity& seen) { return *seen.utilisation / 100.0; });
+  of_each("gpu_memory_bytes", "memory of the GPU", always,
+          [](const Gpu& gpu, const GpuActivity&) { return gpu.memory; });
+  of_each("gpu_memory_used_bytes", "of it, in use", always,
           [](const Gpu&, const GpuActivity& seen) { return seen.memory_used; });
-  of_each("gpu_temperature_celsius", "temperature; 0 where it is not known",
+  of_each("gpu_temperature_celsius", "temperature; 0 where it is not known", always,
           [](const Gpu&, const GpuActivity& seen) { return seen.temperature; });
   out.metric("gpu_held", "gauge", "1 for each GPU of an open lease");
   for (const auto& [uuid, gpu] : state.gpus)

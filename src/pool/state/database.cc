@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 
 #include "base/error.h"
 #include "base/fd.h"
 
 namespace xoe::pool {
 namespace {
+
+constexpr int kBusyMilliseconds = 5000;  // while the log is taken into the file
 
 tl::unexpected<Error> sqlite_failure(sqlite3* database, std::string_view doing) {
   const int error = sqlite3_errcode(database) & 0xff;
@@ -70,6 +73,13 @@ std::string Statement::text(int column) const {
 bool Statement::is_null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
 
 Result<Database> Database::open(const std::string& path) {
+  // Two servers on one file would not see each other's state.
+  Fd lock(::open((path + "-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.valid()) return failure(Code::kUnavailable, "cannot open {}-lock: {}", path, errno_text(errno));
+  const auto taken = [&] {
+    return failure(Code::kUnavailable, "another server has the pool's database {} open", path);
+  };
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return taken();
   // SQLite gives its other files the permissions of this one.
   if (!Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)).valid())
     return failure(Code::kUnavailable, "cannot open {}: {}", path, errno_text(errno));
@@ -77,15 +87,26 @@ Result<Database> Database::open(const std::string& path) {
   const int opened =
       sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   Database database(raw);
+  database.lock_ = std::move(lock);
   if (opened != SQLITE_OK) return sqlite_failure(raw, path);
-  // An exclusive lock for as long as it is open: two servers on one file would not see each other's state.
-  for (const char* sql : {"PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
-                          "PRAGMA foreign_keys = ON", "BEGIN IMMEDIATE", "COMMIT"})
+  for (const char* sql : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON",
+                          "BEGIN IMMEDIATE", "COMMIT"})
     if (const auto done = database.execute(sql); !done) {
-      if ((sqlite3_errcode(raw) & 0xff) == SQLITE_BUSY)
-        return failure(Code::kUnavailable, "another server has the pool's database {} open", path);
+      // A server of before there was the lock locks the database itself.
+      if ((sqlite3_errcode(raw) & 0xff) == SQLITE_BUSY) return taken();
       return failure(done.error().code(), "{}: {}", path, done.error().message());
     }
+  sqlite3_busy_timeout(raw, kBusyMilliseconds);
+  return database;
+}
+
+Result<Database> Database::open_to_read(const std::string& path) {
+  sqlite3* raw = nullptr;
+  const int opened =
+      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+  Database database(raw);
+  if (opened != SQLITE_OK) return sqlite_failure(raw, path);
+  sqlite3_busy_timeout(raw, kBusyMilliseconds);
   return database;
 }
 

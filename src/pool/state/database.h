@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/fd.h"
 #include "xoe/status.h"
 
 struct sqlite3;
@@ -54,9 +55,10 @@ class Statement {
 class Database {
  public:
   // Creates the file, which only this user can access, where it is missing. Write-ahead log; what is committed is on
-  // the device. `unavailable`: it cannot be opened, or another process has it open for writing; `data_loss`: it is
-  // corrupt.
+  // the device. `unavailable`: it cannot be opened, or is open for writing already; `data_loss`: it is corrupt.
   static Result<Database> open(const std::string& path);
+  // To read what is committed of one that is open; neither waits for the other.
+  static Result<Database> open_to_read(const std::string& path);
 
   Result<Statement> prepare(std::string_view sql);
   Status execute(const std::string& sql);
@@ -68,6 +70,7 @@ class Database {
   };
   explicit Database(sqlite3* database) : database_(database) {}
 
+  Fd lock_;  // of the one that writes; it outlives the connection
   std::unique_ptr<sqlite3, Close> database_;
 };
 

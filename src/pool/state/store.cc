@@ -75,7 +75,8 @@ std::string progress_text(const Lease& lease) {
             {"idle_phase", static_cast<int>(lease.idle_phase)},
             {"idle_phase_since", to_number(lease.idle_phase_since)},
             {"idle_exempt", lease.idle_exempt},
-            {"borrowed", lease.borrowed}};
+            {"borrowed", lease.borrowed},
+            {"unclaimed", lease.unclaimed}};
   if (lease.give_way)
     json["give_way"] = {{"asked", to_number(lease.give_way->asked)},
                         {"by", optional_time(lease.give_way->by)},
@@ -91,6 +92,7 @@ void read_progress(const Json& json, Lease& lease) {
   lease.idle_phase_since = to_time(json.at("idle_phase_since").get<std::int64_t>());
   json.at("idle_exempt").get_to(lease.idle_exempt);
   json.at("borrowed").get_to(lease.borrowed);
+  lease.unclaimed = json.value("unclaimed", false);  // leases of before there was this have none
   if (const auto found = json.find("give_way"); found != json.end())
     lease.give_way = GiveWay{.asked = to_time(found->at("asked").get<std::int64_t>()),
                              .by = optional_time(found->at("by")),
@@ -136,10 +138,22 @@ Status for_each_row(Statement& statement, Visit&& visit) {
 
 }  // namespace
 
+Result<User> user_of(const Statement& row) {
+  const auto role = role_named(row.text(2));
+  if (!role) return failure(Code::kDataLoss, "the pool's database: user {} has no role", row.text(0));
+  return User{.name = row.text(0),
+              .team = row.text(1),
+              .role = *role,
+              .token_hash = row.text(3),
+              .max_gpus = static_cast<int>(row.integer(4)),
+              .max_priority = static_cast<int>(row.integer(5)),
+              .idle_exempt = row.integer(6) != 0};
+}
+
 Result<Store> Store::open(const std::string& path) {
   XOE_ASSIGN(Database database, Database::open(path));
   XOE_TRY(migrate(database));
-  Store store(std::move(database));
+  Store store(std::move(database), path);
   XOE_TRY(store.prepare());
   return store;
 }
@@ -208,18 +222,9 @@ Status Store::load_people(State& state) {
     state.teams[row.text(0)] = {row.text(0), static_cast<int>(row.integer(1)), row.integer(2) != 0};
     return {};
   }));
-  XOE_ASSIGN(Statement users,
-             database_.prepare("SELECT name, team, role, token_hash, max_gpus, max_priority, idle_exempt FROM user"));
+  XOE_ASSIGN(Statement users, database_.prepare(fmt::format("SELECT {} FROM user", kUserColumns)));
   return for_each_row(users, [&](const Statement& row) -> Status {
-    const auto role = role_named(row.text(2));
-    if (!role) return failure(Code::kDataLoss, "the pool's database: user {} has no role", row.text(0));
-    state.users[row.text(0)] = {.name = row.text(0),
-                                .team = row.text(1),
-                                .role = *role,
-                                .token_hash = row.text(3),
-                                .max_gpus = static_cast<int>(row.integer(4)),
-                                .max_priority = static_cast<int>(row.integer(5)),
-                                .idle_exempt = row.integer(6) != 0};
+    XOE_ASSIGN(state.users[row.text(0)], user_of(row));
     return {};
   });
 }
@@ -366,13 +371,13 @@ Result<std::int64_t> Store::last_event() {
   return select.integer(0);
 }
 
-Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
+Result<std::vector<UsageRow>> usage_of(Database& database, Time from, Time to, Time now) {
   std::map<std::tuple<Time, std::string, std::string>, UsageRow> rows;
   const auto row_of = [&](Time hour, const std::string& team, const std::string& user) -> UsageRow& {
     return rows.try_emplace({hour, team, user}, UsageRow{.hour = hour, .user = user, .team = team}).first->second;
   };
   XOE_ASSIGN(Statement seen,
-             database_.prepare("SELECT hour, user, team, busy, idle FROM usage WHERE hour >= ? AND hour < ?"));
+             database.prepare("SELECT hour, user, team, busy, idle FROM usage WHERE hour >= ? AND hour < ?"));
   seen.bind_all(to_number(from), to_number(to));
   XOE_TRY(for_each_row(seen, [&](const Statement& row) -> Status {
     UsageRow& usage = row_of(to_time(row.integer(0)), row.text(2), row.text(1));
@@ -382,10 +387,10 @@ Result<std::vector<UsageRow>> Store::usage(Time from, Time to, Time now) {
   }));
   // Held time follows from the leases, so it is exact.
   XOE_ASSIGN(Statement held,
-             database_.prepare("SELECT user, team, begins, iif(state = 'open', ?1, lease.ended), count(*) FROM lease "
-                               "JOIN holding ON lease = id WHERE begins < ?3 AND (lease.ended > ?2 OR lease.ended = 0) "
-                               "AND state != 'waiting' "
-                               "GROUP BY id"));
+             database.prepare("SELECT user, team, begins, iif(state = 'open', ?1, lease.ended), count(*) FROM lease "
+                              "JOIN holding ON lease = id WHERE begins < ?3 AND (lease.ended > ?2 OR lease.ended = 0) "
+                              "AND state != 'waiting' "
+                              "GROUP BY id"));
   held.bind_all(to_number(now), to_number(from), to_number(to));
   XOE_TRY(for_each_row(held, [&](const Statement& row) -> Status {
     const Time end = std::min(to_time(row.integer(3)), to);

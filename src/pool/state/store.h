@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pool/model/state.h"
@@ -18,6 +19,12 @@ struct UsageRow {
   Span busy = {};  // of it, with work on the GPU
   Span idle = {};  // of it, without; the rest was not observed
 };
+
+// Of whole hours from `from` to `to`, by hour.
+Result<std::vector<UsageRow>> usage_of(Database& database, Time from, Time to, Time now);
+inline constexpr std::string_view kUserColumns = "name, team, role, token_hash, max_gpus, max_priority, idle_exempt";
+// A row with them.
+Result<User> user_of(const Statement& row);
 
 // Of one thread at a time. An error of one statement leaves the transaction to be rolled back.
 class Store {
@@ -53,18 +60,19 @@ class Store {
   Result<std::vector<Event>> events(std::int64_t after, int limit);
   // The number of the newest line of the audit log; 0: it is empty.
   Result<std::int64_t> last_event();
-  // By hour, of whole hours from `from` to `to`.
-  Result<std::vector<UsageRow>> usage(Time from, Time to, Time now);
+  Result<std::vector<UsageRow>> usage(Time from, Time to, Time now) { return usage_of(database_, from, to, now); }
   Status backup_to(const std::string& path) { return database_.backup_to(path); }
+  const std::string& path() const noexcept { return path_; }
 
  private:
-  explicit Store(Database database) : database_(std::move(database)) {}
+  Store(Database database, std::string path) : database_(std::move(database)), path_(std::move(path)) {}
   Status prepare();
   Status load_hosts(State& state);
   Status load_people(State& state);
   Status load_leases(State& state);
 
   Database database_;
+  std::string path_;
   Statement save_lease_, hold_, end_holdings_, append_, add_usage_, find_by_id_, find_by_token_, held_by_, last_of_;
 };
 

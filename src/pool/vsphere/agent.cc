@@ -50,6 +50,12 @@ std::vector<std::string> slots_of(const EsxiHost& host, const Rules& rules) {
 
 bool serves(const Rules& rules, const VirtualMachine& vm) { return rules.vms.empty() || rules.vms.contains(vm.name); }
 
+std::vector<std::string> users_of(const Rules& rules, const std::string& vm) {
+  auto found = rules.users.find(vm);
+  if (found == rules.users.end()) found = rules.users.find("*");
+  return found == rules.users.end() ? std::vector<std::string>() : found->second;
+}
+
 const VmAssignment* assignment_of(const std::vector<VmAssignment>& assignments, const std::string& vm) {
   const auto found = std::ranges::find(assignments, vm, &VmAssignment::vm);
   return found == assignments.end() ? nullptr : &*found;
@@ -114,7 +120,8 @@ HostReport report_of(const EsxiHost& host, const Inventory& inventory, const Rul
             .running = vm.running,
             .has_reserved = vm.has_reserved,
             .may_cycle = rules.power_cycle,
-            .devices = static_cast<int>(vm.devices.size())};
+            .devices = static_cast<int>(vm.devices.size()),
+            .users = users_of(rules, vm.name)};
     if (held != holders.end()) told.gpus = held->second;
     if (const auto problem = problems.find(vm.name); problem != problems.end()) told.problem = problem->second;
     for (std::size_t i = 0; i < report.gpus.size(); ++i)

@@ -15,8 +15,10 @@ namespace xoe::pool::vsphere {
 
 struct Rules {
   std::set<std::string> vms = {};  // only these; empty: all
-  std::string vgpu_profile = {};   // that shared GPUs are cut by; empty: they are left out
-  bool power_cycle = false;        // VMs may be shut down and started again
+  // By VM: who may have leases for it, as Vm::users has them; "*": those of VMs that are not named.
+  std::map<std::string, std::vector<std::string>> users = {};
+  std::string vgpu_profile = {};  // that shared GPUs are cut by; empty: they are left out
+  bool power_cycle = false;       // VMs may be shut down and started again
   Span shutdown_patience = std::chrono::minutes(5);
 };
 

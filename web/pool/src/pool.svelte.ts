@@ -22,9 +22,10 @@ let stop = new AbortController();
 let ahead = 0; // of the server's clock
 
 setInterval(() => (pool.now = Date.now() / 1000 + ahead), 1000);
-// Who waits leaves the queue when its client is silent.
+// Who waits leaves the queue when its client is silent, and loses what it got from there.
 setInterval(() => {
-  for (const lease of myLeases(pool.status?.queue)) get(pool.token, `/v1/leases/${lease.id}`).catch(() => {});
+  const unclaimed = myLeases(pool.status?.leases).filter((lease) => lease.unclaimed);
+  for (const lease of [...myLeases(pool.status?.queue), ...unclaimed]) get(pool.token, `/v1/leases/${lease.id}`).catch(() => {});
 }, 30_000);
 
 export function myLeases(leases: Lease[] | undefined): Lease[] {

@@ -24,6 +24,8 @@ export interface Lease {
   ended?: number;
   expiry_warned?: boolean;
   idle?: "busy" | "warned" | "signalled";
+  unclaimed?: boolean;
+  guarded?: boolean;
   give_way?: { by: number | null; for: number };
 }
 

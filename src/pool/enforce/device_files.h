@@ -1,0 +1,63 @@
+// Who may open the device files of GPUs: root and those who hold them, by an access control list. Of a GPU without a
+// lease only root may. Files that are open already stay open. Needs root.
+//
+// The instances of a GPU in MIG mode share its device file, so that each holder of one may open it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "pool/enforce/device_places.h"
+#include "xoe/status.h"
+
+namespace xoe::pool {
+
+// A GPU or MIG instance, and the names of its holders, who are users of this host.
+struct GpuHolders {
+  std::string uuid = {};
+  std::string pci = {};
+  std::set<std::string> users = {};
+};
+
+// Of one process at a time.
+class DeviceFiles {
+ public:
+  // `invalid_argument`: this needs root. `unsupported`: the driver lets every user set the files back
+  // (ModifyDeviceFiles). `data_loss`: what a former agent kept cannot be read.
+  static Result<DeviceFiles> open(DevicePlaces places);
+  DeviceFiles(DeviceFiles&&) noexcept = default;
+  DeviceFiles& operator=(DeviceFiles&&) = delete;
+  // Makes them what they were before the first change, also where that was another agent's, which was killed.
+  ~DeviceFiles();
+
+  struct Allowed {
+    std::map<std::string, std::set<std::string>> users = {};  // by UUID; a GPU without a device file is left out
+    std::vector<std::string> problems = {};
+  };
+  // For all GPUs of this host.
+  Allowed allow(const std::vector<GpuHolders>& gpus);
+
+ private:
+  struct Access {
+    uid_t owner = 0;
+    gid_t group = 0;
+    mode_t mode = 0;
+    std::string list = {};  // as the kernel has it; empty: none
+    bool operator==(const Access&) const = default;
+  };
+  explicit DeviceFiles(DevicePlaces places) : places_(std::move(places)) {}
+  static Result<Access> access_of(const std::string& file);
+  static Status set_access(const std::string& file, const Access& access);
+  Status restrict_to(const std::string& file, const std::set<uid_t>& users);
+  Status read_kept();
+  Status write_kept() const;
+
+  DevicePlaces places_;
+  std::map<std::string, Access> before_;  // by file
+};
+
+}  // namespace xoe::pool
