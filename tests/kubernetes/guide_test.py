@@ -50,7 +50,7 @@ class Tests:
             if "kubectl logs" in block.text:
                 expect("accuracy" in done.stdout, said)
         self.cluster.kubectl("delete", "namespace", "team", "--wait=false")
-        self.cluster.expect_nothing_left()
+        self.cluster.expect_nothing_left("team")
 
 
 if __name__ == "__main__":
