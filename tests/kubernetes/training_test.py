@@ -62,6 +62,15 @@ class Tests(Training):
             self.running(namespace, 0).signal(signal.SIGKILL)
             self.expect_trained(kind, namespace, interrupted=True)
 
+    def test_survivor_goes_on_where_restarts_are_allowed(self):
+        with self.cluster.namespace("survivor") as namespace:
+            self.submit("jobset", namespace, "--restarts", "5")
+            self.wait_for_step(namespace, 80)
+            survivor, victim = self.running(namespace, 0), self.running(namespace, 1)
+            victim.signal(signal.SIGKILL)
+            self.expect_trained("jobset", namespace, interrupted=True)
+            expect(self.pods_of(namespace, 0) == [survivor] and survivor.restarts == 0, self.cluster.state())
+
     def test_wrong_argument_is_not_retried(self):
         for kind, namespace in self.each("argument"):
             self.submit(kind, namespace, program=["xoe", "train", "--no-such-option"])
