@@ -69,11 +69,11 @@ def start_script(setup):
     for name, source in setup.files.items():
         lines.append(f"rm -f {root}/etc/{name}; touch {root}/etc/{name}; mount --bind {source} {root}/etc/{name}")
     for mount in setup.mounts:
-        target = quote(root + mount.path)
-        make = f"mkdir -p {target}" if os.path.isdir(mount.source) else f"mkdir -p $(dirname {target}); touch {target}"
-        lines.append(f"{make}; mount --bind {quote(mount.source)} {target}")
+        lines.append(f"target={root}$(chroot {root} realpath -m {quote(mount.path)})")  # /var/run is a link, which begins there
+        make = 'mkdir -p "$target"' if os.path.isdir(mount.source) else 'mkdir -p "$(dirname "$target")"; touch "$target"'
+        lines.append(f'{make}; mount --bind {quote(mount.source)} "$target"')
         if mount.read_only:
-            lines.append(f"mount -o remount,bind,ro {target}")
+            lines.append('mount -o remount,bind,ro "$target"')
     # The build is part of the image, wherever it is.
     build = quote(f"{root}{ROOT}")
     lines.append(f"[ -e {build}/Makefile ] || {{ mkdir -p {build}; mount --rbind {quote(str(ROOT))} {build}; }}")
