@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -97,10 +96,6 @@ bool dispatch_relay_frame(const AgentConnections& agents, const AgentConnection&
 void poll_agents(const AgentConnections& agents, AgentConnection::Clock::time_point deadline);
 
 // Tells agents that joined how it ended, and waits a moment until they have hung up. Others are left alone.
-struct Outcome {
-  std::int64_t code = 0;  // as in Frame::Kind::kOutcome
-  std::string lines = {};
-};
 void tell_outcome(const AgentConnections& agents, const std::function<Outcome(std::size_t agent)>& outcome);
 
 // Hangs up on all, waits a moment for their shells to end, and kills the rest.

@@ -25,9 +25,6 @@ inline constexpr std::size_t kMaxPreamble = std::size_t{64} << 10;
 inline constexpr std::int64_t kOutputWindow = std::int64_t{1} << 20;
 inline constexpr std::int64_t kInputWindow = std::int64_t{256} << 10;
 
-// In kOutcome: the job begins again, and the agent is to join it again.
-inline constexpr std::int64_t kNextRound = -1;
-
 struct Frame {
   enum class Kind : std::uint8_t {
     kAlive = 1,  // either way: a keepalive; time: the sender's steady clock
@@ -54,7 +51,7 @@ struct Frame {
     // From the launcher of a job that ends.
     kEnd = 32,  // SIGTERM to all ranks
     // From the launcher, to an agent that joined by itself.
-    kOutcome = 33,  // the last one; value: the exit code for it, or kNextRound; text: lines for the user
+    kOutcome = 33,  // the last one; value: the code of an Outcome, text: its lines
     // From the agent.
     kHello = 64,        // text: a Hello
     kReady = 65,        // text: the program's path there and the ranks' locality, as texts; time: its clock
@@ -95,6 +92,14 @@ struct Hello {
   int cores = 0;
   int ranks = 0;  // that it is told to run, where it joined by itself; else 0
 };
+
+// How the job ended, for an agent that joined by itself.
+struct Outcome {
+  std::int64_t code = 0;  // the exit code for it, or kNextRound
+  std::string lines = {};
+};
+// The job begins again, and the agent is to join it again.
+inline constexpr std::int64_t kNextRound = -1;
 
 // More about a rank that has ended.
 struct RankEnding {

@@ -34,13 +34,13 @@ def eventually(condition, seconds=20):
 class Member:
     """One xoe run. `at` None: its place is in `env`."""
 
-    def __init__(self, group, index, options, script, at, env=None, stdin=subprocess.DEVNULL, program=None):
+    def __init__(self, group, index, options, script, at, env=None, stdin=subprocess.DEVNULL, stdout=None, program=None):
         self.index = index
         self.out_file, self.err_file = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         place = ["--rendezvous", "auto"] if at is None else ["--rendezvous", at, "--node-rank", str(index), "--nodes",
                                                                str(group.count)]
         words = [str(XOE), "run", *place, *options, "--", *(program or ["bash", "-c", script])]
-        self.process = subprocess.Popen(words, stdin=stdin, stdout=self.out_file, stderr=self.err_file,
+        self.process = subprocess.Popen(words, stdin=stdin, stdout=stdout or self.out_file, stderr=self.err_file,
                                         env={**OURS, "XOE_TEST_MARK": group.mark, **group.env, **(env or {})},
                                         start_new_session=True)
 

@@ -87,6 +87,16 @@ class Places(unittest.TestCase):
             self.assertEqual(len(group.members[1].out.splitlines()), 60000)
             self.assertEqual(group.members[0].out, "")
 
+    def test_a_slow_reader_at_the_leader_loses_no_member(self):
+        with Group(2) as group:
+            script = "[ $XOE_RANK = 1 ] || seq 200000"
+            group.start(1, script, ["--host-timeout", "1"])
+            leader = group.start(0, script, ["--host-timeout", "1"], stdout=subprocess.PIPE)
+            time.sleep(3)
+            with leader.process.stdout as stdout:
+                self.assertEqual(len(stdout.read().splitlines()), 200000)
+            self.assertEqual(group.codes(), [0, 0], group.members[1].err)
+
     def test_a_check_starts_nothing(self):
         with Group(2) as group:
             group.start_all("echo started", ["--check"])

@@ -144,7 +144,7 @@ void Agent::on_frame(const remote::Frame& frame) {
     case Kind::kInputEnd: return streams_.end_input();
     case Kind::kExamine: return become_probe();
     case Kind::kOutcome:
-      told_ = ToldOutcome{.code = frame.value, .lines = std::string(frame.text)};
+      told_ = remote::Outcome{.code = frame.value, .lines = std::string(frame.text)};
       return abandon(Clock::now());
     case Kind::kCredit: return streams_.credit(std::clamp<std::int64_t>(frame.value, 0, remote::kOutputWindow));
     default: return;

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,12 +27,6 @@ struct JoinedAgent {
   bool color = true;
 };
 
-// What the launcher tells such an agent at the end.
-struct ToldOutcome {
-  std::int64_t code = 0;  // exit code, or remote::kNextRound
-  std::string lines = {};
-};
-
 // It is connected with the launcher by its standard input and output alone, or by a connection that it made. When that
 // closes, or is silent for too long, it kills its ranks and ends. For `xoe doctor` it becomes the doctor's probe.
 class Agent {
@@ -44,7 +37,7 @@ class Agent {
   // Returns when no process of the job is left here.
   void run(const std::string& version);
   // After run(), of an agent that joined: nullopt, if the launcher was lost, or a signal came before the job began.
-  const std::optional<ToldOutcome>& told() const noexcept { return told_; }
+  const std::optional<remote::Outcome>& told() const noexcept { return told_; }
   bool started() const noexcept { return supervisor_.has_value(); }  // ranks
   // The first signal that asked this process to end; 0: none.
   int signalled() const noexcept { return signalled_; }
@@ -75,7 +68,7 @@ class Agent {
   SignalSource& signals_;
   remote::Inherited inherited_;
   const std::optional<JoinedAgent> joined_;
-  std::optional<ToldOutcome> told_;
+  std::optional<remote::Outcome> told_;
   int signalled_ = 0;
   std::optional<AgentJob> job_;
   std::optional<JobPlan> plan_;

@@ -265,7 +265,11 @@ void RemoteProcesses::pump() {
 }
 
 std::optional<RemoteProcesses::Clock::time_point> RemoteProcesses::next_turn(Clock::time_point now) const {
-  if (remaining_ == 0) return std::nullopt;
+  // Agents that joined wait for the outcome, and hear that this one is there.
+  const auto waits = [](const auto& agent) {
+    return agent->method() == remote::LaunchMethod::kJoined && !agent->frames().closed();
+  };
+  if (remaining_ == 0 && std::ranges::none_of(agents_, waits)) return std::nullopt;
   std::chrono::nanoseconds patience = remote::keepalive_interval(connect_.host_timeout) / 2;
   if (input_.in_background()) patience = std::min<std::chrono::nanoseconds>(patience, kBackgroundTurn);
   for (std::size_t host = 0; host < agents_.size(); ++host)

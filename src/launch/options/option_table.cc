@@ -223,7 +223,7 @@ constexpr std::array kOptions{
            .others = {"--num-proc"},
            .value = "N",
            .expected = "a number of ranks",
-           .what = "number of ranks (default: one for each slot of the hosts)",
+           .what = "number of ranks, with --rendezvous of each member (default: one for each slot of the hosts)",
            .apply = set_size},
     Option{.group = kRankOptions,
            .names = {"--bind-to"},
