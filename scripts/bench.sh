@@ -9,6 +9,7 @@
 #   scripts/bench.sh emulated OPTION...  emulated accelerators on more ranks than cores alone, with options of bench/emulated/run.py
 #   scripts/bench.sh prediction OPTION...  predictions of larger sizes beside measurements alone, with options of bench/emulated/prediction.py
 #   scripts/bench.sh containers OPTION...  containers beside bare processes alone, with options of bench/containers/run.py; needs root
+#   scripts/bench.sh kubernetes OPTION...  pods of a pretended cluster beside bare processes alone, with options of bench/kubernetes/run.py; needs root
 #   scripts/bench.sh frameworks OPTION...  TensorFlow and JAX alone, with options of bench/frameworks/run.py
 #   scripts/bench.sh hosts OPTION...   several hosts alone, with options of bench/hosts/run.py; needs root
 set -euo pipefail
@@ -50,6 +51,12 @@ if [[ ${1:-} == containers ]]; then
   shift
   if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net --no-python; fi
   exec bench/containers/run.py "$@"
+fi
+if [[ ${1:-} == kubernetes ]]; then
+  shift
+  if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net --no-python; fi
+  tests/kubernetes/install.sh
+  exec bench/kubernetes/run.py "$@"
 fi
 if [[ ${1:-} == models ]]; then
   shift

@@ -39,8 +39,8 @@ constexpr const char* kExamples = R"(Examples:
   xoe doctor --compute                products of matrices on each device too
   xoe doctor --json | jq '.findings[] | select(.state == "problem")'
 
-Groups: cpu, memory, process, virtual, network, rdma, pcie, gpu, xoe, python,
-compute (with --compute).
+Groups: cpu, memory, process, virtual, container (in one), network, rdma, pcie,
+gpu, xoe, python, compute (with --compute).
 
 Exit codes: 0 no problem found, 1 a problem (with --strict: or a warning),
 2 wrong usage.)";

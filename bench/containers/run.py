@@ -17,24 +17,22 @@ bare processes. `xoe bench compare` judges what came out, and writes build/bench
 """
 
 import argparse
-import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "net"))
 
-from debian_mirror import mirror
+from debian_system import install_system
 from docker_daemon import Docker, why_not
+from places import Places, add_options, compare, save
 
 KEPT = ROOT / "build" / "peers" / "containers"
 IMAGE = "xoe-bench"
-PLACES = ("bare", "host network", "bridge network")
 NODES = ("nodeA", "nodeB")
 IN_NAMESPACE = "--in-namespace"  # this program again, in a network of its own
 
@@ -63,32 +61,14 @@ def libraries(programs):
     return sorted({line.split(":")[0] for line in listed.splitlines() if ": /" in line})
 
 
-def make_root(programs):
-    """The folder of a system that can run the programs, made by debootstrap unless it is there."""
-    packages = libraries(programs)
-    mark = KEPT / "packages"
-    root = KEPT / "root"
-    if mark.exists() and mark.read_text().split() == packages:
-        return root
-    shutil.rmtree(KEPT, ignore_errors=True)
-    root.mkdir(parents=True)
-    started = time.monotonic()
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", "bookworm", str(root), mirror()]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"error: debootstrap: {done.stdout.strip()[-1000:]}")
-    shutil.rmtree(root / "var" / "cache" / "apt", ignore_errors=True)
-    mark.write_text("\n".join(packages) + "\n")
-    print(f"image: Debian 12 (minbase) with {', '.join(packages)}: {time.monotonic() - started:.0f} s", flush=True)
-    return root
+class Containers(Places):
+    """Bare processes, and containers on two networks."""
 
-
-class Bench:
-    """Jobs of two ranks in each place."""
+    names = ("bare", "host network", "bridge network")
 
     def __init__(self, options, docker, scratch):
-        self.options, self.docker, self.scratch = options, docker, scratch
-        self.bin = options.build / "bin"
+        super().__init__(options, scratch)
+        self.docker = docker
         # The checkout, and what links of it lead to.
         folders = {ROOT, (ROOT / ".venv").resolve(), options.build.resolve()}
         self.mounts = [word for folder in sorted(folders) for word in ("-v", f"{folder}:{folder}:ro")]
@@ -111,7 +91,7 @@ class Bench:
 
     def start_nodes(self):
         """Containers that stay, in which agents are started; each place has two."""
-        for place in PLACES[1:]:
+        for place in self.names[1:]:
             word = place.split()[0]
             for node in NODES:
                 subprocess.run(self.container(place, "-d", "--init", f"--name={word}-{node}", IMAGE, "sleep", "infinity"),
@@ -136,70 +116,6 @@ class Bench:
         self.run([self.bin / "xoe", "run", "--no-panel", "-H", hosts, "--launch-agent", self.agents[place],
                   "--backend", "gloo", "--xoe-path", self.bin / "xoe", *words])
 
-    def start(self, place):
-        """Milliseconds."""
-        started = time.monotonic()
-        self.together(place, self.bin / "xoe-bench", "collectives", "-b", "4", "-e", "4", "-n", "1", "-w", "0", "--json")
-        return (time.monotonic() - started) * 1e3
-
-    def allreduce(self, place):
-        """Microseconds by size."""
-        found = {}
-        for size in self.options.sizes:
-            path = pathlib.Path(self.scratch) / "collectives.json"
-            self.apart(place, self.bin / "xoe-bench", "collectives", "-b", size, "-e", size, "-n", self.options.iterations,
-                       "-w", "5", "--rewrite", "--output", path)
-            found[size] = json.loads(path.read_text())["results"][0]["in_place"]["time"]
-        return found
-
-    def images(self, place, run):
-        options = self.options
-        path = pathlib.Path(self.scratch) / "train.json"
-        run(place, self.bin / "xoe-bench", "train", "--model", options.model, "--image-size", options.image_size, "--batch-size",
-            options.batch, "--num-batches", options.steps, "--num-warmup-batches", "3", "--threads", "1", "--device", "cpu",
-            "--traced-batches", "0", "--output", path)
-        return json.loads(path.read_text())
-
-    def measure(self):
-        """{place: {quantity: (less is better, values)}}, and the environment of a training in each place."""
-        found = {place: {} for place in PLACES}
-        environments = {}
-
-        def add(place, quantity, value, less_is_better):
-            found[place].setdefault(quantity, (less_is_better, []))[1].append(value)
-
-        for number in range(self.options.rounds + 1):
-            for place in PLACES[number % len(PLACES):] + PLACES[:number % len(PLACES)]:  # none is always first
-                start = self.start(place)
-                times = self.allreduce(place)
-                apart = self.images(place, self.apart)
-                together = self.images(place, self.together)
-                if number == 0:
-                    environments[place] = together["environment"]
-                    continue  # the first round fills caches
-                add(place, "ms to start and end a job of 2 ranks", start, True)
-                for size, us in times.items():
-                    add(place, f"us for an allreduce of {size} over TCP", us, True)
-                add(place, "images/s over TCP", apart["train_samples_per_sec"], False)
-                add(place, "images/s over shared memory", together["train_samples_per_sec"], False)
-            print(f"round {number} of {self.options.rounds}", flush=True)
-        return found, environments
-
-
-def save(options, found, environments):
-    """A file of measurements (docs/formats/measurements.md) for each place."""
-    options.out.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for place, quantities in found.items():
-        workload = {"model": options.model, "image size": str(options.image_size), "batch": str(options.batch)}
-        measurements = [{"name": place, "quantity": quantity, "less_is_better": less, "runs": runs, "ranks": 2,
-                         "workload": workload} for quantity, (less, runs) in quantities.items()]
-        path = options.out / f"{place.replace(' ', '-')}.json"
-        path.write_text(json.dumps({"benchmark": "measurements", "title": place, "date": time.strftime("%Y-%m-%d"),
-                                    "environment": environments[place], "measurements": measurements}, indent=1) + "\n")
-        paths.append(path)
-    return paths
-
 
 def measure_in_namespace(options):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -208,33 +124,20 @@ def measure_in_namespace(options):
         try:
             if not docker.wait_until_up():
                 sys.exit(f"error: dockerd does not run here: {docker.why()}")
-            tar = f"{scratch}/image.tar"
-            subprocess.run(["tar", "-C", str(KEPT / "root"), "-cf", tar, "."], check=True)
-            docker.call("import", tar, IMAGE)
-            os.unlink(tar)
-            bench = Bench(options, docker, scratch)
+            docker.import_folder(KEPT / "root", IMAGE)
+            bench = Containers(options, docker, scratch)
             bench.start_nodes()
             paths = save(options, *bench.measure())
         finally:
             for container in docker.call("ps", "-q").split():
                 docker.call("rm", "-f", container)
             docker.end()
-    page = options.out / "containers.html"
-    subprocess.run([options.build / "bin" / "xoe", "bench", "compare", *paths, "--html", page], check=True)
-    print(f"saved {', '.join(map(str, paths))} and {page}")
+    compare(options, paths, "containers")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench" / "containers")
-    parser.add_argument("--rounds", type=int, default=10, help="after one that is not counted")
-    parser.add_argument("--sizes", type=lambda text: text.split(","), default=["4", "64K", "1M", "16M"])
-    parser.add_argument("--iterations", type=int, default=50, help="timed allreduces of a size and round")
-    parser.add_argument("--model", default="resnet18")
-    parser.add_argument("--image-size", type=int, default=64)
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=20)
+    add_options(parser, "containers")
     parser.add_argument(IN_NAMESPACE, action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.in_namespace:
@@ -243,7 +146,9 @@ def main():
     if reason := missing():
         print(f"not measured: {reason}")
         return 0
-    make_root([*(options.build / "bin").glob("xoe*"), *(options.build / "lib").glob("libxoe-*.so")])
+    packages = libraries([*(options.build / "bin").glob("xoe*"), *(options.build / "lib").glob("libxoe-*.so")])
+    if reason := install_system(KEPT / "root", "bookworm", packages):
+        sys.exit(f"error: {reason}")
     words = ["unshare", "--net", "--mount", sys.executable, __file__, *sys.argv[1:], IN_NAMESPACE]
     return subprocess.run(words, check=False).returncode
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/nearest_word.h"
 #include "doctor/checks/compute.h"
+#include "doctor/checks/container.h"
 #include "doctor/checks/gpus.h"
 #include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
@@ -59,6 +60,7 @@ class Examination {
     if (wants("memory")) add(check_memory(read_memory(tree_), limits));
     if (wants("process")) add(check_processes(processes, limits));
     if (wants("virtual")) add(check_virtualization(virtualization));
+    if (wants("container")) add_container(virtualization.container, limits);
     if (wants("network")) add_network();
     if (wants("rdma")) add(check_rdma(rdma));
     if (wants("pcie")) add(check_pcie(read_pcie(tree_, virtualization.virtual_machine)));
@@ -68,6 +70,7 @@ class Examination {
     if (wants("xoe")) add_installation(rdma);
     if (wants("python")) add_python();
     if (wants_compute()) add_compute();
+    if (virtualization.container == "Kubernetes") add_manifests(report_.findings);
     return std::move(report_);
   }
 
@@ -77,6 +80,17 @@ class Examination {
   }
   bool wants_compute() const { return options_.compute || (!options_.only.empty() && wants("compute")); }
   void add(Findings findings) { append(report_.findings, std::move(findings)); }
+
+  void add_container(const std::string& runtime, const CgroupLimits& limits) {
+    if (runtime.empty()) {
+      if (options_.only.empty()) return;
+      Finding none{.id = "container.runtime", .what = {}, .why = "limits, names and devices of containers and pods"};
+      none.report(Severity::kSkipped, "this is no container");
+      return add({none});
+    }
+    const auto facts = read_container(tree_, runtime, read_interfaces(tree_), kTryPatience);
+    add(check_container(facts, read_cpu(tree_), read_memory(tree_), limits));
+  }
 
   void add_network() {
     const auto interfaces = read_interfaces(tree_);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "doctor/checks/container.h"
 #include "doctor/checks/host.h"
 #include "doctor/checks/installation.h"
 #include "doctor/checks/python.h"
@@ -130,7 +131,78 @@ TEST(Virtualization, KubernetesAndItsFriends) {
   EXPECT_EQ(container("proc/1/cgroup", "0::/kubepods.slice/kubepods-pod1.slice"), "Kubernetes");
   EXPECT_EQ(container("run/.containerenv", ""), "Podman");
   EXPECT_EQ(container("proc/1/environ", std::string("A=1\0container=lxc\0", 18)), "LXC");
+  EXPECT_EQ(container("proc/self/environ", std::string("A=1\0KUBERNETES_SERVICE_HOST=10.96.0.1\0", 37)), "Kubernetes");
   EXPECT_EQ(container("proc/1/cgroup", "0::/init.scope"), "");
+}
+
+Findings check(const ContainerFacts& facts) { return check_container(facts, {}, {}, {}); }
+
+TEST(Container, TheLeaderIsReadFromTheJobsVariables) {
+  const auto leader = [](std::string environment) {
+    const Scratch root;
+    std::replace(environment.begin(), environment.end(), ' ', '\0');
+    put(root, "proc/self/environ", environment);
+    put(root, "etc/hostname", "job-a-12\n");
+    put(root, "etc/hosts", "10.0.0.3 job-a-12.svc.ns.svc.cluster.local job-a-12 # kubelet\n");
+    return read_container(Tree(root.path()), "Kubernetes", {}, std::chrono::seconds(5)).leader;
+  };
+  EXPECT_EQ(leader("PET_MASTER_ADDR=a-0.b PET_NODE_RANK=1").host, "a-0.b");
+  EXPECT_EQ(leader("JAX_COORDINATOR_ADDRESS=a-0.b:2345 JAX_PROCESS_ID=1").host, "a-0.b");
+  EXPECT_EQ(leader("JAX_COORDINATOR_ADDRESS=[fd00::1]:2345").host, "fd00::1");
+  EXPECT_EQ(leader("LWS_LEADER_ADDRESS=fd00::1").host, "fd00::1");
+  EXPECT_EQ(leader("JOB_COMPLETION_INDEX=12").host, "job-a-0.svc.ns.svc.cluster.local");
+  EXPECT_EQ(leader("A=1").variable, "");
+}
+
+TEST(Container, ALeaderWithoutAddressIsNamed) {
+  const ContainerFacts facts{.runtime = "Kubernetes",
+                             .tried = true,
+                             .leader = {.variable = "PET_MASTER_ADDR", .host = "a-0.b", .error = "no such name"}};
+  const Finding leader = find(check(facts), "container.leader");
+  EXPECT_EQ(leader.severity, Severity::kWarning);
+  EXPECT_THAT(leader.what, HasSubstr("host a-0.b of rank 0 (PET_MASTER_ADDR) has no address: no such name"));
+  EXPECT_THAT(leader.fix, HasSubstr("publishNotReadyAddresses"));
+}
+
+TEST(Container, LostPacketsAreAProblem) {
+  ContainerFacts facts{.leader = {.variable = "PET_MASTER_ADDR", .host = "a-0", .address = "10.0.0.2"},
+                       .interface = "eth0",
+                       .mtu = 1500};
+  const auto verdict = [&facts](PathMtu::Verdict verdict, std::int64_t mtu) {
+    facts.path = PathMtu{.verdict = verdict, .mtu = mtu};
+    return find(check(facts), "container.mtu").severity;
+  };
+  EXPECT_EQ(verdict(PathMtu::Verdict::kLost, 1500), Severity::kProblem);
+  EXPECT_EQ(verdict(PathMtu::Verdict::kSmaller, 1400), Severity::kNote);
+  EXPECT_EQ(verdict(PathMtu::Verdict::kReached, 1500), Severity::kOk);
+  EXPECT_EQ(verdict(PathMtu::Verdict::kUnknown, 1500), Severity::kOk);
+}
+
+TEST(Container, LoopbackIsReachedAtItsWholeSize) {
+  const PathMtu path = probe_path("127.0.0.1", std::chrono::seconds(10));
+  EXPECT_EQ(path.verdict, PathMtu::Verdict::kReached);
+  EXPECT_GE(path.mtu, 1500);
+  EXPECT_EQ(probe_path("no number", std::chrono::seconds(10)).verdict, PathMtu::Verdict::kUnknown);
+}
+
+TEST(Container, RefusedCallsAreAProblemOnlyWhereXoeNeedsThem) {
+  ContainerFacts facts{.tried = true, .refused = {{"membarrier", "Operation not permitted", "it is slower"}}};
+  EXPECT_EQ(find(check(facts), "container.calls").severity, Severity::kNote);
+  facts.refused.push_back({"pidfd_open", "it crashed: Bad system call", ""});
+  const Finding calls = find(check(facts), "container.calls");
+  EXPECT_EQ(calls.severity, Severity::kProblem);
+  EXPECT_EQ(calls.what, "refused: pidfd_open: it crashed: Bad system call");
+}
+
+TEST(Container, GpusThatAreNotThere) {
+  const auto state = [](const ContainerFacts& facts) { return find(check(facts), "container.gpu").severity; };
+  EXPECT_EQ(state({}), Severity::kOk);
+  EXPECT_EQ(state({.gpus_wanted = "all"}), Severity::kNote);
+  EXPECT_EQ(state({.gpus_wanted = "0,1"}), Severity::kProblem);
+  EXPECT_EQ(state({.gpus_wanted = "all", .gpu_devices = {"nvidia0", "nvidiactl"}}), Severity::kWarning);
+  EXPECT_EQ(state({.gpu_devices = {"nvidia-uvm", "nvidia0", "nvidiactl"}}), Severity::kOk);
+  EXPECT_EQ(state({.gpu_devices = {"nvidia-uvm", "nvidia0", "nvidiactl"}, .device_refused = "Operation not permitted"}),
+            Severity::kProblem);
 }
 
 TEST(Installation, PluginsThatDoNotLoadSayWhy) {

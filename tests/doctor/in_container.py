@@ -61,6 +61,26 @@ def with_limits(docker):
     expect(found, "cpu.quota", "warning", processors=0.5)
     expect(found, "process.count", "warning", limit=50)
     expect(found, "memory.nofile", "note", soft=300, hard=300)
+    expect(found, "container.memory", "warning", limit=256 * MIB)
+    expect(found, "container.calls", "ok", refused=[])
+
+
+def as_a_pod_that_is_too_strict(docker):
+    """No writable folder, a user without a name, a filter that refuses a call and kills for another."""
+    calls = [{"names": ["membarrier"], "action": "SCMP_ACT_ERRNO"}, {"names": ["pidfd_open"], "action": "SCMP_ACT_KILL_PROCESS"}]
+    profile = pathlib.Path(docker.folder, "seccomp.json")
+    profile.write_text(json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": calls}))
+    found = examine(docker, "--read-only", "--user=1234", "--cap-drop=ALL", f"--security-opt=seccomp={profile}",
+                    "-e", "KUBERNETES_SERVICE_HOST=10.96.0.1", "-e", "NVIDIA_VISIBLE_DEVICES=0")
+    expect(found, "virtual.container", "note", container="Kubernetes")
+    expect(found, "container.calls", "problem")
+    refused = {one["call"]: one for one in found["container.calls"]["details"]["refused"]}
+    assert refused["pidfd_open"]["needed"] and "Bad system call" in refused["pidfd_open"]["error"], refused
+    assert not refused["membarrier"]["needed"] and len(refused) == 2, refused
+    expect(found, "container.files", "warning", read_only_root=True, temporary_writable=False)
+    assert "emptyDir: {}" in found["container.files"]["manifest"], found["container.files"]
+    expect(found, "container.user", "note", uid=1234, named=False)
+    expect(found, "container.gpu", "problem", wanted="0")
 
 
 def main():
@@ -79,7 +99,7 @@ def main():
                 print("skipped: the root of this system is no mount point, and dockerd cannot import images there")
                 return SKIPPED
             make_image(docker, doctor, folder)
-            for test in (as_docker_starts_them, with_limits):
+            for test in (as_docker_starts_them, with_limits, as_a_pod_that_is_too_strict):
                 print(test.__name__, flush=True)
                 test(docker)
         finally:

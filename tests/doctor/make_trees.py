@@ -4,6 +4,7 @@
   tests/doctor/make_trees.py FOLDER
 
 FOLDER/bare: a machine with two sockets. FOLDER/container: Docker with its default /dev/shm, under cgroup v2 limits.
+FOLDER/pod: a pod of Kubernetes in which much is wrong. FOLDER/good-pod: one of a JobSet in which nothing is.
 FOLDER/vm: a VMware machine with two GPUs and two ConnectX-6 ports, one RoCE, one InfiniBand.
 FOLDER/config: configuration spaces of PCI functions alone, as seeds for the fuzz target.
 """
@@ -195,8 +196,50 @@ def make_container(root):
     tree.put("sys/fs/cgroup/pids.max", 100)
     tree.put("sys/class/dmi/id/sys_vendor", "QEMU")
     tree.put("sys/class/dmi/id/product_name", "Standard PC (Q35 + ICH9, 2009)")
+    tree.put("etc/resolv.conf", "nameserver 127.0.0.11\noptions ndots:0")
     add_interface(tree, "eth0", speed=10000, driver="veth")
     add_addresses(tree, [("eth0", "172.17.0.2", 16)], "eth0")
+
+
+def add_pod(tree, hostname, cpus, memory, variables, resolv, hosts, mounts, uid, user="", mtu=1450):
+    add_base(tree, hostname, sockets=1, cores=8, memory=64 * GIB, flags=WIDE, seccomp=2)
+    variables = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", **variables}
+    tree.put("proc/self/environ", "".join(f"{name}={value}\0" for name, value in variables.items()).encode())
+    tree.put("proc/self/mounts", "\n".join(f"{kind} {at} {kind} {options} 0 0" for at, kind, options in mounts))
+    tree.put("proc/self/status", f"Name:\tdoctor\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nCpus_allowed_list:\t0-7\nSeccomp:\t2")
+    tree.put("proc/self/cgroup", "0::/")  # a name space of control groups hides the pod's
+    tree.put("proc/1/cgroup", "0::/")
+    tree.put("sys/fs/cgroup/cgroup.controllers", "cpu memory pids")
+    tree.put("sys/fs/cgroup/cpu.max", f"{cpus * 100000} 100000")
+    tree.put("sys/fs/cgroup/memory.max", memory)
+    tree.put("etc/passwd", f"root:x:0:0::/:/bin/sh\n{user}")
+    tree.put("etc/resolv.conf", resolv)
+    tree.put("etc/hosts", f"127.0.0.1 localhost\n{hosts}")
+    add_interface(tree, "eth0", speed=10000, driver="veth", mtu=mtu)
+    add_addresses(tree, [("eth0", "10.244.1.7", 24)], "eth0")
+
+
+def make_pod(root):
+    tree = Tree(root)
+    variables = {"PET_NPROC_PER_NODE": 4, "OMP_NUM_THREADS": 8, "JOB_COMPLETION_INDEX": 1,
+                 "NVIDIA_VISIBLE_DEVICES": "GPU-5ad4a1b2", "HOME": "/",
+                 "XOE_RENDEZVOUS_SECRET_FILE": "/etc/xoe/secret"}
+    mounts = [("/", "overlay", "ro,relatime"), ("/dev/shm", "tmpfs", "rw,nosuid,size=65536k")]
+    add_pod(tree, "train-1", cpus=2, memory=GIB, variables=variables, resolv="nameserver 192.168.1.1\nsearch example.org",
+            hosts="10.244.1.7 train-1", mounts=mounts, uid=1234)
+    tree.put("etc/xoe/secret", "short")
+
+
+def make_good_pod(root):
+    tree = Tree(root)
+    variables = {"PET_NPROC_PER_NODE": 4, "JOB_COMPLETION_INDEX": 1, "HOME": "/tmp",
+                 "XOE_RENDEZVOUS_SECRET_FILE": "/etc/xoe/secret"}
+    mounts = [("/", "overlay", "ro,relatime"), ("/dev/shm", "tmpfs", "rw,size=4194304k"), ("/tmp", "tmpfs", "rw")]
+    cluster = "nameserver 10.96.0.10\nsearch team.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5"
+    add_pod(tree, "train-workers-0-1", cpus=8, memory=32 * GIB, variables=variables, resolv=cluster,
+            hosts="10.244.1.7 train-workers-0-1.train.team.svc.cluster.local train-workers-0-1", mounts=mounts, uid=65532,
+            user="xoe:x:65532:65532::/tmp:/bin/sh")
+    tree.put("etc/xoe/secret", "0123456789abcdef0123456789abcdef")
 
 
 def make_vm(root):
@@ -246,6 +289,8 @@ def main():
     root = pathlib.Path(sys.argv[1])
     make_bare(root / "bare")
     make_container(root / "container")
+    make_pod(root / "pod")
+    make_good_pod(root / "good-pod")
     make_vm(root / "vm")
     make_config(root / "config")
 

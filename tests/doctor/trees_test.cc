@@ -104,6 +104,53 @@ TEST(Trees, ContainerWithDefaultSharedMemoryAndLimits) {
   EXPECT_EQ(find(all, "virtual.machine").details["hypervisor"], "KVM");
 }
 
+TEST(Trees, APodInWhichMuchIsWrongSaysWhatItsManifestNeeds) {
+  const Findings all = examine_tree("pod").findings;
+  expect_states(all, {{"virtual.container", Severity::kNote},
+                      {"container.cpu", Severity::kWarning},
+                      {"container.memory", Severity::kWarning},
+                      {"container.dns", Severity::kWarning},
+                      {"container.leader", Severity::kWarning},
+                      {"container.mtu", Severity::kOk},
+                      {"container.gpu", Severity::kProblem},
+                      {"container.calls", Severity::kSkipped},
+                      {"container.files", Severity::kWarning},
+                      {"container.user", Severity::kNote},
+                      {"container.secret", Severity::kProblem},
+                      {"memory.shm", Severity::kWarning}});
+  EXPECT_EQ(find(all, "virtual.container").details["container"], "Kubernetes");
+  EXPECT_THAT(find(all, "container.cpu").what, HasSubstr("32 threads share 2 processors"));
+  EXPECT_THAT(find(all, "container.memory").what, HasSubstr("256 MiB for each of 4 ranks"));
+  EXPECT_THAT(find(all, "container.dns").what, HasSubstr("192.168.1.1 and no cluster DNS"));
+  EXPECT_THAT(find(all, "container.leader").what, HasSubstr("no name under a headless Service"));
+  EXPECT_THAT(find(all, "container.mtu").what, HasSubstr("1450 bytes, as VXLAN"));
+  EXPECT_THAT(find(all, "container.gpu").what, HasSubstr("GPU-5ad4a1b2, but there is no GPU"));
+  EXPECT_THAT(find(all, "container.files").what, HasSubstr("read-only, and /tmp cannot be written"));
+  EXPECT_THAT(find(all, "container.secret").what, HasSubstr("it has 5 bytes"));
+  const auto manifest = [&all](std::string_view id) { return find(all, id).manifest; };
+  EXPECT_EQ(manifest("container.cpu"),
+            "spec:\n  containers:\n  - name: NAME\n    resources: {limits: {cpu: \"32\"}}\n");
+  EXPECT_EQ(manifest("container.dns"), "spec:\n  dnsPolicy: ClusterFirst\n");
+  EXPECT_THAT(manifest("memory.shm"), HasSubstr("emptyDir: {medium: Memory"));
+  EXPECT_THAT(manifest("container.gpu"), HasSubstr("nvidia.com/gpu"));
+  EXPECT_EQ(manifest("container.mtu"), "");
+}
+
+TEST(Trees, AGoodPodNeedsNothing) {
+  const Report report = examine_tree("good-pod", {"container", "virtual"});
+  const Count count = count_severities(report.findings);
+  EXPECT_EQ(count[Severity::kWarning] + count[Severity::kProblem], 0) << report_text(report, {});
+  EXPECT_EQ(find(report.findings, "container.cpu").what, "4 ranks within the limit of 8 processors");
+  const Finding& leader = find(report.findings, "container.leader");
+  EXPECT_EQ(leader.details["host"], "train-workers-0-0.train.team.svc.cluster.local");
+  for (const Finding& finding : report.findings) EXPECT_EQ(finding.manifest, "") << finding.id;
+}
+
+TEST(Trees, OutsideOfContainersTheGroupIsSilent) {
+  for (const Finding& finding : examine_tree("bare").findings) EXPECT_NE(finding.group(), "container");
+  expect_states(examine_tree("bare", {"container"}).findings, {{"container.runtime", Severity::kSkipped}});
+}
+
 TEST(Trees, HealthyMachineHasNeitherWarningNorProblem) {
   const Report report = examine_tree("bare", {"cpu", "memory", "process", "virtual", "network", "rdma", "pcie"});
   const Count count = count_severities(report.findings);
@@ -142,7 +189,7 @@ TEST(Trees, UnknownGroupsAndRootsAreRefused) {
 }
 
 TEST(Trees, ReportsSurviveTheWayThroughJson) {
-  const Report report = examine_tree("vm");
+  const Report report = examine_tree("pod");
   const Report back = parse_report(to_line(json_of(report))).value();
   EXPECT_EQ(json_of(back), json_of(report));
   EXPECT_FALSE(parse_report("{}"));
@@ -152,10 +199,11 @@ TEST(Trees, ReportsSurviveTheWayThroughJson) {
 }
 
 TEST(Trees, TextShowsRemediesAndNoForeignControlCharacters) {
-  Report report = examine_tree("container");
+  Report report = examine_tree("pod");
   report.findings.front().what = "evil \033[2J\nname";
   const std::string text = report_text(report, {});
   EXPECT_THAT(text, HasSubstr("fix: docker run --shm-size=8g"));
+  EXPECT_THAT(text, HasSubstr("\n           spec:\n             dnsPolicy: ClusterFirst\n"));
   EXPECT_THAT(text, Not(HasSubstr("\033")));
   EXPECT_THAT(report_text(report, {.colours = true}), HasSubstr("\033[33m"));
 }

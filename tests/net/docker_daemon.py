@@ -32,11 +32,18 @@ class Docker:
     def command(self, *words):
         return ["docker", "-H", self.socket, *map(str, words)]
 
-    def call(self, *words, expected=(0,)):
-        done = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=120, check=False)
+    def call(self, *words, expected=(0,), timeout=120):
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=timeout, check=False)
         if done.returncode not in expected:
             raise AssertionError(f"docker {' '.join(map(str, words))}: exit code {done.returncode}: {done.stderr}")
         return done.stdout
+
+    def import_folder(self, folder, image):
+        """The system in this folder becomes an image."""
+        tar = subprocess.Popen(["tar", "-C", str(folder), "-c", "."], stdout=subprocess.PIPE)
+        subprocess.run(self.command("import", "-", image), stdin=tar.stdout, check=True, stdout=subprocess.DEVNULL)
+        if tar.wait() != 0:
+            raise AssertionError(f"tar of {folder} failed")
 
     def wait_until_up(self):
         """False where it ended: not every machine lets one run."""

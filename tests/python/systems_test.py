@@ -21,7 +21,7 @@ import wheels
 
 sys.path.insert(0, str(ranks.ROOT / "tests" / "net"))
 
-from debian_mirror import mirror
+from debian_system import install_system, mirror
 
 KEPT = ranks.ROOT / "build" / "peers" / "systems"
 PROGRAMS = pathlib.Path(__file__).parent / "systems"
@@ -63,30 +63,6 @@ exec chroot --userspec="$user" "$root" "$@"
 
 class Failed(Exception):
     pass
-
-
-def install_system(suite):
-    """The system's folder; None where it cannot be had, which is told."""
-    folder = KEPT / suite
-    if (folder / ".installed").exists():
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    script = pathlib.Path("/usr/share/debootstrap/scripts") / suite
-    more = [] if script.exists() else [str(script.with_name("sid"))]
-    command = ["debootstrap", "--variant=minbase", f"--include={LIBRARIES[suite]}", suite, str(folder), mirror(), *more]
-    started = time.monotonic()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        print(f"skipped {suite}: debootstrap: {done.stdout.strip().splitlines()[-1]}", flush=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        return None
-    shutil.rmtree(folder / "var" / "cache" / "apt", ignore_errors=True)
-    for path in ("root", "mnt"):
-        (folder / path).chmod(0o755)
-    (folder / ".installed").touch()
-    print(f"{suite}: installed by debootstrap in {time.monotonic() - started:.0f} s", flush=True)
-    return folder
 
 
 class Inside:
@@ -168,9 +144,12 @@ def check_library(inside, wheel):
 
 def check_system(name, made, scratch):
     system = SYSTEMS[name]
-    root = install_system(system.suite)
-    if root is None:
+    root = KEPT / system.suite
+    if reason := install_system(root, system.suite, [LIBRARIES[system.suite]]):
+        print(f"skipped {system.suite}: {reason}", flush=True)
         return False
+    for path in ("root", "mnt"):
+        (root / path).chmod(0o755)
     wheelhouse = str(made[0].parent)
     mounts = {wheelhouse: "/wheels", str(PROGRAMS): "/programs"}
     python = None

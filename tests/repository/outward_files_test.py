@@ -52,6 +52,21 @@ class Manners(unittest.TestCase):
         container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
         self.assertEqual(container["image"], "debian:12")
 
+    def test_images_are_made_of_one_pinned_system(self):
+        recipe = (ROOT / "deploy/apptainer/xoe.def").read_text()
+        base = re.search(r"^From: (.+)$", recipe, re.MULTILINE)[1]
+        self.assertRegex(base, r"^debian:bookworm-20\d{6}-slim$")
+        docker = (ROOT / "deploy/docker/Dockerfile").read_text()
+        self.assertIn(f"ARG BASE={base}\n", docker)
+        self.assertEqual(re.findall(r"^FROM (\S+)", docker, re.MULTILINE), ["${BASE}", "${BASE}"])
+        self.assertRegex(docker, r"(?m)^USER \$\{USER_ID\}$")
+        for file in (docker, recipe):
+            for path in re.findall(r"deploy/[\w/]+\.sh", file):
+                self.assertTrue((ROOT / path).exists(), path)
+        ignored = (ROOT / ".dockerignore").read_text().splitlines()
+        for path in (".git", ".venv", "build/*", "!build/wheels"):
+            self.assertIn(path, ignored)
+
     def test_pins_have_hashes(self):
         for name in ("bench", "core", "docs", "lint", "nccl", "tools"):
             text = (ROOT / f"requirements/{name}.txt").read_text()

@@ -46,7 +46,10 @@ std::string found_in(std::string_view text, const Mark (&marks)[size]) {
 std::string container_of(const Tree& tree) {
   const std::string groups = tree.text("/proc/1/cgroup").value_or("") + tree.text("/proc/self/cgroup").value_or("");
   std::string runtime = found_in(groups, kContainers);
-  if (runtime == "Kubernetes" || tree.has("/var/run/secrets/kubernetes.io") || tree.has("/run/secrets/kubernetes.io"))
+  // With version 2 of control groups a container sees no path; a Service's variables are in every pod.
+  const std::string variables = '\0' + tree.text("/proc/self/environ").value_or("");
+  if (runtime == "Kubernetes" || tree.has("/var/run/secrets/kubernetes.io") || tree.has("/run/secrets/kubernetes.io") ||
+      variables.find('\0' + std::string("KUBERNETES_SERVICE_HOST=")) != std::string::npos)
     return "Kubernetes";
   if (tree.has("/run/.containerenv")) return "Podman";
   if (tree.has("/.dockerenv")) return "Docker";

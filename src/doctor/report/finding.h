@@ -32,6 +32,7 @@ struct Finding {
   std::string what;               // the observation
   std::string why = {};           // why it matters
   std::string fix = {};           // the remedy; empty: none is needed
+  std::string manifest = {};      // in a pod: the lines of its manifest that are the remedy; may be empty
   Json details = Json::object();  // for programs
   std::string table = {};         // for people, several lines; empty: none
 

@@ -52,6 +52,7 @@ std::string finding_text(const Finding& finding, const TextOptions& options) {
     for (const std::string& row : lines_of(finding.table)) out += fmt::format("{}{}\n", kIndent, printable(row));
   if (!finding.why.empty() && (options.verbose || wants_attention(finding.severity))) out += line("why", finding.why);
   if (!finding.fix.empty() && (options.verbose || finding.severity != Severity::kOk)) out += line("fix", finding.fix);
+  for (const std::string& row : lines_of(finding.manifest)) out += fmt::format("{}{}\n", kIndent, printable(row));
   if (options.verbose && !finding.details.empty()) out += line(finding.id, to_line(finding.details));
   return out;
 }

@@ -23,7 +23,8 @@ Result<Finding> parse_finding(const Json& json) {
   Finding finding{.id = text_at(json, "id"),
                   .what = text_at(json, "what"),
                   .why = text_at(json, "why"),
-                  .fix = text_at(json, "fix")};
+                  .fix = text_at(json, "fix"),
+                  .manifest = text_at(json, "manifest")};
   const std::string name = text_at(json, "state");
   bool known = false;
   for (const Severity state :
@@ -43,8 +44,13 @@ Result<Finding> parse_finding(const Json& json) {
 }  // namespace
 
 Json json_of(const Finding& finding) {
-  return {{"id", finding.id},          {"group", finding.group()}, {"state", severity_name(finding.severity)},
-          {"what", finding.what},      {"why", finding.why},       {"fix", finding.fix},
+  return {{"id", finding.id},
+          {"group", finding.group()},
+          {"state", severity_name(finding.severity)},
+          {"what", finding.what},
+          {"why", finding.why},
+          {"fix", finding.fix},
+          {"manifest", finding.manifest},
           {"details", finding.details}};
 }
 
