@@ -116,15 +116,24 @@ class Containers:
     def start(self, name, *words):
         self.docker.call("run", "-d", f"--name={name}", *words)
 
+    def log(self, name):
+        return subprocess.run(self.docker.command("logs", name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=True).stdout
+
+    def await_lines(self, name, part, count):
+        """Until so many lines of its log have this part."""
+        end = time.monotonic() + 60
+        while sum(part in line for line in self.log(name).splitlines()) < count:
+            assert time.monotonic() < end, self.log(name)
+            time.sleep(0.05)
+
     def wait(self, *names, expected=0):
         """The logs of these containers, which have ended as expected."""
         logs = []
         for name in names:
             code = int(self.docker.call("wait", name, timeout=300))
-            done = subprocess.run(self.docker.command("logs", name), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  check=True)
-            logs.append(done.stdout)
-            assert code == expected, f"{name}: exit code {code}\n{done.stdout}"
+            logs.append(self.log(name))
+            assert code == expected, f"{name}: exit code {code}\n{logs[-1]}"
         for name in names:
             self.docker.call("rm", "-f", name)
         return logs
@@ -168,8 +177,8 @@ def one_container_trains(containers):
 
 
 def it_stops_when_it_is_told(containers):
-    containers.start("stopped", *STRICT, IMAGE, "xoe", "run", "-np", "2", "sleep", "1000")
-    time.sleep(1)
+    containers.start("stopped", *STRICT, IMAGE, "xoe", "run", "-np", "2", "sh", "-c", "echo up; exec sleep 1000")
+    containers.await_lines("stopped", "up", 2)
     started = time.monotonic()
     containers.docker.call("stop", "-t", "60", "stopped")
     assert time.monotonic() - started < 30

@@ -59,7 +59,7 @@ class Cluster:
             raise
         self.kubectl("delete", "namespace", name, "--wait=false")
         self.wait(f"the end of namespace {name}", lambda: self.api.find(f"/api/v1/namespaces/{name}") is None)
-        self.expect_nothing_left()
+        self.expect_nothing_left(name)
 
     def wait(self, what, ready, seconds=120):
         """What `ready` returns once that is true."""
@@ -70,8 +70,11 @@ class Cluster:
             time.sleep(0.05)
         return found
 
-    def expect_nothing_left(self):
-        self.wait("end of all pods", lambda: not self.kubelet.living(), 60)
+    def expect_nothing_left(self, namespace):
+        """Of the pods of this one; where no other has pods, nothing at all."""
+        self.wait(f"end of all pods of {namespace}", lambda: namespace not in self.kubelet.living(), 60)
+        if self.kubelet.living():
+            return
         left = run("ip", "netns", "list").split()
         expect(not left, f"network namespaces are left: {left}")
         expect(not self.programs(), f"processes are left: {self.programs()}")

@@ -26,6 +26,7 @@ class Image(typing.NamedTuple):
     user: int = 65532
     entrypoint: tuple = ("xoe",)
     mounts: tuple = ()  # what it has beside this machine's files
+    opened: tuple = (ROOT / "Makefile",)  # files of this machine that its user may reach, whatever the rights of the folders above them
 
 
 class Identity(typing.NamedTuple):
@@ -41,6 +42,7 @@ class Setup(typing.NamedTuple):
     layer: pathlib.Path  # a folder for what is mounted
     files: dict  # of /etc: hosts, hostname, resolv.conf
     mounts: list
+    opened: tuple
     identity: Identity
     read_only: bool
     environment: dict
@@ -67,15 +69,15 @@ def start_script(setup):
     for name, source in setup.files.items():
         lines.append(f"rm -f {root}/etc/{name}; touch {root}/etc/{name}; mount --bind {source} {root}/etc/{name}")
     for mount in setup.mounts:
-        target = quote(root + mount.path)
-        make = f"mkdir -p {target}" if os.path.isdir(mount.source) else f"mkdir -p $(dirname {target}); touch {target}"
-        lines.append(f"{make}; mount --bind {quote(mount.source)} {target}")
+        lines.append(f"target={root}$(chroot {root} realpath -m {quote(mount.path)})")  # /var/run is a link, which begins there
+        make = 'mkdir -p "$target"' if os.path.isdir(mount.source) else 'mkdir -p "$(dirname "$target")"; touch "$target"'
+        lines.append(f'{make}; mount --bind {quote(mount.source)} "$target"')
         if mount.read_only:
-            lines.append(f"mount -o remount,bind,ro {target}")
-    # The build is part of the image, wherever it is and whatever the rights of the folders above it.
+            lines.append('mount -o remount,bind,ro "$target"')
+    # The build is part of the image, wherever it is.
     build = quote(f"{root}{ROOT}")
     lines.append(f"[ -e {build}/Makefile ] || {{ mkdir -p {build}; mount --rbind {quote(str(ROOT))} {build}; }}")
-    for folder in (ROOT, *ROOT.parents[:-1]):
+    for folder in sorted({str(folder) for path in setup.opened for folder in path.parents}):
         lines.append(f"chmod o+x {quote(f'{root}{folder}')}")
     if setup.read_only:
         lines += [f"mount -o remount,ro {root}", f"mount -o remount,ro {root}/tmp" if not any(

@@ -118,8 +118,13 @@ class ControlPlane:
     def install_definitions(self):
         for item in json.loads((PROGRAMS / "definitions.json").read_text()):
             self.api.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", item)
-        self.kubectl("wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all")
+        self.wait("kube-apiserver", self.has_definitions)
         self.api.call("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": TRAINER_NAMESPACE}})
+
+    def has_definitions(self):
+        items = self.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+        return all({"Established"} & {one["type"] for one in item.get("status", {}).get("conditions") or () if one["status"] == "True"}
+                   for item in items)
 
     def install_webhooks(self, name, port):
         """Of a controller, which listens on this machine."""

@@ -5,6 +5,7 @@
 """
 
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -32,7 +33,8 @@ class Tests:
         (tools / "xoe").symlink_to(BUILD / "bin/xoe")
         (tools / "python").write_text(f"#!/bin/sh\nPYTHONPATH={BUILD}/python exec {PYTHON} \"$@\"\n")
         (tools / "python").chmod(0o755)
-        cluster.kubelet.images[IMAGE] = Image(f"/opt/tools:{PATH}", mounts=(Mount(str(tools), "/opt/tools", True),))
+        cluster.kubelet.images[IMAGE] = Image(f"/opt/tools:{PATH}", mounts=(Mount(str(tools), "/opt/tools", True),),
+                                             opened=(ROOT / "Makefile", pathlib.Path(PYTHON).resolve()))
         self.variables = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "KUBECONFIG": str(cluster.plane.kubeconfig)}
 
     def test_commands(self):
@@ -50,7 +52,7 @@ class Tests:
             if "kubectl logs" in block.text:
                 expect("accuracy" in done.stdout, said)
         self.cluster.kubectl("delete", "namespace", "team", "--wait=false")
-        self.cluster.expect_nothing_left()
+        self.cluster.expect_nothing_left("team")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the programs of the pretended cluster from their Go modules, into build/peers/kubernetes, unless they are there:
 # kube-apiserver, kube-controller-manager, kubectl, and the controllers of JobSet and Kubeflow Trainer, at the versions of
-# modules/go.mod. Downloads about 150 MB and compiles for some minutes. Needs Go; ends with 77 and the reason where it cannot.
+# modules/go.mod. Downloads about 250 MB and compiles for ten minutes or so. Needs Go; ends with 77 and the reason where it cannot.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -90,8 +90,8 @@ class Kubelet:
         return next((pod for pod in reversed(self.pods.values()) if (pod.namespace, pod.name) == (namespace, name)), None)
 
     def living(self):
-        """Pods that have a process or a network namespace."""
-        return [pod for pod in self.pods.values() if (pod.is_alive() and not pod.ended) or pod.folder.exists()]
+        """The namespaces of pods that have a process or a network namespace."""
+        return {pod.namespace for pod in self.pods.values() if (pod.is_alive() and not pod.ended) or pod.folder.exists()}
 
     def serve_logs(self, certificate):
         kubelet = self

@@ -16,7 +16,7 @@ import time
 from cluster import IMAGE, expect, main_of
 from training import Training
 
-# Attacks each "ADDRESS PORT" of /data/ports until it is ended; what it hears goes to /data/heard.
+# Attacks each "ADDRESS PORT" of /data/ports until it is ended; what it hears goes to /data/heard, a byte for each connection to /data/met.
 OUTSIDER = r"""
 import os, socket, struct, sys, time
 
@@ -36,11 +36,11 @@ def connect(address, data):
         pass
     except OSError:
         return
-    held.append([client, data])
+    held.append([client, data, True])
 
 
 print("attacks", flush=True)
-heard = open("/data/heard", "ab", buffering=0)
+heard, met = open("/data/heard", "ab", buffering=0), open("/data/met", "ab", buffering=0)
 while True:
     try:
         addresses = [(host, int(port)) for host, port in map(str.split, open("/data/ports"))]
@@ -60,16 +60,20 @@ while True:
             for _ in range(50):
                 connect(address, b"")
     for entry in held:
-        client, data = entry
+        client, data, new = entry
         try:
+            client.getpeername()
+            if new:
+                met.write(b"x")
+                entry[2] = False
             if data:
                 client.send(data)
                 entry[1] = b""
             heard.write(client.recv(1 << 16))
         except OSError:
             pass
-    for client, _ in held[:-500]:
-        client.close()
+    for entry in held[:-500]:
+        entry[0].close()
     del held[:-500]
     time.sleep(0.01)
 """
@@ -133,9 +137,11 @@ class Tests(Training):
                 expect(outsider.init is not None, f"the outsider has ended: {outsider.log.read_text()}")
                 expect(len(self.cluster.ran(victims)) == 2, f"pods were lost: {self.cluster.state()}")
                 heard = (self.cluster.kubelet.claims / outsiders / "data/heard").read_bytes()
+                met = (self.cluster.kubelet.claims / outsiders / "data/met").stat().st_size
+                expect(met > 0, "the outsider reached no port")
                 expect(self.secret(victims) not in heard, "an outsider was told the secret")
                 expect(b"loss" not in heard and b"train" not in heard, "an outsider was told of the job")
-                print(f"{attack}: trained in {time.monotonic() - began:.1f} s; the outsider heard {len(heard)} bytes", flush=True)
+                print(f"{attack}: trained in {time.monotonic() - began:.1f} s; {met} connections, which heard {len(heard)} bytes", flush=True)
 
     def secret(self, namespace):
         found = self.cluster.api.get(f"/api/v1/namespaces/{namespace}/secrets/train-rendezvous")

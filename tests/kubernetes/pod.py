@@ -225,7 +225,7 @@ class Pod(threading.Thread):
         own = self.spec.get("securityContext") or {}
         script = self.folder / "start.sh"
         script.write_text(container.start_script(container.Setup(
-            layer, files, [*image.mounts, *mounts], self.identity(image), own.get("readOnlyRootFilesystem", False), variables,
+            layer, files, [*image.mounts, *mounts], image.opened, self.identity(image), own.get("readOnlyRootFilesystem", False), variables,
             self.spec.get("workingDir", "/"), [values.expand(word, variables) for word in words], host, ready_end)))
         # The shell's child is the first process of the container; the shell ends with its exit code, or 128 + its signal.
         start = ["nsenter", f"--net=/run/netns/{self.space}", "unshare", "--mount", "--uts", "--ipc", "--pid", "sh", "-c",

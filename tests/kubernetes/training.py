@@ -7,7 +7,7 @@ import shutil
 from cluster import BUILD, IMAGE, XOE, expect, json_lines, print_kubernetes, run
 
 KINDS = ("job", "jobset", "trainjob")
-STEPS = 600
+STEPS = 300
 REPORTS = 10  # steps between two
 NAME = "train"
 ONE_ORDER = "XOE_DETERMINISTIC=placement-free"  # so that two pods have the bits of one host

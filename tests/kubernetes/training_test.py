@@ -36,7 +36,7 @@ class Tests(Training):
     def test_deleted_pod(self):
         for kind, namespace in self.each("deleted"):
             self.submit(kind, namespace)
-            self.wait_for_step(namespace, 100)
+            self.wait_for_step(namespace, 80)
             survivor, victim = self.running(namespace, 0), self.running(namespace, 1)
             self.cluster.kubectl("delete", "pod", victim.name, "-n", namespace)
             written = sorted((self.cluster.kubelet.claims / namespace / "data/checkpoints").iterdir())
@@ -48,7 +48,7 @@ class Tests(Training):
     def test_killed_pod(self):
         for kind, namespace in self.each("killed"):
             self.submit(kind, namespace)
-            self.wait_for_step(namespace, 100)
+            self.wait_for_step(namespace, 80)
             survivor, victim = self.running(namespace, 0), self.running(namespace, 1)
             victim.signal(signal.SIGKILL)
             self.expect_trained(kind, namespace, interrupted=True)
@@ -58,9 +58,18 @@ class Tests(Training):
     def test_killed_first_pod(self):
         for kind, namespace in self.each("leader"):
             self.submit(kind, namespace)
-            self.wait_for_step(namespace, 100)
+            self.wait_for_step(namespace, 80)
             self.running(namespace, 0).signal(signal.SIGKILL)
             self.expect_trained(kind, namespace, interrupted=True)
+
+    def test_survivor_goes_on_where_restarts_are_allowed(self):
+        with self.cluster.namespace("survivor") as namespace:
+            self.submit("jobset", namespace, "--restarts", "5")
+            self.wait_for_step(namespace, 80)
+            survivor, victim = self.running(namespace, 0), self.running(namespace, 1)
+            victim.signal(signal.SIGKILL)
+            self.expect_trained("jobset", namespace, interrupted=True)
+            expect(self.pods_of(namespace, 0) == [survivor] and survivor.restarts == 0, self.cluster.state())
 
     def test_wrong_argument_is_not_retried(self):
         for kind, namespace in self.each("argument"):

@@ -41,8 +41,6 @@ std::string secret_name(const ManifestOptions& options) {
   return options.kind == ManifestKind::kRuntime ? "xoe-rendezvous" : options.name + "-rendezvous";
 }
 
-bool has_run(ManifestKind kind) { return kind != ManifestKind::kMpiJob; }
-
 std::string secret_document(const Manifest& manifest) {
   if (!manifest.options.secret_name.empty()) return "";
   return fmt::format(R"(apiVersion: v1
@@ -377,7 +375,7 @@ kind: MPIJob
 
 std::string documents(const Manifest& manifest) {
   const ManifestOptions& options = manifest.options;
-  const std::string secret = has_run(options.kind) ? secret_document(manifest) : "";
+  const std::string secret = secret_document(manifest);
   const std::string devices = claim_template_document(options);
   constexpr const char* kSetLabel = "jobset.sigs.k8s.io/jobset-name";
   switch (options.kind) {
