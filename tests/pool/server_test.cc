@@ -42,10 +42,11 @@ class Server : public ::testing::Test {
     server_ = HttpServer::start(*queue_, system_now, options).value();
   }
 
-  Client client(int token) {
+  Client client(int token, Span answer_limit = 40s) {
     return Client::create({.url = fmt::format("http://127.0.0.1:{}", server_->port()),
                            .token = token_number(token),
-                           .patience = 0s})
+                           .patience = 0s,
+                           .answer_limit = answer_limit})
         .value();
   }
 
@@ -302,8 +303,11 @@ TEST_F(Server, AgentsReportWhateverOthersDo) {
   const std::array streams = {open_stream(1), open_stream(1)};
   for (const Fd& stream : streams) read_until(stream, "event: status");
   const Fd waits = send_get("/v1/status", 1, "Connection: close\r\n");
-  Client agent = client(2);
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(agent.post("/v1/report", json_of(report_of("a", 4)))->ok());
+  Client agent = client(2, 15s);
+  for (int i = 0; i < 10; ++i) {
+    const auto told = agent.post("/v1/report", json_of(report_of("a", 4)));
+    ASSERT_TRUE(told && told->ok());
+  }
   // It had no thread meanwhile, which shows that the streams had them all.
   char byte = 0;
   EXPECT_EQ(::recv(waits.get(), &byte, 1, MSG_DONTWAIT), -1);
@@ -393,10 +397,10 @@ TEST_F(Server, UsageAndBackupsWaitForNoPlan) {
     });
   });
   is_busy.get_future().wait();
-  const auto usage = by.get("/v1/usage");
-  const auto refused = by.post("/v1/backup", {{"path", scratch_.file("copy.db")}});
-  const auto backup = client(2).post("/v1/backup", {{"path", scratch_.file("copy.db")}});
-  const auto unknown = client(9).get("/v1/usage");
+  const auto usage = client(1, 10s).get("/v1/usage");
+  const auto refused = client(1, 10s).post("/v1/backup", {{"path", scratch_.file("copy.db")}});
+  const auto backup = client(2, 10s).post("/v1/backup", {{"path", scratch_.file("copy.db")}});
+  const auto unknown = client(9, 10s).get("/v1/usage");
   go_on.set_value();
   ASSERT_TRUE(usage);
   EXPECT_TRUE(usage->ok());
