@@ -107,7 +107,7 @@ class Pool(unittest.TestCase):
         for host, number in (("a", "1"), ("b", "2")):
             done = self.pool("run", "--host", host, "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
             self.assertRegex(done.stdout, f"^GPU-0*{number}-")
-        self.assertIn("the pool has 0 GPU on c", self.pool("run", "--host", "c", "--", "true", expect=3).stderr)
+        self.assertIn("the pool has 0 GPUs on c, and 1", self.pool("run", "--host", "c", "--", "true", expect=3).stderr)
         self.assertIn("the program runs on this host", self.pool("run", "--any-host", "--", "true", expect=1).stderr)
 
     def test_what_enforces_a_lease(self):

@@ -353,9 +353,9 @@ TEST(Choice, KeepsLinkedPairsTogether) {
 TEST(Choice, SaysWhatIsMissing) {
   Simulation pool = four_gpus();
   const auto why = [&](Ask ask) { return pool.state.leases.at(pool.ask("ann", std::move(ask))).why; };
-  EXPECT_THAT(why({.gpus = 5}), HasSubstr("the pool has 4 GPU, and 5 are asked for"));
+  EXPECT_THAT(why({.gpus = 5}), HasSubstr("the pool has 4 GPUs, and 5 are asked for"));
   EXPECT_THAT(why({.gpus = 3, .same_nvlink = true}), HasSubstr("no host has 3 such GPUs with NVLinks"));
-  EXPECT_THAT(why({.gpus = 1, .type = "H100"}), HasSubstr("the pool has 0 GPU of type H100"));
+  EXPECT_THAT(why({.gpus = 1, .type = "H100"}), HasSubstr("the pool has 0 GPUs of type H100"));
   pool.state.activity.at("GPU-a2").processes = {{.pid = 77, .user = "eve"}};
   EXPECT_THAT(why({.gpus = 1, .type = "a100"}), HasSubstr("GPU-a2 on a is in use without a lease by eve (process 77)"));
   pool.state.activity.erase("GPU-a2");

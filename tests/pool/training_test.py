@@ -216,7 +216,7 @@ class PoolTraining(unittest.TestCase):
         self.assertEqual(self.xoe("run", "--pool", "--gpus", "5", *command, expect=3).stdout, "")
         done = self.xoe("run", "--pool", "--gpus", "5", "--or-cpu", *command)
         self.assertEqual(sorted(done.stdout.splitlines()), [f"{rank} []" for rank in range(5)])
-        self.assertIn("runs on the CPU", done.stderr)
+        self.assertIn("): sh runs on the CPU", done.stderr)
         done = self.xoe("run", "--pool", "--or-cpu", *command, XOE_POOL="http://127.0.0.1:1")
         self.assertEqual(done.stdout, "0 []\n")
 

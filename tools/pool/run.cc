@@ -311,7 +311,9 @@ int run_ranks(Client& patient, Client& client, const RunOptions& options, const 
 }
 
 int run_on_cpu(const RunOptions& options, const std::string& why, const sigset_t& before) {
-  say(fmt::format("no GPU ({}): {} runs on the CPU", why, options.program[0]));
+  const auto dash = std::ranges::find(options.program, "--");  // after the options of `xoe run`
+  const bool is_behind = options.ranks && dash != options.program.end() && dash + 1 != options.program.end();
+  say(fmt::format("no GPU ({}): {} runs on the CPU", why, is_behind ? dash[1] : options.program[0]));
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   const auto words = command_line(options, {"-np", std::to_string(options.lease.ask.value("gpus", 1))});
   std::vector<char*> argv = remote::c_strings(words);

@@ -9,10 +9,9 @@
 namespace xoe::pool {
 namespace {
 
-std::string gpus_like(const Ask& ask) {
-  std::string text = "GPU";
+// "2 GPUs of type T4"
+std::string gpus_like(const Ask& ask, std::string text) {
   if (!ask.type.empty()) text += fmt::format(" of type {}", ask.type);
-  if (!ask.host.empty()) text += fmt::format(" on {}", ask.host);
   if (ask.memory > 0) text += fmt::format(" with {}", human_bytes(ask.memory));
   if (!ask.host.empty()) text += " on " + ask.host;
   if (ask.backend() == Backend::kVsphere) text += " for VMs";
@@ -25,7 +24,8 @@ std::string explain_no_start(const PlanView& view, const Demand& demand) {
   const Ask& ask = demand.lease->ask;
   const GpuSet& suitable = demand.suitable;
   if (suitable.count() < static_cast<std::size_t>(ask.gpus))
-    return fmt::format("the pool has {} {}, and {} are asked for", suitable.count(), gpus_like(ask), ask.gpus);
+    return fmt::format("the pool has {}, and {} are asked for",
+                       gpus_like(ask, counted(static_cast<std::int64_t>(suitable.count()), "GPU")), ask.gpus);
   if (!choose_gpus(view.table, ask, suitable))
     return fmt::format("no host has {} such GPUs{}", ask.gpus,
                        ask.same_nvlink ? " with NVLinks between all of them" : "");
@@ -39,7 +39,7 @@ std::string explain_no_start(const PlanView& view, const Demand& demand) {
                          processes.front().pid);
     if (!view.state.is_present(missing)) return fmt::format("{} on {} is offline", missing.uuid, missing.host);
   }
-  if (ask.at) return fmt::format("no {} is free for the whole time from {}", gpus_like(ask), time_text(*ask.at));
+  if (ask.at) return fmt::format("no {} is free for the whole time from {}", gpus_like(ask, "GPU"), time_text(*ask.at));
   return "the limit of its user or team leaves no room";
 }
 
