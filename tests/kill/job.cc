@@ -163,9 +163,10 @@ std::vector<std::string> files_in_dev_shm() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
     const std::string name = entry.path().filename();
-    // Tests with Open MPI, with PyTorch's loaders and with folders there may run at the same time, and benchmarks.
-    const bool others = name.starts_with("vader_segment") || name.starts_with("torch_") ||
-                        name.starts_with("xoe-bench-") || name.starts_with("xoe-test-");
+    // Tests with an MPI, with PyTorch's loaders and with folders there may run at the same time, and benchmarks.
+    constexpr const char* kOthers[] = {"vader_segment", "sm_segment", "mpich_shm", "torch_", "xoe-bench-", "xoe-test-"};
+    const bool others =
+        std::ranges::any_of(kOthers, [&](const char* beginning) { return name.starts_with(beginning); });
     if (!others) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
