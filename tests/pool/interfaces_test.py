@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import os
 import pathlib
 import socket
 import ssl
@@ -111,6 +112,7 @@ class Interfaces(unittest.TestCase):
             for name, (_, help_text, found) in families.items():
                 self.assertTrue(name.startswith("xoe_pool_") and help_text and found, name)
 
+    @unittest.skipUnless(os.environ.get("XOE_TEST_FULL"), "slow: of the full tier")
     def test_tls(self):
         with tempfile.TemporaryDirectory() as folder:
             key, certificate, other = (f"{folder}/{name}" for name in ("key.pem", "certificate.pem", "other.pem"))

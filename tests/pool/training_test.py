@@ -211,6 +211,7 @@ class PoolTraining(unittest.TestCase):
         self.assertIn("which is no name that ssh could reach", said)
         self.assertEqual(self.leases(), [])
 
+    @unittest.skipUnless(os.environ.get("XOE_TEST_FULL"), "slow: of the full tier")
     def test_without_a_gpu_on_the_cpu(self):
         command = ["--no-tag-output", "--", "sh", "-c", 'echo "$XOE_RANK [$CUDA_VISIBLE_DEVICES]"']
         self.assertEqual(self.xoe("run", "--pool", "--gpus", "5", *command, expect=3).stdout, "")
