@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   const std::string folder = argc > 3 ? argv[3] : ".";
   require(clients > 0 && clients <= 200 && seconds > 0, "usage: xoe_bench_pool [CLIENTS [SECONDS [FOLDER]]]");
   const std::string path = folder + "/xoe_bench_pool.db";
-  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+  for (const char* suffix : {"", "-wal", "-shm", "-lock"}) std::filesystem::remove(path + suffix);
   std::vector<double> all;
   {
     Pool pool = Pool::open(Store::open(path).value(), {.host_timeout = std::chrono::hours(1)}).value();
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     }
     for (const auto& some : times) all.insert(all.end(), some.begin(), some.end());
   }
-  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+  for (const char* suffix : {"", "-wal", "-shm", "-lock"}) std::filesystem::remove(path + suffix);
   std::ranges::sort(all);
   const auto at = [&](double share) {
     return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
