@@ -4,7 +4,7 @@
 // A rank lives in a slot: a place in the job with a GPU of its own. Requests and answers are lines:
 //   join GPU            start a rank with this GPU; it becomes a member when it is ready: "joined GPU", or
 //                       "failed GPU WHY"
-//   leave GPU SECONDS   take the rank with this GPU out, at the next step: "left GPU". After SECONDS it is ended
+//   leave GPU SECONDS   take the rank with this GPU out, at the next step: "left GPU". After SECONDS it is ended;
 //                       one that is no member yet is ended at once
 // and "refused GPU WHY" for a request that cannot be met. Each change is a version of the world: it begins when the one
 // before has formed, and ranks go over to it at a step that they agree on (bootstrap/world_page.h).
