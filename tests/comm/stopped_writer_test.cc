@@ -1,11 +1,13 @@
-// A rank that is stopped while it writes the result of a reduction into its peers' memory, and let go after they have
+// A rank that is stopped while it writes the result of a collective into its peers' memory, and let go after they have
 // been told of the failure.
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <new>
+#include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -48,15 +50,16 @@ bool await(Condition&& condition) {
   return condition();
 }
 
-// Rank 1, whose own input is the trap: it is stopped where it begins to reduce its part for all ranks.
-std::string stop_in_reduction(Communicator& communicator, ConstTensor in, Tensor out, Shared* shared) {
-  trap = {.data = const_cast<void*>(in.data), .bytes = in.bytes(), .shared = shared};
+// The rank that is stopped, whose own input from element `from` on is the trap.
+std::string stop_in(Communicator& communicator, float* in, std::size_t from, Shared* shared,
+                    const std::function<Status()>& call) {
+  trap = {.data = in + from, .bytes = (kCount - from) * sizeof(float), .shared = shared};
   struct sigaction action {};
   action.sa_handler = stop_here;
   ::sigaction(SIGSEGV, &action, nullptr);
   ::mprotect(trap.data, trap.bytes, PROT_NONE);
   // With its part it may have been the last one: then it has the result, and learns of the failure from the next call.
-  [[maybe_unused]] const Status status = communicator.allreduce(in, out);
+  [[maybe_unused]] const Status status = call();
   shared->ended = true;
   return communicator.barrier() ? "no error" : "";
 }
@@ -67,18 +70,19 @@ std::string first_other(const float* values, std::size_t count, float expected) 
   return other == end ? "" : fmt::format("[{}] is {}", other - values, *other);
 }
 
-std::string check_after_failure(Communicator& communicator, ConstTensor in, SharedBuffer& out, Shared* shared) {
-  const Status status = communicator.allreduce(in, Tensor(out.as<float>().data(), kCount), ReduceOp::kSum,
-                                               {.timeout = std::chrono::seconds(2)});
+// Of the rank whose `out` the stopped one writes to.
+std::string check_after_failure(Communicator& communicator, SharedBuffer& out, Shared* shared,
+                                const std::function<Status()>& call) {
+  const Status status = call();
   if (status) return "no error";
   if (status.error().code() != Code::kTimeout) return status.error().to_string();
-  if (!await([&] { return shared->stopped_pid != 0; })) return "rank 1 was not stopped in the reduction";
+  if (!await([&] { return shared->stopped_pid != 0; })) return "the writer was not stopped";
   std::fill_n(out.as<float>().data(), kCount, kMine);
   // Memory that is given back must not become a new buffer either.
   SharedBuffer next = communicator.shared_buffer(out.bytes()).value();
   std::fill_n(next.as<float>().data(), kCount, kMine);
   ::kill(shared->stopped_pid, SIGCONT);
-  if (!await([&] { return shared->ended.load(); })) return "rank 1 did not go on";
+  if (!await([&] { return shared->ended.load(); })) return "the writer did not go on";
   if (const auto problem = first_other(out.as<float>().data(), kCount, kMine); !problem.empty())
     return "the output was written to after the failure: " + problem;
   const std::byte* const before = out.data();
@@ -88,16 +92,55 @@ std::string check_after_failure(Communicator& communicator, ConstTensor in, Shar
   return first_other(third.as<float>().data(), kCount, 0);
 }
 
-TEST(StoppedWriter, DoesNotWriteIntoMemoryThatItsOwnerWasToldIsFree) {
+constexpr OpOptions kSoon{.timeout = std::chrono::seconds(2)};
+
+TEST(StoppedWriter, OfASumDoesNotWriteIntoMemoryThatItsOwnerWasToldIsFree) {
   Shared* const shared = make_shared_memory();
   ProcessGroup(2, [=](Communicator& communicator) -> std::string {
     SharedBuffer in = communicator.shared_buffer(kCount * sizeof(float)).value();
     SharedBuffer out = communicator.shared_buffer(kCount * sizeof(float)).value();
     std::fill_n(in.as<float>().data(), kCount, 1.0F);
     const ConstTensor from(in.as<float>().data(), kCount);
+    const Tensor to(out.as<float>().data(), kCount);
     if (auto met = communicator.barrier(); !met) return met.error().to_string();
-    if (communicator.rank() == 0) return check_after_failure(communicator, from, out, shared);
-    return stop_in_reduction(communicator, from, Tensor(out.as<float>().data(), kCount), shared);
+    if (communicator.rank() == 0)
+      return check_after_failure(communicator, out, shared,
+                                 [&] { return communicator.allreduce(from, to, ReduceOp::kSum, kSoon); });
+    return stop_in(communicator, in.as<float>().data(), 0, shared, [&] { return communicator.allreduce(from, to); });
+  }).expect_success();
+}
+
+TEST(StoppedWriter, OfABroadcastDoesNotWriteIntoMemoryThatItsOwnerWasToldIsFree) {
+  Shared* const shared = make_shared_memory();
+  ProcessGroup(2, [=](Communicator& communicator) -> std::string {
+    SharedBuffer data = communicator.shared_buffer(kCount * sizeof(float)).value();
+    std::fill_n(data.as<float>().data(), kCount, 1.0F);
+    const Tensor tensor(data.as<float>().data(), kCount);
+    if (auto met = communicator.barrier(); !met) return met.error().to_string();
+    if (communicator.rank() == 0)
+      return check_after_failure(communicator, data, shared, [&] { return communicator.broadcast(tensor, 1, kSoon); });
+    // The other one fetches the first half itself.
+    return stop_in(communicator, data.as<float>().data(), kCount / 2, shared,
+                   [&] { return communicator.broadcast(tensor, 1); });
+  }).expect_success();
+}
+
+TEST(StoppedWriter, OfABroadcastAloneIsNamed) {
+  Shared* const shared = make_shared_memory();
+  ProcessGroup(3, [=](Communicator& communicator) -> std::string {
+    void* const memory = ::mmap(nullptr, kCount * sizeof(float), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* const values = static_cast<float*>(memory);
+    const Tensor tensor(values, kCount);
+    if (auto met = communicator.barrier(); !met) return met.error().to_string();
+    if (communicator.rank() == 1)
+      return stop_in(communicator, values, kCount / 2, shared, [&] { return communicator.broadcast(tensor, 1); });
+    const Status status = communicator.broadcast(tensor, 1, kSoon);
+    if (shared->stopped_pid != 0) ::kill(shared->stopped_pid, SIGCONT);
+    if (status) return "no error";
+    const std::string expected = "for rank 1 (pid " + std::to_string(shared->stopped_pid) + ") (";
+    const std::string said = status.error().message();
+    const std::size_t at = said.find(" for rank ");
+    return at == said.rfind(" rank ") - 4 && said.find(expected) == at + 1 ? "" : said;
   }).expect_success();
 }
 

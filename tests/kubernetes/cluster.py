@@ -22,8 +22,9 @@ PATH = f"{BUILD / 'bin'}:/usr/local/bin:/usr/bin:/bin"
 
 
 def expect(condition, what):
+    """`what`: the message, or a function that makes it."""
     if not condition:
-        raise AssertionError(what)
+        raise AssertionError(what() if callable(what) else what)
 
 
 def run(*words, seconds=300, **options):
@@ -66,7 +67,8 @@ class Cluster:
         end = time.monotonic() + seconds
         while not (found := ready()):
             expect(not self.kubelet.problems, "\n".join(self.kubelet.problems))
-            expect(time.monotonic() < end, f"no {what} within {seconds} s\n{self.state()}")
+            if time.monotonic() > end:
+                raise AssertionError(f"no {what} within {seconds} s\n{self.state()}")  # which starts kubectl
             time.sleep(0.05)
         return found
 

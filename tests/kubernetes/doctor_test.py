@@ -55,7 +55,7 @@ class Tests:
         """By id."""
         self.cluster.kubectl("apply", "-n", namespace, "-f", "-", text=job(name, pod))
         ended = self.cluster.wait(f"end of job {name}", lambda: self.cluster.condition("job", namespace, name))
-        expect(ended[0] == "Complete", self.cluster.state())
+        expect(ended[0] == "Complete", self.cluster.state)
         [log] = [self.cluster.kubectl("logs", "-n", namespace, one) for one in self.cluster.pods(namespace) if one.startswith(name)]
         return {one["id"]: one for one in json.loads(log)["findings"]}
 

@@ -46,7 +46,7 @@ class Tests:
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", block.text], cwd=self.folder, env=self.variables, text=True,
                                   capture_output=True, timeout=600, check=False)
             said = f"{block}: exit code {done.returncode}: {done.stdout}{done.stderr}"
-            expect(done.returncode == 0, f"{said}\n{self.cluster.state()}")
+            expect(done.returncode == 0, lambda: f"{said}\n{self.cluster.state()}")
             expect(not self.cluster.kubelet.problems, str(self.cluster.kubelet.problems))
             print(f"{block}: {time.monotonic() - began:.1f} s\n{done.stdout}", flush=True)
             if "kubectl logs" in block.text:

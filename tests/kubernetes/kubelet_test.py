@@ -59,7 +59,7 @@ getent hosts names-7.names || echo "no names-7"
                      {"name": "WORD", "valueFrom": {"secretKeyRef": {"name": "word", "key": "word"}}}]
         with self.cluster.namespace("kubelet-names") as namespace:
             self.apply(namespace, "names", script, pods=2, env=variables)
-            expect(self.end_of(namespace, "names")[0] == "Complete", self.cluster.state())
+            expect(self.end_of(namespace, "names")[0] == "Complete", self.cluster.state)
             pods = sorted(self.cluster.pods(namespace))
             for index, text in enumerate(self.logs(namespace, "names")):
                 lines = text.splitlines()
@@ -72,18 +72,18 @@ getent hosts names-7.names || echo "no names-7"
     def test_exit_codes(self):
         with self.cluster.namespace("kubelet-codes") as namespace:
             self.apply(namespace, "wrong", "exit 3")
-            expect(self.end_of(namespace, "wrong") == ("Failed", "PodFailurePolicy"), self.cluster.state())
+            expect(self.end_of(namespace, "wrong") == ("Failed", "PodFailurePolicy"), self.cluster.state)
             expect(len(self.cluster.ran(namespace)) == 1, "a pod that was not to be retried was")
             self.apply(namespace, "lost", "[ -e /kept/been ] || { touch /kept/been; exit 137; }")
-            expect(self.end_of(namespace, "lost")[0] == "Complete", self.cluster.state())
-            expect(len(self.cluster.ran(namespace)) == 3, self.cluster.state())
+            expect(self.end_of(namespace, "lost")[0] == "Complete", self.cluster.state)
+            expect(len(self.cluster.ran(namespace)) == 3, self.cluster.state)
 
     def test_container_restarts_in_place(self):
         rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [75]}}]
         script = 'echo "$HOSTNAME $(hostname -i)"; n=$(wc -l < /tmp/n || echo 0); echo >> /tmp/n; [ "$n" = 3 ] || exit 75'
         with self.cluster.namespace("kubelet-restart") as namespace:
             self.apply(namespace, "again", script, restartPolicy="Never", restartPolicyRules=rules)
-            expect(self.end_of(namespace, "again")[0] == "Complete", self.cluster.state())
+            expect(self.end_of(namespace, "again")[0] == "Complete", self.cluster.state)
             (pod,) = self.cluster.pods(namespace).values()
             expect(pod["status"]["containerStatuses"][0]["restartCount"] == 3, str(pod["status"]))
             (text,) = self.logs(namespace, "again")
@@ -102,7 +102,7 @@ getent hosts names-7.names || echo "no names-7"
                 expect("told" in pod.log.read_text() and pod.process.returncode == code,
                        f"{pod.process.returncode}: {pod.log.read_text()}")
                 if code == 0:
-                    expect(self.end_of(namespace, name)[0] == "Complete", self.cluster.state())
+                    expect(self.end_of(namespace, name)[0] == "Complete", self.cluster.state)
                 else:
                     self.cluster.wait("another pod", lambda: len(self.cluster.ran(namespace)) == 2)
 

@@ -135,7 +135,7 @@ class Tests(Training):
                     stop.set()
                     publisher.join()
                 expect(outsider.init is not None, f"the outsider has ended: {outsider.log.read_text()}")
-                expect(len(self.cluster.ran(victims)) == 2, f"pods were lost: {self.cluster.state()}")
+                expect(len(self.cluster.ran(victims)) == 2, lambda: f"pods were lost: {self.cluster.state()}")
                 heard = (self.cluster.kubelet.claims / outsiders / "data/heard").read_bytes()
                 met = (self.cluster.kubelet.claims / outsiders / "data/met").stat().st_size
                 expect(met > 0, "the outsider reached no port")
@@ -161,7 +161,7 @@ class Tests(Training):
             state = json.dumps(self.cluster.pods(outsiders)["impostor"]["status"])
             expect('"phase": "Failed"' in state, state)
             expect(not (self.cluster.kubelet.claims / outsiders / "data/joined").exists(), "an outsider has joined")
-            expect(len(self.cluster.ran(victims)) == 2, f"pods were lost: {self.cluster.state()}")
+            expect(len(self.cluster.ran(victims)) == 2, lambda: f"pods were lost: {self.cluster.state()}")
 
 
 if __name__ == "__main__":

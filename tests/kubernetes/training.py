@@ -83,7 +83,7 @@ class Training:
 
     def expect_trained(self, kind, namespace, interrupted=False):
         ended = self.end(kind, namespace)
-        expect(ended[0] == "Complete", f"{ended}\n{self.cluster.state()}\n{self.output(namespace)[-3000:]}")
+        expect(ended[0] == "Complete", lambda: f"{ended}\n{self.cluster.state()}\n{self.output(namespace)[-3000:]}")
         text = self.output(namespace)
         got = self.last_loss(text)
         expect(got == self.wanted, f"{got} instead of {self.wanted}: {text[-3000:]}")

@@ -22,7 +22,7 @@ class Tests(Training):
         for kind, namespace in self.each("trains"):
             self.submit(kind, namespace)
             loss = self.expect_trained(kind, namespace)
-            expect(len(self.cluster.ran(namespace)) == 2, self.cluster.state())
+            expect(len(self.cluster.ran(namespace)) == 2, self.cluster.state)
             print(f"{kind}: loss {loss:.6f} after {STEPS} steps, {self.wanted:.6f} on one host", flush=True)
 
     def test_trainjob_has_the_progress(self):
@@ -42,7 +42,7 @@ class Tests(Training):
             written = sorted((self.cluster.kubelet.claims / namespace / "data/checkpoints").iterdir())
             expect(written, "no checkpoint was written within the grace period")
             self.expect_trained(kind, namespace, interrupted=True)
-            expect(len(self.pods_of(namespace, 1)) == 2, self.cluster.state())
+            expect(len(self.pods_of(namespace, 1)) == 2, self.cluster.state)
             expect(self.pods_of(namespace, 0) == [survivor], "the pod that was not deleted was replaced too")
 
     def test_killed_pod(self):
@@ -52,7 +52,7 @@ class Tests(Training):
             survivor, victim = self.running(namespace, 0), self.running(namespace, 1)
             victim.signal(signal.SIGKILL)
             self.expect_trained(kind, namespace, interrupted=True)
-            expect(len(self.pods_of(namespace, 1)) == 2, self.cluster.state())
+            expect(len(self.pods_of(namespace, 1)) == 2, self.cluster.state)
             expect(self.pods_of(namespace, 0) == [survivor], "the pod that was not killed was replaced too")
 
     def test_killed_first_pod(self):
@@ -69,21 +69,21 @@ class Tests(Training):
             survivor, victim = self.running(namespace, 0), self.running(namespace, 1)
             victim.signal(signal.SIGKILL)
             self.expect_trained("jobset", namespace, interrupted=True)
-            expect(self.pods_of(namespace, 0) == [survivor] and survivor.restarts == 0, self.cluster.state())
+            expect(self.pods_of(namespace, 0) == [survivor] and survivor.restarts == 0, self.cluster.state)
 
     def test_wrong_argument_is_not_retried(self):
         for kind, namespace in self.each("argument"):
             self.submit(kind, namespace, program=["xoe", "train", "--no-such-option"])
             ended = self.end(kind, namespace, 60)
-            expect(ended[0] == "Failed", f"{ended}\n{self.cluster.state()}")
-            expect(len(self.cluster.ran(namespace)) == 2, f"it was retried: {self.cluster.state()}")
+            expect(ended[0] == "Failed", lambda: f"{ended}\n{self.cluster.state()}")
+            expect(len(self.cluster.ran(namespace)) == 2, lambda: f"it was retried: {self.cluster.state()}")
             expect("--no-such-option" in self.output(namespace), self.output(namespace))
 
     def test_missing_program_is_not_retried(self):
         for kind, namespace in self.each("program"):
             self.submit(kind, namespace, program=["no-such-program"])
-            expect(self.end(kind, namespace, 60)[0] == "Failed", self.cluster.state())
-            expect(len(self.cluster.ran(namespace)) == 2, f"it was retried: {self.cluster.state()}")
+            expect(self.end(kind, namespace, 60)[0] == "Failed", self.cluster.state)
+            expect(len(self.cluster.ran(namespace)) == 2, lambda: f"it was retried: {self.cluster.state()}")
 
     def test_wrong_image_is_not_retried(self):
         for kind, namespace in self.each("image"):
@@ -95,7 +95,7 @@ class Tests(Training):
                 return states == ["ImagePullBackOff"] * 2
             self.cluster.wait("back-off of both pods", waits)
             time.sleep(2)
-            expect(len(self.cluster.ran(namespace)) == 2, self.cluster.state())
+            expect(len(self.cluster.ran(namespace)) == 2, self.cluster.state)
             self.delete(kind, namespace)
 
 

@@ -4,10 +4,12 @@ import os
 import pathlib
 import signal
 import socket
-import subprocess
+import sys
 import tempfile
-import time
 import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from watched_process import WatchedProcess, eventually
 
 XOE = pathlib.Path(os.environ.get("XOE_BIN_DIR", "build/release/bin")) / "xoe"
 SECRET = "00112233445566778899aabbccddeeff"
@@ -22,54 +24,14 @@ def free_port():
         return one.getsockname()[1]
 
 
-def eventually(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-class Member:
+class Member(WatchedProcess):
     """One xoe run. `at` None: its place is in `env`."""
 
-    def __init__(self, group, index, options, script, at, env=None, stdin=subprocess.DEVNULL, stdout=None, program=None):
+    def __init__(self, group, index, options, script, at, env=None, program=None, **more):
         self.index = index
-        self.out_file, self.err_file = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        place = ["--rendezvous", "auto"] if at is None else ["--rendezvous", at, "--node-rank", str(index), "--nodes",
-                                                               str(group.count)]
-        words = [str(XOE), "run", *place, *options, "--", *(program or ["bash", "-c", script])]
-        self.process = subprocess.Popen(words, stdin=stdin, stdout=stdout or self.out_file, stderr=self.err_file,
-                                        env={**OURS, "XOE_TEST_MARK": group.mark, **group.env, **(env or {})},
-                                        start_new_session=True)
-
-    @staticmethod
-    def text(file):
-        # The job writes where this file's position is, which stays as it is.
-        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
-
-    @property
-    def out(self):
-        return self.text(self.out_file)
-
-    @property
-    def err(self):
-        return self.text(self.err_file)
-
-    def signal(self, number):
-        self.process.send_signal(number)
-
-    def says(self, text, seconds=20):
-        """Waits for it in its output."""
-        if not eventually(lambda: text in self.out + self.err, seconds):
-            raise AssertionError(f"member {self.index} does not say {text!r}: {self.out[-1000:]} {self.err[-2000:]}")
-
-    def wait(self, seconds=30):
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"member {self.index} hangs: {self.out[-1000:]} {self.err[-2000:]}") from None
+        place = ["--rendezvous", "auto"] if at is None else ["--rendezvous", at, "--node-rank", index, "--nodes", group.count]
+        super().__init__(f"member {index}", [XOE, "run", *place, *options, "--", *(program or ["bash", "-c", script])],
+                         env={**OURS, "XOE_TEST_MARK": group.mark, **group.env, **(env or {})}, **more)
 
 
 class Group:
@@ -91,13 +53,8 @@ class Group:
         return self
 
     def __exit__(self, *_):
-        for member in self.members.values():
-            if member.process.poll() is None:
-                member.process.kill()
-            member.process.wait()
         for member in self.started:
-            member.out_file.close()
-            member.err_file.close()
+            member.end()
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         self.folder.cleanup()

@@ -17,6 +17,9 @@ import time
 
 from netns_hosts import SKIPPED, Hosts, why_not
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from watched_process import WatchedProcess
+
 PODS = ("job-0", "job-1", "job-2")
 DOMAIN = "net.ns.svc.cluster.local"
 HERE, ELSEWHERE = 75, 76
@@ -26,42 +29,17 @@ SMALL = ["--image-size", "16", "--batch", "4"]
 LARGE = ["--image-size", "64", "--batch", "32"]  # slow enough that a signal comes in the middle
 
 
-class Pod:
+class Pod(WatchedProcess):
     """One xoe run --rendezvous in a namespace."""
 
     def __init__(self, pods, index, options, program, variables):
-        self.name = PODS[index]
-        self.out_file, self.err_file = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("XOE_", "PET_", "JAX_", "SLURM_"))}
         environment |= {"XOE_RENDEZVOUS_SECRET_FILE": str(pods.secret), **variables}
-        words = pods.hosts.command(self.name, f"{pods.folder}/xoe", "run", *options, "--", *program)
-        self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=self.out_file,
-                                        stderr=self.err_file, env=environment, start_new_session=True)
-
-    @staticmethod
-    def text(file):
-        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
-
-    @property
-    def out(self):
-        return self.text(self.out_file)
-
-    @property
-    def err(self):
-        return self.text(self.err_file)
-
-    def says(self, text, seconds=30):
-        end = time.monotonic() + seconds
-        while text not in self.out + self.err:
-            if time.monotonic() > end:
-                raise AssertionError(f"{self.name} does not say {text!r}: {self.out[-1000:]} {self.err[-2000:]}")
-            time.sleep(0.02)
+        words = ["run", *options, "--", *program]
+        super().__init__(PODS[index], pods.hosts.command(PODS[index], f"{pods.folder}/xoe", *words), environment)
 
     def wait(self, seconds=120):
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.name} hangs: {self.out[-1000:]} {self.err[-2000:]}") from None
+        return super().wait(seconds)
 
 
 class Tests:
@@ -89,9 +67,7 @@ class Tests:
 
     def clean(self):
         for pod in self.pods:
-            if pod.process.poll() is None:
-                pod.process.kill()
-                pod.process.wait()
+            pod.end()
         self.pods = []
 
     def test_an_indexed_job(self):

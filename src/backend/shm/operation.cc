@@ -26,6 +26,7 @@ void Operation::post() {
   data_.post();
   header(group_.rank()).flag.store(flag_, std::memory_order_release);
   group_.wakeups().publish();
+  data_.copy_own_block();
 }
 
 bool Operation::headers_ready(Status& status) {
@@ -72,7 +73,7 @@ Status Operation::advance(std::uint64_t& next_round) {
     group_.own().packed.store(end, std::memory_order_release);
     group_.wakeups().publish();
   }
-  done_ = !data_.peers_use_mine() || peers_reached(&RankBlock::processed, end);
+  done_ = all_peers([&](int r) { return !data_.uses_mine(r) || processed(r, end); });
   return {};
 }
 
@@ -110,12 +111,21 @@ bool Operation::chunk_free(int rank) const {
   return round < kRingSlots || group_.block(rank).copied.load(std::memory_order_acquire) + kRingSlots > round;
 }
 
+template <class Holds>
+bool Operation::all_peers(Holds&& holds) const {
+  for (int r = 0; r < group_.size(); ++r)
+    if (r != group_.rank() && !holds(r)) return false;
+  return true;
+}
+
+bool Operation::processed(int rank, std::uint64_t rounds) const {
+  return group_.block(rank).processed.load(std::memory_order_acquire) >= rounds;
+}
+
 bool Operation::can_pack() const {
   // Without staging the headers suffice.
   if (!data_.staged() || packed_ == data_.rounds() || packed_ >= copied_ + kRingSlots) return false;
-  for (int r = 0; r < group_.size(); ++r)
-    if (r != group_.rank() && !chunk_free(r)) return false;
-  return true;
+  return all_peers([&](int r) { return chunk_free(r); });
 }
 
 bool Operation::can_process() const {
@@ -123,21 +133,16 @@ bool Operation::can_process() const {
   if (!data_.staged()) return true;
   if (processed_ == packed_) return false;
   const std::uint64_t needed = data_.first_round() + processed_ + 1;
-  const Collective& call = data_.call();
-  if (call.kind != CollectiveKind::kBroadcast) return peers_reached(&RankBlock::packed, needed);
-  return group_.rank() == call.root || group_.block(call.root).packed.load(std::memory_order_acquire) >= needed;
+  const bool root = data_.call().kind == CollectiveKind::kBroadcast && group_.rank() == data_.call().root;
+  return root || all_peers([&](int r) {
+           return !data_.needs(r) || group_.block(r).packed.load(std::memory_order_acquire) >= needed;
+         });
 }
 
 bool Operation::can_copy_out() const {
   if (copied_ == processed_) return false;
   if (data_.call().kind != CollectiveKind::kAllreduce || !data_.staged()) return true;
-  return peers_reached(&RankBlock::processed, data_.first_round() + copied_ + 1);
-}
-
-bool Operation::peers_reached(std::atomic<std::uint64_t> RankBlock::*counter, std::uint64_t value) const {
-  for (int r = 0; r < group_.size(); ++r)
-    if (r != group_.rank() && (group_.block(r).*counter).load(std::memory_order_acquire) < value) return false;
-  return true;
+  return all_peers([&](int r) { return processed(r, data_.first_round() + copied_ + 1); });
 }
 
 std::vector<int> Operation::waiting_for() const {
@@ -147,9 +152,9 @@ std::vector<int> Operation::waiting_for() const {
     if (posted_ && !planned_) {
       if (header(r).flag.load(std::memory_order_acquire) != flag_) ranks.push_back(r);
     } else if (posted_) {
-      const RankBlock& block = group_.block(r);
       const std::uint64_t needed = data_.first_round() + (drained_ ? data_.rounds() : copied_ + 1);
-      if (block.processed.load(std::memory_order_acquire) < needed || !chunk_free(r)) ranks.push_back(r);
+      const bool matters = drained_ ? data_.uses_mine(r) : data_.needs(r);
+      if (matters && (!processed(r, needed) || !chunk_free(r))) ranks.push_back(r);
     } else {
       // The slots of an earlier operation are still in use by the ranks that have not completed it.
       const auto completed = group_.block(r).done.load(std::memory_order_acquire);

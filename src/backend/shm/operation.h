@@ -50,7 +50,9 @@ class Operation {
   bool can_process() const;
   bool can_copy_out() const;
   bool advance_round();
-  bool peers_reached(std::atomic<std::uint64_t> RankBlock::*counter, std::uint64_t value) const;
+  template <class Holds>
+  bool all_peers(Holds&& holds) const;
+  bool processed(int rank, std::uint64_t rounds) const;  // counted over all operations
 
   const Group& group_;
   OperationData data_;

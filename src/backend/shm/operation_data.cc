@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "reduce/copy.h"
 #include "reduce/reduce.h"
 
 namespace xoe::shm {
@@ -28,6 +29,8 @@ void OperationData::assign(const Collective& collective, std::uint32_t number) {
   eager_ = collective.kind != CollectiveKind::kAlltoall &&
            bytes <= (is_reduction(collective.kind) ? eager_reduce_limit(group_.size()) : kEagerCopyLimit);
   inline_ = eager_ && bytes <= kInlineBytes;
+  const bool in_place = in() >= out() && in() < out() + call_->out_count * element_;
+  past_cache_ = (collective.out_count + (in_place ? 0 : collective.in_count)) * element_ > kCachedBytes;
   first_round_ = rounds_ = 0;
 }
 
@@ -40,7 +43,6 @@ std::size_t OperationData::offset_of(std::span<const std::size_t> counts, int ra
 // --- posting ---
 
 void OperationData::post() {
-  copy_own_block();
   const int me = group_.rank();
   if (eager_) {
     if (call_->in_count != 0 && has_source(me))
@@ -59,11 +61,10 @@ void OperationData::post() {
 void OperationData::copy_own_block() {
   const int me = group_.rank();
   if (call_->kind != CollectiveKind::kAllgather && call_->kind != CollectiveKind::kAlltoall) return;
-  const std::size_t bytes = call_->send_counts[index(me)] * element_;
   const bool gathers = call_->kind == CollectiveKind::kAllgather;
   std::byte* const to = out() + offset_of(gathers ? call_->send_counts : call_->recv_counts, me);
   const std::byte* const from = gathers ? in() : in() + offset_of(call_->send_counts, me);
-  if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
+  if (to != from) copy_result(to, from, call_->send_counts[index(me)]);
 }
 
 void OperationData::post_offsets(Posted& posted) const {
@@ -215,8 +216,9 @@ Status OperationData::check_alltoall() const {
 void OperationData::plan_copies() {
   const bool alltoall = call_->kind == CollectiveKind::kAlltoall;
   per_round_ = !staged_   ? direct_elements(element_)
-               : alltoall ? block_elements(element_, group_.size())
-                          : chunk_elements(element_);
+               : broadcast() ? broadcast_elements(element_)
+               : alltoall    ? block_elements(element_, group_.size())
+                             : chunk_elements(element_);
   for (int s = 0; s < group_.size(); ++s) {
     if (!has_source(s)) continue;
     std::size_t count = call_->in_count;
@@ -256,6 +258,7 @@ void OperationData::process(std::uint64_t round) {
   if (segments_direct_) return reduce_segments(round);
   if (call_->kind == CollectiveKind::kAllreduce) return reduce_slice(round);
   if (call_->kind == CollectiveKind::kReduceScatter) return reduce_block(round);
+  if (broadcast()) return copy_broadcast(round);
   copy_blocks(round);
 }
 
@@ -317,21 +320,50 @@ void OperationData::reduce_block(std::uint64_t round) {
   reduce(range.size());
 }
 
-// Broadcast, allgather, alltoall: copies the peers' blocks for this rank.
+// Elements that the caller gets as they are.
+void OperationData::copy_result(std::byte* to, const std::byte* from, std::size_t count) const {
+  if (count == 0) return;
+  if (past_cache_)
+    reduce::copy_past_cache(to, from, count * element_);
+  else
+    std::memcpy(to, from, count * element_);
+}
+
+// Broadcast: each rank fetches the root's data, but for the root's slice where the root reaches its buffer.
+void OperationData::copy_broadcast(std::uint64_t round) {
+  const int me = group_.rank(), root = call_->root;
+  const Range range = round_range(call_->out_count, per_round_, round);
+  const Range given = slice(range.size(), element_, root, group_.size());
+  const std::size_t begin = range.begin * element_;
+  const std::size_t given_begin = given.begin * element_, given_end = given.end * element_;
+  if (me != root) {
+    const std::byte* const from = inputs_[index(root)] != nullptr ? inputs_[index(root)] + begin : chunk(root, round);
+    std::byte* const to = out() + begin;
+    if (!fills(root, me)) return copy_result(to, from, range.size());
+    copy_result(to, from, given.begin);
+    return copy_result(to + given_end, from + given_end, range.size() - given.end);
+  }
+  for (int step = 1; step < group_.size(); ++step) {
+    const int s = (me + step) % group_.size();
+    const std::size_t at = begin + given_begin;
+    if (fills(me, s)) copy_result(outputs_[index(s)] + at, in() + at, given.size());
+  }
+}
+
+// Allgather, alltoall: copies the peers' blocks for this rank.
 void OperationData::copy_blocks(std::uint64_t round) {
   const int me = group_.rank();
   for (int step = 1; step < group_.size(); ++step) {
     const int s = (me + step) % group_.size();  // each rank begins at another peer
     const auto r = index(s);
-    if (!has_source(s)) continue;
-    std::size_t count = call_->out_count;
+    std::size_t count = 0;
     std::byte* to = out();
     std::size_t sender_offset = 0;  // of this rank's block in the sender's input
     std::size_t staged_offset = 0;
     if (call_->kind == CollectiveKind::kAllgather) {
       count = call_->send_counts[r];
       to += offset_of(call_->send_counts, s);
-    } else if (call_->kind == CollectiveKind::kAlltoall) {
+    } else {
       count = call_->recv_counts[r];
       to += offset_of(call_->recv_counts, s);
       const auto* table = reinterpret_cast<const std::size_t*>(slots_.eager(s));
@@ -340,9 +372,9 @@ void OperationData::copy_blocks(std::uint64_t round) {
     }
     const Range range = round_range(count, per_round_, round);
     if (range.size() == 0) continue;
-    const std::byte* from =
+    const std::byte* const from =
         inputs_[r] != nullptr ? inputs_[r] + sender_offset + range.begin * element_ : chunk(s, round) + staged_offset;
-    std::memcpy(to + range.begin * element_, from, range.size() * element_);
+    copy_result(to + range.begin * element_, from, range.size());
   }
 }
 

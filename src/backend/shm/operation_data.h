@@ -31,6 +31,8 @@ class OperationData {
 
   // Puts this rank's data, or the offsets where it lies, into its slots. REQUIRES: the slots of this number are free.
   void post();
+  // Allgather, alltoall: what this rank gives to itself.
+  void copy_own_block();
   // Eager: computes the result. REQUIRES: all headers are there; so do the functions below.
   void finish_eager();
 
@@ -41,11 +43,15 @@ class OperationData {
   std::uint64_t rounds() const noexcept { return rounds_; }
   bool staged() const noexcept { return staged_; }  // some data goes through the rings
   bool uses_peers() const noexcept { return uses_peers_; }
-  bool peers_use_mine() const noexcept { return peers_use_mine_; }
+  // A peer reads or writes this rank's buffers: they are not the caller's again before it has processed all rounds.
+  bool uses_mine(int peer) const noexcept { return fills(peer, group_.rank()) || peers_use_mine_; }
+  // A peer without whose step this rank has no next one.
+  bool needs(int peer) const noexcept { return !broadcast() || group_.rank() == call_->root || peer == call_->root; }
 
   // Calls visit(data, bytes) for each output of this rank into which peers write.
   template <class Visit>
   void each_output_of_peers(Visit&& visit) const {
+    if (fills(call_->root, group_.rank())) visit(call_->out, call_->out_count * element_);
     if (call_->kind != CollectiveKind::kAllreduce || rounds_ == 0) return;
     if (segments_direct_)
       for (const Segment& segment : call_->segments) visit(segment.out, segment.count * element_);
@@ -65,10 +71,15 @@ class OperationData {
   std::byte* chunk(int rank, std::uint64_t round) const noexcept {
     return slots_.chunk(rank, first_round_ + round, call_->kind != CollectiveKind::kAllreduce);
   }
-  bool has_source(int rank) const noexcept { return call_->kind != CollectiveKind::kBroadcast || rank == call_->root; }
+  bool broadcast() const noexcept { return call_->kind == CollectiveKind::kBroadcast; }
+  bool has_source(int rank) const noexcept { return !broadcast() || rank == call_->root; }
+  // Whether `rank`, the root of a broadcast, writes a part of the result to `peer`: both then carry data.
+  bool fills(int rank, int peer) const noexcept {
+    return broadcast() && !staged_ && rounds_ != 0 && rank == call_->root && peer != rank &&
+           (header(peer).posted.flags & kOutShared) != 0;
+  }
   std::size_t offset_of(std::span<const std::size_t> counts, int rank) const noexcept;  // bytes
 
-  void copy_own_block();
   void post_offsets(Posted& posted) const;
   void post_segments(Posted& posted) const;
   void post_alltoall(Posted& posted) const;
@@ -80,6 +91,8 @@ class OperationData {
   void reduce_segments(std::uint64_t round);
   void reduce_block(std::uint64_t round);
   void copy_blocks(std::uint64_t round);
+  void copy_broadcast(std::uint64_t round);
+  void copy_result(std::byte* to, const std::byte* from, std::size_t count) const;
   void reduce(std::size_t count);
 
   const Group& group_;
@@ -92,7 +105,8 @@ class OperationData {
   bool segments_direct_ = false;  // all segments of all ranks lie in arenas and have the same counts
   bool staged_ = false;
   bool uses_peers_ = false;
-  bool peers_use_mine_ = false;
+  bool peers_use_mine_ = false;  // all of them
+  bool past_cache_ = false;      // results of copies are stored past the cache
   std::vector<const std::byte*> inputs_;  // by rank; null: through its ring
   std::vector<std::byte*> outputs_;       // by rank; null: through its ring
   std::size_t per_round_ = 0;             // elements of a round, or of one block in a round
