@@ -30,8 +30,8 @@ make_glibc() {
     ln -sf "lib$library" "$stubs/lib${library%%.*}.so"
   done
   # Before 2.34, threads and dlopen() had libraries of their own.
-  echo "GROUP ( $stubs/libc.so.6 $stubs/libc_nonshared.a AS_NEEDED ( $stubs/libpthread.so.0 $stubs/libdl.so.2 $stubs/librt.so.1" \
-    "$stubs/ld-linux-x86-64.so.2 ) )" >"$stubs/libc.so"
+  # The linker looks beside this file first.
+  echo "GROUP ( libc.so.6 libc_nonshared.a AS_NEEDED ( libpthread.so.0 libdl.so.2 librt.so.1 ld-linux-x86-64.so.2 ) )" >"$stubs/libc.so"
   rm -rf "$folder/zig" "$folder/empty" "$folder/empty.c"
 }
 
