@@ -128,7 +128,8 @@ TEST(StoppedWriter, OfABroadcastDoesNotWriteIntoMemoryThatItsOwnerWasToldIsFree)
 TEST(StoppedWriter, OfABroadcastAloneIsNamed) {
   Shared* const shared = make_shared_memory();
   ProcessGroup(3, [=](Communicator& communicator) -> std::string {
-    void* const memory = ::mmap(nullptr, kCount * sizeof(float), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        ::mmap(nullptr, kCount * sizeof(float), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     auto* const values = static_cast<float*>(memory);
     const Tensor tensor(values, kCount);
     if (auto met = communicator.barrier(); !met) return met.error().to_string();

@@ -215,7 +215,7 @@ Status OperationData::check_alltoall() const {
 
 void OperationData::plan_copies() {
   const bool alltoall = call_->kind == CollectiveKind::kAlltoall;
-  per_round_ = !staged_   ? direct_elements(element_)
+  per_round_ = !staged_      ? direct_elements(element_)
                : broadcast() ? broadcast_elements(element_)
                : alltoall    ? block_elements(element_, group_.size())
                              : chunk_elements(element_);

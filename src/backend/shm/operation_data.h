@@ -105,8 +105,8 @@ class OperationData {
   bool segments_direct_ = false;  // all segments of all ranks lie in arenas and have the same counts
   bool staged_ = false;
   bool uses_peers_ = false;
-  bool peers_use_mine_ = false;  // all of them
-  bool past_cache_ = false;      // results of copies are stored past the cache
+  bool peers_use_mine_ = false;           // all of them
+  bool past_cache_ = false;               // results of copies are stored past the cache
   std::vector<const std::byte*> inputs_;  // by rank; null: through its ring
   std::vector<std::byte*> outputs_;       // by rank; null: through its ring
   std::size_t per_round_ = 0;             // elements of a round, or of one block in a round
