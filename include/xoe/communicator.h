@@ -73,7 +73,8 @@ class Communicator {
   Result<Handle> start_allreduce(std::span<const Segment> segments, DType dtype, ReduceOp op = ReduceOp::kSum,
                                  OpOptions options = {});
 
-  // `data` of `root` arrives in `data` of all ranks.
+  // `data` of `root` arrives in `data` of all ranks. The root may write a part of it there: the others wait for its
+  // calls.
   Status broadcast(Tensor data, int root, OpOptions options = {});
   Result<Handle> start_broadcast(Tensor data, int root, OpOptions options = {});
 

@@ -16,6 +16,7 @@
 namespace xoe::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // The contract is a second; the kernel takes longer to end an instrumented process with its shadow memory.
@@ -259,6 +260,28 @@ TEST(Timeout, NamesWhoIsMissing) {
 }
 
 // A rank whose operation failed may use its buffers again: no late peer writes to them.
+// Of private memory, rank 2 has started a broadcast from rank 1 and then computes: the root cannot go on, nor can rank
+// 0.
+TEST(Timeout, NamesTheReceiverThatABroadcastWaitsFor) {
+  for (const int impatient : {0, 1}) {
+    std::latch gave_up(1);
+    run_ranks(3, [&](Communicator& communicator) {
+      std::vector<float> data(1 << 20);
+      auto handle =
+          communicator.start_broadcast(Tensor(data.data(), data.size()), 1,
+                                       {.timeout = std::chrono::seconds(communicator.rank() == impatient ? 1 : 60)});
+      ASSERT_TRUE(handle);
+      if (communicator.rank() == 2) gave_up.wait();
+      const Status status = handle->wait();
+      if (communicator.rank() == impatient) gave_up.count_down();
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code(), Code::kTimeout);
+      EXPECT_THAT(status.error().message(), ContainsRegex(" for rank 2 [^)]*[)] [^)]*[)]$"))
+          << "rank " << impatient << " waited";
+    });
+  }
+}
+
 TEST(Timeout, LeavesNobodyInTheBuffers) {
   std::latch posted(1), gave_up(1), came_late(1);
   run_ranks(2, [&](Communicator& communicator) {

@@ -1,5 +1,6 @@
 // Broadcasts, allgathers and alltoalls that are larger than the caches, from and to memory of either kind.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -71,6 +72,23 @@ TEST(LargeCopies, ArriveFromAndInMemoryOfEitherKind) {
         run_ranks(size, [&](Communicator& world) {
           check_copies(world, (in_shared >> world.rank() & 1) != 0, (out_shared >> world.rank() & 1) != 0);
         });
+}
+
+// Of several rounds, of bytes, at an odd address, in a group of another order, from every root.
+TEST(LargeCopies, BroadcastInRounds) {
+  constexpr std::size_t kBytes = 2 * shm::kDirectBytes + (std::size_t{3} << 20) + 13;
+  run_ranks(3, [&](Communicator& world) {
+    auto group = world.split(0, -world.rank()).value();
+    SharedBuffer buffer = group->shared_buffer(kBytes + 3).value();
+    const std::span data = buffer.as<std::uint8_t>().subspan(3, kBytes);
+    for (int root = 0; root < group->size(); ++root) {
+      for (std::size_t i = 0; i < kBytes; ++i) data[i] = static_cast<std::uint8_t>(i / 251 + i + index(group->rank()));
+      ASSERT_TRUE(group->broadcast(Tensor(data.data(), kBytes), root));
+      for (std::size_t i = 0; i < kBytes; ++i)
+        ASSERT_EQ(data[i], static_cast<std::uint8_t>(i / 251 + i + index(root))) << i << " from " << root;
+    }
+    ASSERT_TRUE(group->barrier());  // the buffer goes now
+  });
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ constexpr float kMine = -7;
 // What the ranks, processes, tell each other.
 struct Shared {
   std::atomic<int> stopped_pid = 0;
+  std::atomic<bool> told = false;  // of the failure
   std::atomic<bool> ended = false;
 };
 
@@ -123,6 +124,39 @@ TEST(StoppedWriter, OfABroadcastDoesNotWriteIntoMemoryThatItsOwnerWasToldIsFree)
     return stop_in(communicator, data.as<float>().data(), kCount / 2, shared,
                    [&] { return communicator.broadcast(tensor, 1); });
   }).expect_success();
+}
+
+// Rank 0 starts a collective and then computes; rank 1 is stopped while it writes, of which rank 2 tells.
+void expect_nothing_written_to_who_has_only_started(bool sum) {
+  Shared* const shared = make_shared_memory();
+  ProcessGroup(3, [=](Communicator& communicator) -> std::string {
+    SharedBuffer in = communicator.shared_buffer(kCount * sizeof(float)).value();
+    SharedBuffer out = communicator.shared_buffer(kCount * sizeof(float)).value();
+    const ConstTensor from(in.as<float>().data(), kCount);
+    const Tensor to(out.as<float>().data(), kCount);
+    if (auto met = communicator.barrier(); !met) return met.error().to_string();
+    if (communicator.rank() == 0) {
+      Handle handle =
+          sum ? communicator.start_allreduce(from, to).value() : communicator.start_broadcast(to, 1).value();
+      if (!await([&] { return shared->told.load(); })) return "the failure was not told";
+      return check_after_failure(communicator, out, shared, [&] { return handle.wait(); });
+    }
+    ::usleep(200'000);  // after rank 0
+    if (communicator.rank() == 2) {
+      const Status status =
+          sum ? communicator.allreduce(from, to, ReduceOp::kSum, kSoon) : communicator.broadcast(to, 1, kSoon);
+      shared->told = true;
+      return status || !await([&] { return shared->ended.load(); }) ? "no error, or the writer did not go on" : "";
+    }
+    float* const trapped = sum ? in.as<float>().data() : out.as<float>().data();
+    return stop_in(communicator, trapped, kCount / 2, shared,
+                   [&] { return sum ? communicator.allreduce(from, to) : communicator.broadcast(to, 1); });
+  }).expect_success();
+}
+
+TEST(StoppedWriter, DoesNotWriteForWhoHasOnlyStarted) {
+  expect_nothing_written_to_who_has_only_started(/*sum=*/true);
+  expect_nothing_written_to_who_has_only_started(/*sum=*/false);
 }
 
 TEST(StoppedWriter, OfABroadcastAloneIsNamed) {

@@ -33,6 +33,9 @@ inline constexpr std::size_t kEagerBytes = 32 * 1024;
 // Staging rings for private memory: chunks in flight, and bytes of one.
 inline constexpr int kRingSlots = 3;
 inline constexpr std::size_t kChunkBytes = 256 * 1024;
+// What a round of a broadcast fills of one, where ranks do not share cores: see broadcast_elements().
+inline constexpr std::size_t kBroadcastPieceBytes = 32 * 1024;
+static_assert(kBroadcastPieceBytes <= kChunkBytes);
 
 inline constexpr std::size_t kInlineBytes = 56;  // payload that fits beside the flag in one line
 
@@ -44,9 +47,10 @@ struct Posted {
   std::uint64_t segments_hash;  // if kSegments: of their counts
   std::uint32_t flags;
 };
-inline constexpr std::uint32_t kInShared = 1;   // `in` lies in the arena: peers read it there
-inline constexpr std::uint32_t kOutShared = 2;  // `out` lies in the arena: peers may write results there
-inline constexpr std::uint32_t kEager = 4;      // the whole input lies in the eager slot
+inline constexpr std::uint32_t kInShared = 1;      // `in` lies in the arena: peers read it there
+inline constexpr std::uint32_t kOutShared = 2;     // `out` lies in the arena: peers may write results there
+inline constexpr std::uint32_t kEager = 4;         // the whole input lies in the eager slot
+inline constexpr std::uint32_t kLargePieces = 16;  // the root of a broadcast packs whole chunks
 inline constexpr std::uint32_t kSegments = 8;  // all segments lie in the arena; the eager slot has their SegmentOffsets
 
 struct SegmentOffsets {

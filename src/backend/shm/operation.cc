@@ -73,7 +73,7 @@ Status Operation::advance(std::uint64_t& next_round) {
     group_.own().packed.store(end, std::memory_order_release);
     group_.wakeups().publish();
   }
-  done_ = all_peers([&](int r) { return !data_.uses_mine(r) || processed(r, end); });
+  done_ = all_peers([&](int r) { return !data_.lent_to(r) || processed(r, end); });
   return {};
 }
 
@@ -133,10 +133,8 @@ bool Operation::can_process() const {
   if (!data_.staged()) return true;
   if (processed_ == packed_) return false;
   const std::uint64_t needed = data_.first_round() + processed_ + 1;
-  const bool root = data_.call().kind == CollectiveKind::kBroadcast && group_.rank() == data_.call().root;
-  return root || all_peers([&](int r) {
-           return !data_.needs(r) || group_.block(r).packed.load(std::memory_order_acquire) >= needed;
-         });
+  return all_peers(
+      [&](int r) { return !data_.takes_from(r) || group_.block(r).packed.load(std::memory_order_acquire) >= needed; });
 }
 
 bool Operation::can_copy_out() const {
@@ -146,15 +144,12 @@ bool Operation::can_copy_out() const {
 }
 
 std::vector<int> Operation::waiting_for() const {
+  if (posted_ && planned_) return waiting_in_rounds();
   std::vector<int> ranks;
   for (int r = 0; r < group_.size(); ++r) {
     if (r == group_.rank()) continue;
-    if (posted_ && !planned_) {
+    if (posted_) {
       if (header(r).flag.load(std::memory_order_acquire) != flag_) ranks.push_back(r);
-    } else if (posted_) {
-      const std::uint64_t needed = data_.first_round() + (drained_ ? data_.rounds() : copied_ + 1);
-      const bool matters = drained_ ? data_.uses_mine(r) : data_.needs(r);
-      if (matters && (!processed(r, needed) || !chunk_free(r))) ranks.push_back(r);
     } else {
       // The slots of an earlier operation are still in use by the ranks that have not completed it.
       const auto completed = group_.block(r).done.load(std::memory_order_acquire);
@@ -162,6 +157,28 @@ std::vector<int> Operation::waiting_for() const {
     }
   }
   return ranks;
+}
+
+std::vector<int> Operation::waiting_in_rounds() const {
+  const std::uint64_t end = data_.first_round() + data_.rounds();
+  const std::uint64_t needed = drained_ ? end : data_.first_round() + copied_ + 1;
+  std::vector<int> late, stopping_root;
+  for (int r = 0; r < group_.size(); ++r) {
+    if (r == group_.rank()) continue;
+    const bool matters = drained_ ? data_.lent_to(r) : data_.takes_from(r);
+    const bool in_the_way = !data_.broadcast() && !chunk_free(r);
+    if ((matters && !processed(r, needed)) || in_the_way) late.push_back(r);
+    if (data_.broadcast() && stops_root(r)) stopping_root.push_back(r);
+  }
+  return stopping_root.empty() ? late : stopping_root;
+}
+
+// Staged broadcast: this rank's turn is not over in the chunk that the root would pack next.
+bool Operation::stops_root(int rank) const {
+  if (!data_.staged()) return false;
+  const std::uint64_t next = group_.block(data_.call().root).packed.load(std::memory_order_acquire);
+  const std::uint64_t copied = group_.block(rank).copied.load(std::memory_order_acquire);
+  return next < data_.first_round() + data_.rounds() && copied + kRingSlots <= next;
 }
 
 }  // namespace xoe::shm

@@ -36,7 +36,7 @@ class Operation {
   // Calls visit(data, bytes) for each output of this rank into which peers may be writing.
   template <class Visit>
   void each_output_of_peers(Visit&& visit) const {
-    if (planned_) data_.each_output_of_peers(visit);
+    if (posted_) data_.each_output_of_peers(visit);
   }
   // "allreduce #17 (conv1.weight)"
   std::string title() const { return title_of(data_.call(), number_); }
@@ -52,6 +52,8 @@ class Operation {
   bool advance_round();
   template <class Holds>
   bool all_peers(Holds&& holds) const;
+  std::vector<int> waiting_in_rounds() const;
+  bool stops_root(int rank) const;
   bool processed(int rank, std::uint64_t rounds) const;  // counted over all operations
 
   const Group& group_;

@@ -9,6 +9,17 @@
 #include "reduce/reduce.h"
 
 namespace xoe::shm {
+namespace {
+
+// Bytes of a rank's buffers.
+std::size_t footprint(const Collective& c, std::size_t element) {
+  const auto in = reinterpret_cast<std::uintptr_t>(c.in), out = reinterpret_cast<std::uintptr_t>(c.out);
+  const std::size_t out_bytes = c.out_count * element;
+  const bool in_place = in >= out && in - out < out_bytes;
+  return out_bytes + (in_place ? 0 : c.in_count * element);
+}
+
+}  // namespace
 
 OperationData::OperationData(const Group& group) : group_(group), slots_(group) {
   const auto size = static_cast<std::size_t>(group.size());
@@ -29,8 +40,7 @@ void OperationData::assign(const Collective& collective, std::uint32_t number) {
   eager_ = collective.kind != CollectiveKind::kAlltoall &&
            bytes <= (is_reduction(collective.kind) ? eager_reduce_limit(group_.size()) : kEagerCopyLimit);
   inline_ = eager_ && bytes <= kInlineBytes;
-  const bool in_place = in() >= out() && in() < out() + call_->out_count * element_;
-  past_cache_ = (collective.out_count + (in_place ? 0 : collective.in_count)) * element_ > kCachedBytes;
+  past_cache_ = !is_reduction(collective.kind) && footprint(collective, element_) > kCachedBytes;
   first_round_ = rounds_ = 0;
 }
 
@@ -55,6 +65,7 @@ void OperationData::post() {
   else
     post_segments(posted);
   if (call_->kind == CollectiveKind::kAlltoall) post_alltoall(posted);
+  if (broadcast() && group_.context().oversubscribed()) posted.flags |= kLargePieces;
   header(me).posted = posted;
 }
 
@@ -195,7 +206,7 @@ Status OperationData::plan(std::uint64_t& next_round) {
     plan_copies();
   }
   const bool read_in_place = (segments_direct_ || (header(me).posted.flags & kInShared) != 0) && has_source(me);
-  peers_use_mine_ = rounds_ != 0 && (read_in_place || (allreduce && !staged_));
+  all_use_mine_ = rounds_ != 0 && (read_in_place || (allreduce && !staged_));
   first_round_ = next_round;
   next_round += rounds_;
   return {};
@@ -215,8 +226,9 @@ Status OperationData::check_alltoall() const {
 
 void OperationData::plan_copies() {
   const bool alltoall = call_->kind == CollectiveKind::kAlltoall;
+  const bool large_pieces = broadcast() && (header(call_->root).posted.flags & kLargePieces) != 0;
   per_round_ = !staged_      ? direct_elements(element_)
-               : broadcast() ? broadcast_elements(element_)
+               : broadcast() ? broadcast_elements(element_, large_pieces)
                : alltoall    ? block_elements(element_, group_.size())
                              : chunk_elements(element_);
   for (int s = 0; s < group_.size(); ++s) {

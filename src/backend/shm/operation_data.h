@@ -15,7 +15,8 @@ namespace xoe::shm {
 // Small inputs are eager: each rank posts its input, inline beside the header's flag or in its eager slot, and every
 // rank computes its result from the posted inputs. Larger operations take rounds. In a round a rank packs (stages the
 // input that peers cannot reach in its arena), processes (reduces or copies its share) and copies out (fetches what
-// peers wrote to its staged chunk). Operation decides when each of these steps may run.
+// peers wrote to its staged chunk). Where ranks reach each other's memory, they write results there themselves: those
+// of a sum, and the root a part of a broadcast. Operation decides when each of these steps may run.
 class OperationData {
  public:
   explicit OperationData(const Group& group);
@@ -31,7 +32,7 @@ class OperationData {
 
   // Puts this rank's data, or the offsets where it lies, into its slots. REQUIRES: the slots of this number are free.
   void post();
-  // Allgather, alltoall: what this rank gives to itself.
+  // Allgather, alltoall: what this rank gives to itself. Peers may be reading `in` meanwhile.
   void copy_own_block();
   // Eager: computes the result. REQUIRES: all headers are there; so do the functions below.
   void finish_eager();
@@ -43,20 +44,20 @@ class OperationData {
   std::uint64_t rounds() const noexcept { return rounds_; }
   bool staged() const noexcept { return staged_; }  // some data goes through the rings
   bool uses_peers() const noexcept { return uses_peers_; }
-  // A peer reads or writes this rank's buffers: they are not the caller's again before it has processed all rounds.
-  bool uses_mine(int peer) const noexcept { return fills(peer, group_.rank()) || peers_use_mine_; }
-  // A peer without whose step this rank has no next one.
-  bool needs(int peer) const noexcept { return !broadcast() || group_.rank() == call_->root || peer == call_->root; }
+  // The peer reads or writes this rank's buffers: they are not the caller's again before it has processed all rounds.
+  bool lent_to(int peer) const noexcept { return all_use_mine_ || fills(peer, group_.rank()); }
+  // This rank processes a round after the peer has packed it.
+  bool takes_from(int peer) const noexcept { return !broadcast() || peer == call_->root; }
+  bool broadcast() const noexcept { return call_->kind == CollectiveKind::kBroadcast; }
 
-  // Calls visit(data, bytes) for each output of this rank into which peers write.
+  // Calls visit(data, bytes) for each output into which peers may write from the time this rank has posted.
   template <class Visit>
   void each_output_of_peers(Visit&& visit) const {
-    if (fills(call_->root, group_.rank())) visit(call_->out, call_->out_count * element_);
-    if (call_->kind != CollectiveKind::kAllreduce || rounds_ == 0) return;
-    if (segments_direct_)
-      for (const Segment& segment : call_->segments) visit(segment.out, segment.count * element_);
-    else if ((header(group_.rank()).posted.flags & kOutShared) != 0)
-      visit(call_->out, call_->out_count * element_);
+    if (eager_ || !(call_->kind == CollectiveKind::kAllreduce || (broadcast() && group_.rank() != call_->root))) return;
+    const std::uint32_t flags = header(group_.rank()).posted.flags;
+    if ((flags & kOutShared) != 0) visit(call_->out, call_->out_count * element_);
+    if ((flags & kSegments) == 0) return;
+    for (const Segment& segment : call_->segments) visit(segment.out, segment.count * element_);
   }
 
   void pack(std::uint64_t round);
@@ -71,9 +72,8 @@ class OperationData {
   std::byte* chunk(int rank, std::uint64_t round) const noexcept {
     return slots_.chunk(rank, first_round_ + round, call_->kind != CollectiveKind::kAllreduce);
   }
-  bool broadcast() const noexcept { return call_->kind == CollectiveKind::kBroadcast; }
   bool has_source(int rank) const noexcept { return !broadcast() || rank == call_->root; }
-  // Whether `rank`, the root of a broadcast, writes a part of the result to `peer`: both then carry data.
+  // Whether `rank` is the root of a broadcast and writes a part of it to `peer`, so that both copy.
   bool fills(int rank, int peer) const noexcept {
     return broadcast() && !staged_ && rounds_ != 0 && rank == call_->root && peer != rank &&
            (header(peer).posted.flags & kOutShared) != 0;
@@ -105,8 +105,8 @@ class OperationData {
   bool segments_direct_ = false;  // all segments of all ranks lie in arenas and have the same counts
   bool staged_ = false;
   bool uses_peers_ = false;
-  bool peers_use_mine_ = false;           // all of them
-  bool past_cache_ = false;               // results of copies are stored past the cache
+  bool all_use_mine_ = false;             // every peer reads or writes this rank's buffers
+  bool past_cache_ = false;               // copies for the caller are stored past the cache
   std::vector<const std::byte*> inputs_;  // by rank; null: through its ring
   std::vector<std::byte*> outputs_;       // by rank; null: through its ring
   std::size_t per_round_ = 0;             // elements of a round, or of one block in a round

@@ -52,12 +52,16 @@ constexpr std::size_t block_elements(std::size_t element_bytes, int size) noexce
   return kChunkBytes / static_cast<std::size_t>(size) / kLine * kLine / element_bytes;
 }
 
-// Of a broadcast, whose root packs while the others fetch what it packed before, a round fills a part of the chunk: the
-// ring then stays in the caches next to the cores. Measured with two ranks at 16 MiB: 256 KiB 1,050 us, 64 KiB 530, 32
-// KiB 515, 16 KiB 450 to 620.
-constexpr std::size_t broadcast_elements(std::size_t element_bytes) noexcept { return 32 * 1024 / element_bytes; }
+// Elements per round of a staged broadcast. Its root packs while the others fetch what it packed before, so that small
+// pieces keep the ring in the caches next to the cores. Two ranks, 16 MiB: pieces of 256 KiB take 1,050 us, of 64 KiB
+// 530, 32 KiB 515, 16 KiB 450 to 620. But a lap of the ring needs a turn of every rank: 16 ranks on two cores take 25
+// to 45 % longer with small pieces.
+constexpr std::size_t broadcast_elements(std::size_t element_bytes, bool large) noexcept {
+  return (large ? kChunkBytes : kBroadcastPieceBytes) / element_bytes;
+}
 
-// A rank's buffers that are larger do not stay in its part of the cache: results are then stored past it.
+// The buffers of a rank that copies more than this do not stay in its part of the cache: what it copies for the caller
+// is stored past it.
 inline constexpr std::size_t kCachedBytes = std::size_t{16} << 20;
 
 // Elements that one rank reduces or copies in a round that is not staged. Rounds then only bound the time between two
