@@ -56,7 +56,7 @@ environments=(pytorch pool)
 if wants peers; then environments+=(tfdata); fi
 if wants frameworks; then environments+=(frameworks mxnet); fi
 downloads=
-if wants core || wants full || wants peers || wants frameworks || wants asan; then
+if wants core || wants full || wants peers || wants frameworks || wants kubernetes || wants asan; then
   bench/data/install_peers.sh "${environments[@]}" &
   downloads=$!
 fi

@@ -178,13 +178,18 @@ int print_kubernetes(const launch::RunArguments& parsed, std::span<const std::st
   if (!secret) return fail(secret.error());
   std::vector<std::string> line = {"xoe", "run"};
   line.insert(line.end(), arguments.begin(), arguments.end());
-  const auto text = launch::print_manifest({.options = parsed.manifest,
-                                            .nodes = parsed.options.rendezvous.nodes,
-                                            .ranks_per_node = std::max(1, parsed.options.size),
-                                            .run_options = parsed.own_words,
-                                            .program = parsed.options.command,
-                                            .secret = *secret,
-                                            .command_line = remote::shell_line(line)});
+  launch::Manifest manifest{.options = parsed.manifest,
+                            .nodes = parsed.options.rendezvous.nodes,
+                            .ranks_per_node = std::max(1, parsed.options.size),
+                            .run_options = parsed.own_words,
+                            .program = parsed.options.command,
+                            .secret = *secret,
+                            .command_line = line};
+  // xoe run must have the time that it is told to give its ranks.
+  const auto limit = std::chrono::ceil<std::chrono::seconds>(parsed.options.signal_limit);
+  if (limit != launch::RunOptions().signal_limit)
+    manifest.grace_seconds = static_cast<int>(std::min<std::int64_t>(limit.count(), 86'400)) + 10;
+  const auto text = launch::print_manifest(manifest);
   return text ? print(*text) : fail(text.error());
 }
 

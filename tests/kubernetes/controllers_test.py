@@ -36,10 +36,10 @@ class Tests:
             expect(wanted.items() <= pod["metadata"]["labels"].items(), f"the network policy does not mean {pod['metadata']}")
         return pods, services
 
-    def expect_names(self, pods, services, form):
+    def expect_names(self, pods, services, form, domain="train"):
         for index, pod in enumerate(pods):
             spec = pod["spec"]
-            expect(spec["hostname"] == form.format(index) and spec["subdomain"] == "train", str(spec))
+            expect(spec["hostname"] == form.format(index) and spec["subdomain"] == domain, str(spec))
             expect(spec["terminationGracePeriodSeconds"] == 120 and spec["restartPolicy"] == "Never", str(spec))
             expect(variables(pod)["JOB_COMPLETION_INDEX"].endswith("['batch.kubernetes.io/job-completion-index']"),
                    str(variables(pod)))
@@ -47,13 +47,13 @@ class Tests:
             expect(container["restartPolicyRules"][0]["exitCodes"]["values"] == [75], str(container))
             expect({mount["mountPath"] for mount in container["volumeMounts"]} >= {"/dev/shm", "/tmp", "/etc/xoe", "/data"},
                    str(container["volumeMounts"]))
-        (service,) = [one for one in services if one["metadata"]["name"] == "train"]
+        (service,) = [one for one in services if one["metadata"]["name"] == domain]
         expect(service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"], str(service))
 
     def test_job(self):
         with self.cluster.namespace("made-job") as namespace:
             pods, services = self.pods_of(namespace, "job")
-            self.expect_names(pods, services, "train-{}")
+            self.expect_names(pods, services, "train-{}", "train-job")
             expect(all(variables(pod)["XOE_NODES"] == "3" for pod in pods), str(variables(pods[0])))
 
     def test_jobset(self):
@@ -63,7 +63,7 @@ class Tests:
             expect(all(variables(pod)["XOE_NODES"] == "3" for pod in pods), str(variables(pods[0])))
 
     def test_trainjob(self):
-        self.cluster.kubectl("apply", "-f", "-", text=print_kubernetes("runtime", "--", "true"))
+        self.cluster.kubectl("apply", "-f", "-", text=print_kubernetes("runtime"))
         with self.cluster.namespace("made-trainjob") as namespace:
             pods, services = self.pods_of(namespace, "trainjob")
             self.expect_names(pods, services, "train-node-0-{}")
@@ -77,7 +77,7 @@ class Tests:
                 expect(container["command"] + container["args"] == ["xoe", "run", "--rendezvous", "auto", "--", "python", "train.py"],
                        str(container))
                 secrets = [volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if "secret" in volume]
-                expect(secrets == ["train-rendezvous"], str(pod["spec"]["volumes"]))
+                expect(secrets == ["train-trainjob-rendezvous"], str(pod["spec"]["volumes"]))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from container import ROOT
 from control_plane import PROGRAMS
 
 DEPLOY = ROOT / "deploy/kubernetes"
-KINDS = ("job", "jobset", "trainjob", "runtime", "mpijob")
-PROGRAM = ("--", "python", "train.py", "--name", 'a "b" \\ c: #d')
+KINDS = ("job", "jobset", "trainjob", "mpijob")
+PROGRAM = ("--", "python", "train.py", "--name", 'a "b" \\ c: #d', "$$(A) \r\x01\u2028x\ufeff")
 COMMON = ("--image", IMAGE, "--nodes", "2", "-np", "2")
 
 
@@ -23,7 +23,7 @@ def documents(text):
 
 def printed():
     """{what: YAML} of a command line of each kind, and with each option that changes what is printed."""
-    found = {kind: print_kubernetes(kind, *COMMON, *PROGRAM) for kind in KINDS}
+    found = {kind: print_kubernetes(kind, *COMMON, *PROGRAM) for kind in KINDS} | {"runtime": print_kubernetes("runtime")}
     for kind in ("job", "jobset", "mpijob"):
         found[f"{kind} with devices"] = print_kubernetes(kind, *COMMON, "--gpus-per-node", "8", "--device-class", "gpu.nvidia.com",
                                                          *PROGRAM)

@@ -144,7 +144,7 @@ class Tests(Training):
                 print(f"{attack}: trained in {time.monotonic() - began:.1f} s; {met} connections, which heard {len(heard)} bytes", flush=True)
 
     def secret(self, namespace):
-        found = self.cluster.api.get(f"/api/v1/namespaces/{namespace}/secrets/train-rendezvous")
+        found = self.cluster.api.get(f"/api/v1/namespaces/{namespace}/secrets/train-jobset-rendezvous")
         return base64.b64decode(found["data"]["secret"])
 
     def test_cannot_take_a_place(self):

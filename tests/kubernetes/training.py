@@ -28,7 +28,7 @@ class Training:
         self.kinds = {}  # by namespace: what was submitted there
         self.images = cluster.kubelet.folder / "images"
         run(XOE, "data", "make", self.images, "--images", "256", "--validation", "16", "--classes", "4")
-        cluster.kubectl("apply", "-f", "-", text=print_kubernetes("runtime", "--", "true"))
+        cluster.kubectl("apply", "-f", "-", text=print_kubernetes("runtime"))
 
     @functools.cached_property
     def wanted(self):

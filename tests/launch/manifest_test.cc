@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 #include "launch/kubernetes/yaml.h"
 #include "launch/options/arguments.h"
 
@@ -37,7 +40,9 @@ TEST(Yaml, TextsAreThemselves) {
   EXPECT_EQ(yaml_text("True"), "\"True\"");
   EXPECT_EQ(yaml_text("no"), "\"no\"");
   EXPECT_EQ(yaml_text(""), "\"\"");
-  EXPECT_EQ(yaml_text("a \"b\" \\ \n\x01"), R"("a \"b\" \\ \x0a\x01")");
+  EXPECT_EQ(yaml_text("a \"b\" \\ \n\x01"), R"("a \"b\" \\ \u000a\u0001")");
+  // U+0085, U+2028 and a byte order mark.
+  EXPECT_EQ(yaml_text("\xc2\x85\xe2\x80\xa8\xef\xbb\xbf\xf0\x9f\x98\x80"), "\"\\u0085\\u2028\\ufeff\xf0\x9f\x98\x80\"");
   EXPECT_EQ(yaml_text("größer"), "\"größer\"");
   EXPECT_EQ(yaml_list({"xoe", "a, b]"}), R"(["xoe", "a, b]"])");
   EXPECT_EQ(indented("a\n\nb\n", 2), "  a\n\n  b\n");
@@ -71,7 +76,7 @@ TEST(Manifest, TheRuntimeHasNoJobsNumbers) {
 
 TEST(Manifest, SecretOfItsOwnOrOneThatIsThere) {
   Manifest manifest = manifest_of(ManifestKind::kJob);
-  EXPECT_THAT(printed(manifest), HasSubstr("kind: Secret\nmetadata:\n  name: train-rendezvous\n"));
+  EXPECT_THAT(printed(manifest), HasSubstr("kind: Secret\nmetadata:\n  name: train-job-rendezvous\n"));
   EXPECT_THAT(printed(manifest), HasSubstr("secret: \"0123456789abcdef\"\n"));
   manifest.options.secret_name = "kept";
   EXPECT_THAT(printed(manifest), HasSubstr("secretName: kept\n"));
@@ -85,7 +90,7 @@ TEST(Manifest, GpusAsAResourceOrAsClaims) {
   EXPECT_THAT(printed(manifest), HasSubstr("nvidia.com/gpu: 8\n"));
   manifest.options.device_class = "gpu.nvidia.com";
   EXPECT_THAT(printed(manifest), HasSubstr("count: 8\n"));
-  EXPECT_THAT(printed(manifest), HasSubstr("resourceClaimTemplateName: train\n"));
+  EXPECT_THAT(printed(manifest), HasSubstr("resourceClaimTemplateName: train-jobset\n"));
   EXPECT_THAT(printed(manifest), Not(HasSubstr("nvidia.com/gpu")));
   manifest.options.gpus_per_node = 0;
   EXPECT_THAT(printed(manifest),
@@ -104,10 +109,47 @@ TEST(Manifest, RefusesWhatItCannotSay) {
   EXPECT_THAT(printed(manifest), HasSubstr("refused: --print-kubernetes: which image?"));
 }
 
-TEST(Manifest, ACommandOfSeveralLinesStaysAComment) {
+TEST(Manifest, TheFirstLineIsACommentWhateverItRepeats) {
   Manifest manifest = manifest_of(ManifestKind::kJob);
-  manifest.command_line = "xoe run -- sh -c 'a\nb'";
-  EXPECT_THAT(printed(manifest), HasSubstr("# xoe run -- sh -c 'a\n# b'\napiVersion"));
+  manifest.command_line = {"xoe", "run", "a b", "it's\nlate", "\r", "\xe2\x80\xa8kind: Pod"};
+  EXPECT_THAT(printed(manifest), HasSubstr(R"(# xoe run 'a b' $'it\'s\x0alate' $'\x0d' $'\xe2\x80\xa8kind: Pod')"
+                                           "\napiVersion"));
+}
+
+TEST(Manifest, KubernetesReplacesNothingInWords) {
+  for (const ManifestKind kind :
+       {ManifestKind::kJob, ManifestKind::kJobSet, ManifestKind::kTrainJob, ManifestKind::kMpiJob}) {
+    Manifest manifest = manifest_of(kind);
+    manifest.program = {"$HOME $$", "$(HOME)", "$$(X)", "$$$", "1$"};
+    EXPECT_THAT(printed(manifest), HasSubstr(R"x("$HOME $$$", "$$(HOME)", "$$$$(X)", "$$$$$", "1$"])x"));
+  }
+}
+
+TEST(Manifest, BytesThatAreNoTextAreRefused) {
+  Manifest manifest = manifest_of(ManifestKind::kJob);
+  manifest.program = {"a\xff"};
+  EXPECT_THAT(printed(manifest), HasSubstr("refused: --print-kubernetes: 'a\xef\xbf\xbd' is no UTF-8 at byte 1"));
+}
+
+TEST(Manifest, JobsOfSeveralKindsMayHaveOneName) {
+  std::set<std::string> names;
+  for (const ManifestKind kind : {ManifestKind::kJob, ManifestKind::kJobSet, ManifestKind::kTrainJob}) {
+    const std::string text = printed(manifest_of(kind));
+    const std::size_t at = text.find("kind: Secret\nmetadata:\n  name: ");
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_TRUE(names.insert(text.substr(at, text.find('\n', at + 33) - at)).second);
+    EXPECT_THAT(text, HasSubstr("immutable: true\n"));
+    EXPECT_THAT(text, HasSubstr("    app.kubernetes.io/instance: train\n"));
+  }
+}
+
+TEST(Manifest, AClaimInTwoPlacesIsOneVolume) {
+  Manifest manifest = manifest_of(ManifestKind::kJob);
+  manifest.options.claims = {"data:/data", "my.runs:/runs", "data:/more:ro"};
+  const std::string text = printed(manifest);
+  EXPECT_EQ(text.find("claimName: data\n"), text.rfind("claimName: data\n"));
+  EXPECT_THAT(text, HasSubstr("- name: claim-my-runs\n        persistentVolumeClaim:\n          claimName: my.runs\n"));
+  EXPECT_THAT(text, HasSubstr("mountPath: /more\n          readOnly: true\n"));
 }
 
 TEST(Manifest, Names) {
@@ -170,12 +212,30 @@ TEST(ManifestArguments, WhatIsMissingOrWrong) {
   EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "prog"}), HasSubstr("which image?"));
   EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "--image", "i", "-H", "a", "prog"}),
               HasSubstr("-H"));
-  for (const char* claim : {"data", "data:", "data:x", ":/data", "D:/data", "data:/"})
+  for (const char* claim : {"data", "data:", "data:x", ":/data", "D:/data", "data:/", "data:/a:b", "data:/a:ro:"})
     EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "--image", "i", "--claim", claim, "prog"}),
                 HasSubstr("such as data:/data"));
   EXPECT_THAT(refusal({"--print-kubernetes", "job", "--nodes", "2", "--image", "i", "--name", "A", "prog"}),
               HasSubstr("small letters"));
-  EXPECT_EQ(refusal({"--print-kubernetes", "runtime", "prog"}), "accepted");
+  EXPECT_EQ(refusal({"--print-kubernetes", "runtime"}), "accepted");
+  for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string_view>, const char*>>{
+           {{"--claim", "data:/dev"}, "pods have their own /dev/shm"},
+           {{"--claim", "data:/tmp"}, "pods have their own /tmp"},
+           {{"--claim", "data:/a", "--claim", "runs:/a"}, "two volumes at /a"},
+           {{"--claim", "a.b:/a", "--claim", "a-b:/b"}, "too alike"},
+           {{"--queue", "a b"}, "a LocalQueue"},
+           {{"--image", "a b"}, "without blanks"},
+           {{"-np", "513"}, "at most 512 ranks"},
+           {{"--node-rank", "1"}, "--node-rank with --print-kubernetes: every pod gets the same command"},
+           {{"--rendezvous", "host"}, "--rendezvous with"},
+           {{"--dry-run"}, "--dry-run with"},
+           {{"--nodes", "0"}, "at least 1"}}) {
+    std::vector<std::string_view> all = {"--print-kubernetes", "job", "--nodes", "2", "--image", "i"};
+    all.insert(all.end(), words.begin(), words.end());
+    all.emplace_back("prog");
+    EXPECT_THAT(refusal(all), HasSubstr(what));
+  }
+  EXPECT_THAT(refusal({"--print-kubernetes", "runtime", "--name", "a"}), HasSubstr("--name is the TrainJob's"));
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "launch/kubernetes/yaml.h"
+#include "remote/shell.h"
 
 namespace xoe::launch {
 namespace {
@@ -16,78 +18,83 @@ namespace {
 // Exit codes of `xoe run --rendezvous` with which a job is to go on; the last two are the kernel's and the kubelet's.
 constexpr std::string_view kRetryHere = "75";
 constexpr std::string_view kRetryCodes = "[75, 76, 137, 143]";
-constexpr int kUser = 65532;        // of all processes, and the group of the volumes
-constexpr int kGraceSeconds = 120;  // between SIGTERM and SIGKILL: for a checkpoint
-constexpr int kRetries = 20;        // of pods, or of the whole set
-constexpr std::string_view kSecretFolder = "/etc/xoe";
+constexpr int kUser = 65532;     // of all processes, and the group of the volumes
+constexpr int kRetries = 6;      // of pods, as Kubernetes has it itself: with its pauses ten minutes
+constexpr int kSetRestarts = 3;  // of the whole set, each with as many retries
 constexpr std::string_view kRuntimeName = "xoe-distributed";
 
-struct Claim {
-  std::string name;
-  std::string path;
-};
+std::string job_name(const ManifestOptions& options) { return options.name.empty() ? "train" : options.name; }
 
-std::vector<Claim> claims_of(const ManifestOptions& options) {
-  std::vector<Claim> claims;
-  for (const std::string& text : options.claims) {
-    const auto colon = text.find(':');
-    claims.push_back({text.substr(0, colon), text.substr(colon + 1)});
-  }
-  return claims;
+// Of what belongs to the job: another kind of job may have the same name.
+std::string own_name(const ManifestOptions& options) {
+  constexpr const char* kKinds[] = {"", "job", "jobset", "trainjob", "runtime", "mpijob"};
+  return fmt::format("{}-{}", job_name(options), kKinds[static_cast<std::size_t>(options.kind)]);
 }
 
 std::string secret_name(const ManifestOptions& options) {
   if (!options.secret_name.empty()) return options.secret_name;
-  return options.kind == ManifestKind::kRuntime ? "xoe-rendezvous" : options.name + "-rendezvous";
+  return options.kind == ManifestKind::kRuntime ? "xoe-rendezvous" : own_name(options) + "-rendezvous";
 }
 
+// Kubernetes puts variables in the place of $(NAME) in commands, and $ in that of $$.
+std::vector<std::string> literal(const std::vector<std::string>& words) {
+  std::vector<std::string> result;
+  for (const std::string& word : words) {
+    std::string& text = result.emplace_back();
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      const bool means_more = word[i] == '$' && i + 1 < word.size() && (word[i + 1] == '$' || word[i + 1] == '(');
+      text.append(means_more ? 2 : 1, word[i]);
+    }
+  }
+  return result;
+}
+
+std::string command_list(const std::vector<std::string>& words) { return yaml_list(literal(words)); }
+
+// What all objects of a job have, and by which they are found.
+std::string metadata_of(const ManifestOptions& options, const std::string& name, const std::string& more_labels = "") {
+  return fmt::format(
+      "metadata:\n  name: {}\n  labels:\n    app.kubernetes.io/name: xoe\n    app.kubernetes.io/instance: {}\n{}", name,
+      job_name(options), more_labels.empty() ? "" : indented(more_labels, 4));
+}
+
+// It cannot change: pods that come later must have the same.
 std::string secret_document(const Manifest& manifest) {
   if (!manifest.options.secret_name.empty()) return "";
-  return fmt::format(R"(apiVersion: v1
-kind: Secret
-metadata:
-  name: {}
-stringData:
-  secret: {}
----
-)",
-                     secret_name(manifest.options), yaml_text(manifest.secret));
+  return fmt::format("apiVersion: v1\nkind: Secret\n{}immutable: true\nstringData:\n  secret: {}\n---\n",
+                     metadata_of(manifest.options, secret_name(manifest.options)), yaml_text(manifest.secret));
 }
 
 // Only pods of the job reach each other. Ranks listen on ports that the kernel chooses.
-std::string policy_document(const std::string& name, const std::string& label) {
+std::string policy_document(const ManifestOptions& options, const std::string& label) {
   return fmt::format(R"(apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
-metadata:
-  name: {0}
-spec:
+{0}spec:
   podSelector:
     matchLabels:
-      {1}: {0}
+      {1}: {2}
   policyTypes: [Ingress]
   ingress:
   - from:
     - podSelector:
         matchLabels:
-          {1}: {0}
+          {1}: {2}
 ---
 )",
-                     name, label);
+                     metadata_of(options, own_name(options)), label, job_name(options));
 }
 
-std::string service_document(const std::string& name) {
+std::string service_document(const ManifestOptions& options) {
   return fmt::format(R"(apiVersion: v1
 kind: Service
-metadata:
-  name: {0}
-spec:
+{}spec:
   clusterIP: None
   publishNotReadyAddresses: true
   selector:
-    batch.kubernetes.io/job-name: {0}
+    batch.kubernetes.io/job-name: {}
 ---
 )",
-                     name);
+                     metadata_of(options, own_name(options)), job_name(options));
 }
 
 // One device of the class for each GPU of a pod.
@@ -95,9 +102,7 @@ std::string claim_template_document(const ManifestOptions& options) {
   if (options.device_class.empty()) return "";
   return fmt::format(R"(apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
-metadata:
-  name: {}
-spec:
+{}spec:
   spec:
     devices:
       requests:
@@ -108,14 +113,12 @@ spec:
           count: {}
 ---
 )",
-                     options.name, yaml_text(options.device_class), options.gpus_per_node);
+                     metadata_of(options, own_name(options)), yaml_text(options.device_class), options.gpus_per_node);
 }
 
 std::string metadata(const ManifestOptions& options) {
-  std::string text = fmt::format("metadata:\n  name: {}\n", options.name);
-  if (!options.queue.empty())
-    text += fmt::format("  labels:\n    kueue.x-k8s.io/queue-name: {}\n", yaml_text(options.queue));
-  return text;
+  return metadata_of(options, job_name(options),
+                     options.queue.empty() ? "" : fmt::format("kueue.x-k8s.io/queue-name: {}\n", options.queue));
 }
 
 std::string resources(const ManifestOptions& options) {
@@ -126,7 +129,7 @@ std::string resources(const ManifestOptions& options) {
 
 std::string pod_claims(const ManifestOptions& options) {
   if (options.device_class.empty()) return "";
-  return fmt::format("resourceClaims:\n- name: gpus\n  resourceClaimTemplateName: {}\n", options.name);
+  return fmt::format("resourceClaims:\n- name: gpus\n  resourceClaimTemplateName: {}\n", own_name(options));
 }
 
 constexpr std::string_view kPodSecurity = R"(automountServiceAccountToken: false
@@ -164,17 +167,20 @@ std::string secret_volume(const std::string& name) {
   return fmt::format("- name: secret\n  secret:\n    secretName: {}\n    defaultMode: 0440\n", name);
 }
 
-std::string claim_mounts(const std::vector<Claim>& claims) {
+std::string claim_mounts(const std::vector<ManifestClaim>& claims) {
   std::string text;
-  for (const Claim& claim : claims)
-    text += fmt::format("- name: claim-{}\n  mountPath: {}\n", claim.name, yaml_text(claim.path));
+  for (const ManifestClaim& claim : claims)
+    text += fmt::format("- name: {}\n  mountPath: {}\n{}", claim.volume(), yaml_text(claim.path),
+                        claim.read_only ? "  readOnly: true\n" : "");
   return text;
 }
 
-std::string claim_volumes(const std::vector<Claim>& claims) {
+// A claim that is mounted in several places is one volume.
+std::string claim_volumes(const std::vector<ManifestClaim>& claims) {
   std::string text;
-  for (const Claim& claim : claims)
-    text += fmt::format("- name: claim-{0}\n  persistentVolumeClaim:\n    claimName: {0}\n", claim.name);
+  for (auto claim = claims.begin(); claim != claims.end(); ++claim)
+    if (std::ranges::find(claims.begin(), claim, claim->name, &ManifestClaim::name) == claim)
+      text += fmt::format("- name: {}\n  persistentVolumeClaim:\n    claimName: {}\n", claim->volume(), claim->name);
   return text;
 }
 
@@ -198,7 +204,7 @@ std::string container(const Manifest& manifest) {
   std::string text = "name: node\n";
   if (!options.image.empty()) text += fmt::format("image: {}\n", yaml_text(options.image));
   const auto command = run_command(manifest, !runtime);
-  text += fmt::format("command: {}\n", yaml_list(runtime ? command : joined(command, manifest.program)));
+  text += fmt::format("command: {}\n", command_list(runtime ? command : joined(command, manifest.program)));
   text += "env:\n";
   // Trainer says how many nodes there are.
   if (!runtime) text += fmt::format("- name: XOE_NODES\n  value: \"{}\"\n", manifest.nodes);
@@ -208,6 +214,7 @@ std::string container(const Manifest& manifest) {
       "restartPolicy: Never\nrestartPolicyRules:\n- action: Restart\n  exitCodes:\n    operator: In\n    values: "
       "[{}]\n",
       kRetryHere);
+  text += "terminationMessagePolicy: FallbackToLogsOnError\n";  // so that `kubectl describe` shows what xoe run says
   text += resources(options);
   text += kContainerSecurity;
   text += fmt::format("volumeMounts:\n- name: secret\n  mountPath: {}\n  readOnly: true\n{}{}", kSecretFolder, kMounts,
@@ -224,8 +231,8 @@ std::string list_item(const std::string& text) {
 std::string pod_spec(const Manifest& manifest) {
   const ManifestOptions& options = manifest.options;
   std::string text;
-  if (options.kind == ManifestKind::kJob) text += fmt::format("subdomain: {}\n", options.name);
-  text += fmt::format("restartPolicy: Never\nterminationGracePeriodSeconds: {}\n", kGraceSeconds);
+  if (options.kind == ManifestKind::kJob) text += fmt::format("subdomain: {}\n", own_name(options));
+  text += fmt::format("restartPolicy: Never\nterminationGracePeriodSeconds: {}\n", manifest.grace_seconds);
   text += fmt::format(kPodSecurity, kUser);
   text += pod_claims(options) + "containers:\n" + list_item(container(manifest));
   text +=
@@ -279,7 +286,7 @@ replicatedJobs:
   template:
 {}    spec:
 {})",
-                     kRetries, job_metadata, indented(job_spec(manifest), 6));
+                     kSetRestarts, job_metadata, indented(job_spec(manifest), 6));
 }
 
 std::string jobset_document(const Manifest& manifest) {
@@ -332,8 +339,9 @@ std::string runtime_patch(const ManifestOptions& options) {
 std::string trainjob_document(const Manifest& manifest) {
   const ManifestOptions& options = manifest.options;
   std::string trainer = fmt::format("image: {}\n", yaml_text(options.image));
-  if (!manifest.run_options.empty()) trainer += fmt::format("command: {}\n", yaml_list(run_command(manifest, false)));
-  trainer += fmt::format("args: {}\nnumNodes: {}\nnumProcPerNode: {}\n", yaml_list(manifest.program), manifest.nodes,
+  if (!manifest.run_options.empty())
+    trainer += fmt::format("command: {}\n", command_list(run_command(manifest, false)));
+  trainer += fmt::format("args: {}\nnumNodes: {}\nnumProcPerNode: {}\n", command_list(manifest.program), manifest.nodes,
                          manifest.ranks_per_node);
   if (options.gpus_per_node > 0)
     trainer += fmt::format("resourcesPerNode:\n  limits:\n    nvidia.com/gpu: {}\n", options.gpus_per_node);
@@ -359,7 +367,8 @@ std::string mpi_replica(const Manifest& manifest, std::string_view role, int rep
 std::string mpijob_document(const Manifest& manifest) {
   const auto words =
       joined({"mpirun", "-n", std::to_string(manifest.nodes * manifest.ranks_per_node)}, manifest.program);
-  return fmt::format(R"(apiVersion: kubeflow.org/v2beta1
+  return fmt::format(
+      R"(apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
 {}spec:
   slotsPerWorker: {}
@@ -368,9 +377,9 @@ kind: MPIJob
     backoffLimit: {}
   mpiReplicaSpecs:
 {}{})",
-                     metadata(manifest.options), manifest.ranks_per_node, kRetries,
-                     indented(mpi_replica(manifest, "Launcher", 1, fmt::format("command: {}\n", yaml_list(words))), 4),
-                     indented(mpi_replica(manifest, "Worker", manifest.nodes, ""), 4));
+      metadata(manifest.options), manifest.ranks_per_node, kRetries,
+      indented(mpi_replica(manifest, "Launcher", 1, fmt::format("command: {}\n", command_list(words))), 4),
+      indented(mpi_replica(manifest, "Worker", manifest.nodes, ""), 4));
 }
 
 std::string documents(const Manifest& manifest) {
@@ -380,12 +389,11 @@ std::string documents(const Manifest& manifest) {
   constexpr const char* kSetLabel = "jobset.sigs.k8s.io/jobset-name";
   switch (options.kind) {
     case ManifestKind::kJob:
-      return secret + service_document(options.name) + policy_document(options.name, "batch.kubernetes.io/job-name") +
-             devices + job_document(manifest);
+      return secret + service_document(options) + policy_document(options, "batch.kubernetes.io/job-name") + devices +
+             job_document(manifest);
     case ManifestKind::kJobSet:
-      return secret + policy_document(options.name, kSetLabel) + devices + jobset_document(manifest);
-    case ManifestKind::kTrainJob:
-      return secret + policy_document(options.name, kSetLabel) + trainjob_document(manifest);
+      return secret + policy_document(options, kSetLabel) + devices + jobset_document(manifest);
+    case ManifestKind::kTrainJob: return secret + policy_document(options, kSetLabel) + trainjob_document(manifest);
     case ManifestKind::kRuntime: return runtime_document(manifest);
     case ManifestKind::kMpiJob: return devices + mpijob_document(manifest);
     case ManifestKind::kNone: break;
@@ -393,33 +401,35 @@ std::string documents(const Manifest& manifest) {
   return "";
 }
 
-}  // namespace
-
-bool is_manifest_name(std::string_view name) noexcept {
-  constexpr std::size_t kMost = 40;  // of 63: JobSet, Job and pod add their own
-  const auto small = [](char c) { return c >= 'a' && c <= 'z'; };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !name.empty() && name.size() <= kMost && small(name.front()) && name.back() != '-' &&
-         std::ranges::all_of(name, [&](char c) { return small(c) || digit(c) || c == '-'; });
-}
-
-const char* manifest_option(const ManifestOptions& options) noexcept {
-  if (!options.image.empty()) return "--image";
-  if (options.gpus_per_node != 0) return "--gpus-per-node";
-  if (!options.device_class.empty()) return "--device-class";
-  if (!options.claims.empty()) return "--claim";
-  if (!options.queue.empty()) return "--queue";
-  return options.secret_name.empty() ? nullptr : "--secret-name";
-}
-
-Status check_manifest(const ManifestOptions& options) {
-  if (options.image.empty() && options.kind != ManifestKind::kRuntime)
-    return failure(Code::kInvalidArgument, "--print-kubernetes: which image? Add --image REGISTRY/NAME:TAG");
-  if (!options.device_class.empty() && options.gpus_per_node == 0)
-    return failure(Code::kInvalidArgument, "--device-class {}: how many devices has a pod? Add --gpus-per-node N",
-                   options.device_class);
+Status check_text(const Manifest& manifest) {
+  for (const auto* words : {&manifest.run_options, &manifest.program, &manifest.command_line})
+    for (const std::string& word : *words)
+      for (std::string_view rest = word; !rest.empty(); rest.remove_prefix(utf8_length(rest)))
+        if (utf8_length(rest) == 0)
+          return failure(Code::kInvalidArgument,
+                         "--print-kubernetes: '{}' is no UTF-8 at byte {}, and a manifest holds nothing else",
+                         printable_utf8(word), word.size() - rest.size());
   return {};
 }
+
+// As a shell takes it, on one line.
+std::string comment_word(const std::string& word) {
+  bool plain = true;
+  std::string quoted = "$'";
+  for (std::string_view rest = word; !rest.empty();) {
+    const std::string_view character = rest.substr(0, utf8_length(rest));
+    rest.remove_prefix(character.size());
+    if (is_yaml_character(character)) {
+      quoted.append(character == "'" || character == "\\" ? "\\" : "").append(character);
+      continue;
+    }
+    plain = false;
+    for (const char c : character) quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return plain ? remote::shell_word(word) : quoted + "'";
+}
+
+}  // namespace
 
 Result<std::string> print_manifest(const Manifest& manifest) {
   const ManifestOptions& options = manifest.options;
@@ -434,10 +444,10 @@ Result<std::string> print_manifest(const Manifest& manifest) {
         Code::kInvalidArgument,
         "--print-kubernetes trainjob: a TrainJob has no claims of devices; leave out --device-class, or print "
         "a jobset");
-  std::string comment = manifest.command_line;
-  for (auto end = comment.find('\n'); end != std::string::npos; end = comment.find('\n', end + 1))
-    comment.insert(end + 1, "# ");
-  return fmt::format("# {}\n{}", comment, documents(manifest));
+  XOE_TRY(check_text(manifest));
+  std::string comment = "#";
+  for (const std::string& word : manifest.command_line) comment += " " + comment_word(word);
+  return fmt::format("{}\n{}", comment, documents(manifest));
 }
 
 }  // namespace xoe::launch

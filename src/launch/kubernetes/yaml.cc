@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace xoe::launch {
 namespace {
@@ -23,20 +25,35 @@ bool is_plain(std::string_view text) {
          });
 }
 
+std::uint32_t code_point(std::string_view character) {
+  auto code = static_cast<std::uint32_t>(static_cast<unsigned char>(character[0]));
+  if (character.size() == 1) return code;
+  code &= 0x7fU >> character.size();
+  for (const char c : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fU);
+  return code;
+}
+
 std::string double_quoted(std::string_view text) {
   std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      result.append({'\\', c});
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, std::max<std::size_t>(1, utf8_length(text)));
+    text.remove_prefix(character.size());
+    if (!is_yaml_character(character))
+      result += fmt::format("\\u{:04x}", code_point(character));
     else
-      result += c;
+      result.append(character == "\"" || character == "\\" ? "\\" : "").append(character);
   }
   return result + '"';
 }
 
 }  // namespace
+
+bool is_yaml_character(std::string_view character) {
+  const std::uint32_t code = code_point(character);
+  const bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  const bool breaks_line = code == 0x2028 || code == 0x2029;
+  return !control && !breaks_line && code != 0xfeff && code != 0xfffe && code != 0xffff;
+}
 
 std::string yaml_text(std::string_view text) { return is_plain(text) ? std::string(text) : double_quoted(text); }
 

@@ -7,7 +7,9 @@
 
 namespace xoe::launch {
 
-// As a scalar that is this text, whatever is in it: in double quotes unless it is a plain word.
+// Whether YAML may hold the character (its code point in UTF-8) as it is: no control, and no break of a line.
+bool is_yaml_character(std::string_view character);
+// As a scalar that is this text, which is UTF-8, whatever is in it: in double quotes unless it is a plain word.
 std::string yaml_text(std::string_view text);
 // ["a", "b"], on one line.
 std::string yaml_list(const std::vector<std::string>& texts);

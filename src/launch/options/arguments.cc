@@ -11,6 +11,7 @@
 #include "launch/options/config_file.h"
 #include "launch/options/horovod_settings.h"
 #include "launch/options/option_table.h"
+#include "launch/plan/job_plan.h"
 
 namespace xoe::launch {
 namespace {
@@ -127,6 +128,18 @@ Status check_rendezvous(const RunOptions& options) {
                  other, other);
 }
 
+// An option that says what one process does, and not what all pods are told; nullptr: none is given.
+const char* option_of_one(const RunOptions& options) {
+  const RendezvousOptions& meeting = options.rendezvous;
+  return !meeting.at.empty() && meeting.at != "auto" ? "--rendezvous"
+         : meeting.node_rank >= 0                    ? "--node-rank"
+         : !meeting.secret_file.empty()              ? "--rendezvous-secret"
+         : options.where.dry_run                     ? "--dry-run"
+         : options.where.check                       ? "--check"
+         : options.wants_panel.value_or(false)       ? "--panel"
+                                                     : nullptr;
+}
+
 // The ranks of a manifest meet in pods.
 Status check_print(RunArguments& run) {
   const ManifestOptions& manifest = run.manifest;
@@ -134,9 +147,26 @@ Status check_print(RunArguments& run) {
   if (manifest.kind == ManifestKind::kNone && given != nullptr)
     return failure(Code::kInvalidArgument, "{} is for manifests: add --print-kubernetes KIND", given);
   if (manifest.kind == ManifestKind::kNone) return {};
-  run.options.rendezvous.at = "auto";
-  if (manifest.kind != ManifestKind::kRuntime && run.options.rendezvous.nodes == 0)
+  RunOptions& options = run.options;
+  if (const char* const other = option_of_one(options))
+    return failure(Code::kInvalidArgument, "{} with --print-kubernetes: every pod gets the same command; leave it out",
+                   other);
+  options.rendezvous.at = "auto";
+  if (options.size > kMaxRanksPerHost)
+    return failure(Code::kInvalidArgument, "-np {}: a pod has at most {} ranks", options.size, kMaxRanksPerHost);
+  if (manifest.kind == ManifestKind::kRuntime) {
+    const char* const jobs = options.rendezvous.nodes > 0     ? "--nodes"
+                             : options.size > 0               ? "-np"
+                             : !manifest.name.empty()         ? "--name"
+                             : !manifest.queue.empty()        ? "--queue"
+                             : !manifest.device_class.empty() ? "--device-class"
+                             : !options.command.empty()       ? "a program"
+                                                              : nullptr;
+    if (jobs != nullptr)
+      return failure(Code::kInvalidArgument, "--print-kubernetes runtime: {} is the TrainJob's; leave it out", jobs);
+  } else if (options.rendezvous.nodes == 0) {
     return failure(Code::kInvalidArgument, "{}", "--print-kubernetes: how many pods? Add --nodes N");
+  }
   return check_manifest(manifest);
 }
 
@@ -160,7 +190,7 @@ Result<RunArguments> parse_run_arguments(std::span<const std::string_view> argum
     XOE_ASSIGN(at, apply_options(arguments, run));
   }
   run.options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
-  if (run.options.command.empty())
+  if (run.options.command.empty() && run.manifest.kind != ManifestKind::kRuntime)
     return failure(Code::kInvalidArgument, "no program given; for example: {}", "xoe run -np 2 python train.py");
   XOE_TRY(check_pool(run.options));
   XOE_TRY(check_print(run));

@@ -143,11 +143,15 @@ Status set_manifest_name(RunArguments& run, std::string_view text) {
   return {};
 }
 
+template <auto member>
+Status set_object_name(RunArguments& run, std::string_view text) {
+  if (!is_object_name(text)) return wrong_form();
+  member_of(run, member) = text;
+  return {};
+}
+
 Status add_claim(RunArguments& run, std::string_view text) {
-  const auto colon = text.find(':');
-  if (colon == std::string_view::npos || !is_manifest_name(text.substr(0, colon)) || colon + 2 >= text.size() ||
-      text[colon + 1] != '/')
-    return wrong_form();
+  if (!is_claim(text)) return wrong_form();
   run.manifest.claims.emplace_back(text);
   return {};
 }
@@ -420,7 +424,7 @@ constexpr std::array kOptions{
            .names = {"--nodes"},
            .others = {"--nnodes"},
            .value = "N",
-           .expected = "how many members there are",
+           .expected = "how many members or pods there are, at least 1",
            .what = "how many there are (default: from the environment, or XOE_NODES)",
            .apply = set_integer<&RendezvousOptions::nodes, 1, kMostMembers>},
     Option{.group = kRendezvousOptions,
@@ -469,23 +473,23 @@ constexpr std::array kOptions{
            .apply = set_text<&ManifestOptions::device_class>},
     Option{.group = kManifestOptions,
            .names = {"--claim"},
-           .value = "NAME:PATH",
-           .expected = "a PersistentVolumeClaim and where pods see it, such as data:/data",
-           .what = "a volume that all pods share, for data and checkpoints; may be repeated",
+           .value = "NAME:PATH[:ro]",
+           .expected = "a PersistentVolumeClaim and where pods see it, such as data:/data or data:/data:ro",
+           .what = "a volume that all pods share, for data and checkpoints; ro: which they only read; may be repeated",
            .apply = add_claim},
     Option{.group = kManifestOptions,
            .names = {"--queue"},
            .value = "NAME",
            .expected = "a LocalQueue",
            .what = "of Kueue",
-           .apply = set_text<&ManifestOptions::queue>},
+           .apply = set_object_name<&ManifestOptions::queue>},
     Option{.group = kManifestOptions,
            .names = {"--secret-name"},
            .value = "NAME",
-           .expected = "small letters, digits and dashes, at most 40, the first a letter",
+           .expected = "a Secret's name: small letters, digits, dashes and points",
            .what = "a Secret that is there, whose key `secret` only the job's pods know (default: the manifest has one "
                    "with a random key)",
-           .apply = set_manifest_name<&ManifestOptions::secret_name>},
+           .apply = set_object_name<&ManifestOptions::secret_name>},
     Option{.group = kSettingOptions,
            .names = {"--backend"},
            .value = "NAME",
