@@ -79,6 +79,30 @@ class Tests:
                 secrets = [volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if "secret" in volume]
                 expect(secrets == ["train-trainjob-rendezvous"], str(pod["spec"]["volumes"]))
 
+    def test_a_second_printing_replaces_nothing(self):
+        with self.cluster.namespace("made-twice") as namespace:
+            self.pods_of(namespace, "job")
+            path = f"/api/v1/namespaces/{namespace}/secrets/train-job-rendezvous"
+            before = self.cluster.api.get(path)["data"]
+            said = self.cluster.kubectl("apply", "-n", namespace, "-f", "-", text=print_kubernetes("job", *WORDS), check=False)
+            expect("immutable" in said, said)
+            expect(self.cluster.api.get(path)["data"] == before, "running pods have another secret than those that come")
+
+    def test_a_job_and_a_jobset_of_one_name(self):
+        with self.cluster.namespace("made-both") as namespace:
+            text = {kind: print_kubernetes(kind, *WORDS) for kind in ("jobset", "job")}
+            for kind in text:
+                self.cluster.kubectl("apply", "-n", namespace, "-f", "-", text=text[kind])
+            self.cluster.wait("both services", lambda: self.selectors(namespace).keys() >= {"train", "train-job"})
+            expect(all(len(selector) == 1 for selector in self.selectors(namespace).values()), str(self.selectors(namespace)))
+            self.cluster.kubectl("delete", "-n", namespace, "-f", "-", text=text["job"])
+            expect(self.cluster.find("jobset", namespace, "train"), "the JobSet is gone, too")
+            self.cluster.api.get(f"/api/v1/namespaces/{namespace}/secrets/train-jobset-rendezvous")
+
+    def selectors(self, namespace):
+        services = self.cluster.api.get(f"/api/v1/namespaces/{namespace}/services")["items"]
+        return {service["metadata"]["name"]: service["spec"]["selector"] for service in services}
+
 
 if __name__ == "__main__":
     sys.exit(main_of(Tests))
