@@ -54,7 +54,10 @@ Result<std::vector<bootstrap::SocketAddress>> find_addresses(const std::string& 
   std::error_code error;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const auto text = output_of({folder / "xoe-doctor", "address", name}, inherited, Clock::now() + patience);
-  if (!text) return failure(text.error().code(), "the name {} is not known here: {}", host, text.error().message());
+  if (!text)
+    return failure(text.error().code(), "the name {} {}: {}", host,
+                   text.error().code() == Code::kTimeout ? "cannot be looked up" : "is not known here",
+                   text.error().message());
   std::vector<bootstrap::SocketAddress> addresses;
   for (const std::string& word : words_of(*text))
     if (auto address = bootstrap::SocketAddress::tcp(word, port)) addresses.push_back(*address);
