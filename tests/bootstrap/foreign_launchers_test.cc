@@ -27,6 +27,14 @@ Ran shell(const std::string& command) {
 
 bool installed(const std::string& program) { return shell("command -v " + program).code == 0; }
 
+// MPICH's mpirun itself dies of a broken pipe now and then.
+Ran with_mpich(const std::string& command) {
+  constexpr int kBrokenPipe = 128 + 13;
+  Ran ran = shell(command);
+  for (int more = 0; more < 3 && ran.code == kBrokenPipe; ++more) ran = shell(command);
+  return ran;
+}
+
 std::string rank_program() { return std::string(std::getenv("XOE_TEST_DIR")) + "/print_launch_info"; }
 
 void expect_two_ranks(const Ran& ran, const std::string& launcher) {
@@ -44,29 +52,26 @@ TEST(ForeignLaunchers, OpenMpi) {
 
 TEST(ForeignLaunchers, Mpich) {
   if (!installed("mpirun.mpich")) GTEST_SKIP() << "MPICH is not installed";
-  expect_two_ranks(shell("timeout 60 mpirun.mpich -np 2 " + rank_program()), "mpich");
+  expect_two_ranks(with_mpich("timeout 60 mpirun.mpich -np 2 " + rank_program()), "mpich");
 }
 
 // The shell stands between the launcher and the rank, a different one for each.
 TEST(ForeignLaunchers, MpichThroughAShell) {
   if (!installed("mpirun.mpich")) GTEST_SKIP() << "MPICH is not installed";
-  expect_two_ranks(shell("timeout 60 mpirun.mpich -np 2 sh -c '" + rank_program() + "; exit $?'"), "mpich");
+  expect_two_ranks(with_mpich("timeout 60 mpirun.mpich -np 2 sh -c '" + rank_program() + "; exit $?'"), "mpich");
 }
 
 TEST(ForeignLaunchers, TwoJobsSideBySide) {
   if (!installed("mpirun.mpich")) GTEST_SKIP() << "MPICH is not installed";
   const std::string job = "timeout 60 mpirun.mpich -np 2 " + rank_program();
-  constexpr int kBrokenPipe = 128 + 13;  // of which MPICH's mpirun itself dies now and then, when two start at once
-  Ran ran = shell("(" + job + ") & (" + job + ") & wait %1 && wait %2");
-  for (int more = 0; more < 3 && ran.code == kBrokenPipe; ++more)
-    ran = shell("(" + job + ") & (" + job + ") & wait %1 && wait %2");
+  const Ran ran = with_mpich("(" + job + ") & (" + job + ") & wait %1 && wait %2");
   EXPECT_EQ(ran.code, 0) << ran.output;
 }
 
 TEST(ForeignLaunchers, XoeRunInsideAnotherLauncherIsTheNearerOne) {
   if (!installed("mpirun.mpich")) GTEST_SKIP() << "MPICH is not installed";
   const std::string inner = std::string(std::getenv("XOE_BIN_DIR")) + "/xoe run -np 2 " + rank_program();
-  expect_two_ranks(shell("timeout 60 mpirun.mpich -np 1 " + inner), "xoe");
+  expect_two_ranks(with_mpich("timeout 60 mpirun.mpich -np 1 " + inner), "xoe");
 }
 
 }  // namespace
