@@ -94,6 +94,8 @@ constexpr xoe_request default_request() {
   return request;
 }
 
+constexpr xoe_request kDefaultRequest = default_request();
+
 }  // namespace
 
 Status check_shape(std::int32_t dtype, const std::int64_t* shape, std::int32_t ndim) {
@@ -105,12 +107,20 @@ Status check_shape(std::int32_t dtype, const std::int64_t* shape, std::int32_t n
 
 Status convert_request(const xoe_request* from, RequestParts& parts) {
   XOE_TRY(need(from, "request"));
-  XOE_ASSIGN(const xoe_request request, copy_struct(from, default_request(), kFirstRequestSize, "request"));
+  xoe_request other_version;
+  if (from->struct_size != sizeof(xoe_request)) {
+    XOE_ASSIGN(other_version, copy_struct(from, kDefaultRequest, kFirstRequestSize, "request"));
+    from = &other_version;
+  }
+  const xoe_request& request = *from;
   XOE_TRY(check_request(request));
-  parts.tensors.reserve(request.tensor_count);
+  TensorArg* tensors = &parts.one;
+  if (request.tensor_count > 1) {
+    parts.several.resize(request.tensor_count);
+    tensors = parts.several.data();
+  }
   for (std::size_t i = 0; i < request.tensor_count; ++i) {
-    XOE_ASSIGN(const TensorArg tensor, convert_tensor(request.tensors[i], i));
-    parts.tensors.push_back(tensor);
+    XOE_ASSIGN(tensors[i], convert_tensor(request.tensors[i], i));
   }
   parts.request = {.name = request.name == nullptr ? std::string_view() : std::string_view(request.name),
                    .takes_turns = request.takes_turns != 0,
@@ -122,7 +132,7 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
                           .postscale = request.postscale,
                           .compression = convert_compression(request),
                           .needs_all_ranks = request.needs_all_ranks != 0},
-                   .tensors = parts.tensors,
+                   .tensors = {tensors, request.tensor_count},
                    .splits = {request.splits, request.split_count},
                    .dense_shape = {request.dense_shape, request.dense_shape_count},
                    .process_set = request.process_set,
@@ -169,7 +179,7 @@ using xoe::capi::with_engine;
 extern "C" {
 
 void xoe_request_init(xoe_request* request, size_t struct_size) {
-  xoe::capi::init_struct(request, xoe::capi::default_request(), struct_size);
+  xoe::capi::init_struct(request, xoe::capi::kDefaultRequest, struct_size);
 }
 
 xoe_status xoe_submit(xoe_engine* engine, const xoe_request* request, xoe_handle** handle) {

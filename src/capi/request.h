@@ -10,9 +10,10 @@
 
 namespace xoe::capi {
 
-// The engine's request, with the list that it points at.
+// The engine's request, with the tensors that it points at.
 struct RequestParts {
-  std::vector<TensorArg> tensors;
+  TensorArg one;
+  std::vector<TensorArg> several;  // where there are more
   Request request;
 };
 

@@ -33,11 +33,11 @@ Result<Struct> copy_struct(const Struct* from, Struct defaults, std::size_t firs
 
 // Copies as much of the defaults as the caller's struct has room for, and zeros after them.
 template <class Struct>
-void init_struct(Struct* to, Struct defaults, std::size_t size) {
+void init_struct(Struct* to, const Struct& defaults, std::size_t size) {
   if (to == nullptr || size < sizeof(std::size_t)) return;
-  defaults.struct_size = size;
-  std::memset(to, 0, size);
   std::memcpy(to, &defaults, std::min(size, sizeof(Struct)));
+  if (size > sizeof(Struct)) std::memset(to + 1, 0, size - sizeof(Struct));
+  to->struct_size = size;
 }
 
 inline Status check_number(std::int64_t value, std::int64_t low, std::int64_t high, std::string_view what) {
