@@ -199,7 +199,7 @@ TEST(Manifest, NamesTheUser) {
 }
 
 TEST(Manifest, MountsWhatIsMissingAtItsPath) {
-  ContainerFacts facts{.temporary = "/scratch", .home = "/root"};
+  ContainerFacts facts{.temporary = "/scratch", .home = "/nowhere"};
   EXPECT_THAT(lines_for(facts, "container.files"), HasSubstr("mountPath: /scratch"));
   facts.temporary_writable = true;
   EXPECT_THAT(lines_for(facts, "container.files"), HasSubstr("env: [{name: HOME, value: /scratch}]"));
