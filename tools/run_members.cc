@@ -135,11 +135,14 @@ class Leader {
   }
 
   static int report(const launch::AgentStartup& start, const remote::HostFailure& failure) {
-    for (const std::string& line : failure.lines) say(line);
+    std::vector<std::string> lines = failure.lines;
     const int signal = start.interrupted_by();
-    if (signal != 0) say(fmt::format("ended by SIG{} before all members were ready", ::sigabbrev_np(signal)));
+    if (signal != 0)
+      lines.push_back(fmt::format("member 0 (host {}) got {} before all members were ready", remote::this_hostname(),
+                                  launch::signal_name(signal)));
+    for (const std::string& line : lines) say(line);
     remote::Outcome told{.code = launch::member_code_of_start(failure.exit_code),
-                         .lines = fmt::format("{}", fmt::join(failure.lines, "\n"))};
+                         .lines = fmt::format("{}", fmt::join(lines, "\n"))};
     remote::tell_outcome(start.agents(), [&told](std::size_t) { return told; });
     remote::disconnect_all(start.agents());
     return signal != 0 ? code_of_signal(signal) : static_cast<int>(told.code);
@@ -147,7 +150,9 @@ class Leader {
 
   std::optional<int> conclude(const launch::JobOutcome& outcome, const std::vector<launch::HostShare>& shares,
                               const remote::AgentConnections& agents) {
-    const auto lines = launch::report_lines(outcome, options_);
+    std::vector<std::string> hosts;
+    for (const launch::HostShare& share : shares) hosts.push_back(share.host.name);
+    const auto lines = launch::report_lines(outcome, options_, launch::signalled_members(outcome, hosts));
     for (const std::string& line : lines) say(line);
     const int used = launch::restarts_used(outcome, 2 * options_.where.connect.host_timeout);
     restarts_left_ = std::max(0, restarts_left_ - used);
@@ -192,7 +197,10 @@ class Follower {
       auto met = launch::meet_leader(membership_, secret_, process.inherited, process.signals, began_,
                                      options_.rendezvous.timeout, [](const auto& line) { say(line); });
       if (!met) return met.error().code() == Code::kInvalidArgument ? fail(met.error()) : fail(met.error(), kRetryHere);
-      if (met->signal != 0) return code_of_signal(met->signal);
+      if (met->signal != 0) {
+        say(fmt::format("ended by {} before it had met member 0", launch::signal_name(met->signal)));
+        return code_of_signal(met->signal);
+      }
       if (const auto code = run_round(process, std::move(*met))) return *code;
     }
   }
@@ -238,15 +246,21 @@ class Follower {
   launch::Output output_{STDOUT_FILENO, STDERR_FILENO};
 };
 
+int run_member(launch::RunOptions& options, const Membership& membership, std::string secret, const Env& env) {
+  auto process = prepare(env, membership.ranks * (membership.index == 0 ? membership.count : 1));
+  if (!process) return fail(process.error(), kRetryElsewhere);
+  if (membership.index == 0) return Leader(options, membership, std::move(secret), env).run(*process);
+  return Follower(options, membership, std::move(secret)).run(*process);
+}
+
 }  // namespace
 
 int run_members(launch::RunOptions& options, const Membership& membership, const Env& env) {
   auto secret = launch::rendezvous_secret(options.rendezvous, env, membership);
   if (!secret) return fail(secret.error(), 2);
-  auto process = prepare(env, membership.ranks * (membership.index == 0 ? membership.count : 1));
-  if (!process) return fail(process.error(), kRetryElsewhere);
-  if (membership.index == 0) return Leader(options, membership, std::move(*secret), env).run(*process);
-  return Follower(options, membership, std::move(*secret)).run(*process);
+  const int code = run_member(options, membership, std::move(*secret), env);
+  if (const std::string meaning = launch::code_in_words(code); !meaning.empty()) say(meaning);
+  return code;
 }
 
 }  // namespace xoe::tools

@@ -75,6 +75,13 @@ bool shows_bars() {
 class Console : public train::Listener {
  public:
   explicit Console(const TrainCommandLine& options) : options_(options), bar_(!options_.json && shows_bars()) {}
+  // When the group is left: the other ranks do not wait for the last post.
+  ~Console() override {
+    if (!status_) return;
+    if (const std::string failure = status_->post_last(); !failure.empty()) Console::warned(failure);
+  }
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
 
   bool failed_together() const noexcept { return failed_together_; }
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
 #include <ctime>
+#include <mutex>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
@@ -17,9 +20,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kLastPatience = std::chrono::seconds(2);
-constexpr long kPostSeconds = 3;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kOlderPatience{1000};  // for an older post, when the last one waits
+constexpr milliseconds kRetryPause{500};
 constexpr std::size_t kLongestToken = 65536;
+
+// An answer after which another attempt of the same makes no sense.
+bool is_refusal(long status) { return status / 100 == 4 && status != 408 && status != 429; }
 
 }  // namespace
 
@@ -52,71 +61,132 @@ std::optional<StatusServer> find_status_server(const Env& env) {
 
 Result<std::unique_ptr<JobStatus>> JobStatus::open(StatusServer server) {
   XOE_ASSIGN(const CurlApi curl, load_curl());
-  const auto over_https = [curl](const StatusServer& to, const std::string& json) -> Status {
-    HttpsPost request{.url = to.url, .ca_file = to.ca_file, .json = json, .seconds = kPostSeconds};
+  const auto over_https = [poster = std::make_shared<HttpsPoster>(curl)](const StatusServer& to,
+                                                                         const std::string& json, milliseconds limit,
+                                                                         const std::stop_token& stop) -> Status {
+    HttpsPost request{.url = to.url, .ca_file = to.ca_file, .json = json, .limit = limit};
     if (!to.token_file.empty()) {
       const auto token = read_text_file(to.token_file);
-      if (!token) return ::xoe::failure(Code::kUnavailable, "{}: {}", to.token_file, token.error().message());
+      if (!token) return ::xoe::failure(Code::kInvalidArgument, "{}: {}", to.token_file, token.error().message());
       request.bearer = trimmed(*token);
       if (request.bearer.size() > kLongestToken || request.bearer.find_first_of("\r\n") != std::string::npos)
         return ::xoe::failure(Code::kInvalidArgument, "{}: no token", to.token_file);
     }
-    XOE_ASSIGN(const long status, post(curl, request));
+    XOE_ASSIGN(const long status, poster->post(request, stop));
     if (status / 100 == 2) return {};
-    return ::xoe::failure(Code::kUnavailable, "HTTP {}", status);
+    return ::xoe::failure(is_refusal(status) ? Code::kInvalidArgument : Code::kUnavailable, "HTTP {}", status);
   };
-  return std::make_unique<JobStatus>(std::move(server), over_https);
+  return std::make_unique<JobStatus>(std::move(server), over_https, Pace());
 }
 
-JobStatus::JobStatus(StatusServer server, Post post, std::chrono::milliseconds every)
-    : server_(std::move(server)), post_(std::move(post)), every_(every), thread_([this] { run(); }) {}
+struct JobStatus::Shared {
+  Shared(StatusServer to, Post by, const Pace& at) : server(std::move(to)), post(std::move(by)), pace(at) {}
+
+  const StatusServer server;
+  const Post post;
+  const Pace pace;
+  std::mutex mutex;  // of all below
+  std::condition_variable changed;
+  Progress newest = {};
+  std::optional<Progress> next = {};               // waits to be posted
+  std::optional<Clock::time_point> deadline = {};  // of the last post; nullopt: the run goes on
+  std::stop_source attempt = {};
+  bool busy = false;                // an attempt is made
+  bool ends = false;                // asked of the thread
+  bool ended = false;               // its answer
+  std::optional<Error> error = {};  // of the last attempt that has ended; nullopt: none, or it went well
+  bool told = false;
+  std::string failure = {};
+  std::optional<std::int64_t> arrived = {};  // the step of the last post that was answered
+};
+
+JobStatus::JobStatus(StatusServer server, Post post, const Pace& pace)
+    : shared_(std::make_shared<Shared>(std::move(server), std::move(post), pace)),
+      thread_([shared = shared_] { run(*shared); }) {}
 
 JobStatus::~JobStatus() {
-  std::unique_lock lock(mutex_);
-  ends_ = true;
-  changed_.notify_all();
-  changed_.wait_for(lock, kLastPatience, [this] { return idle_ && !next_; });
-  next_.reset();
+  Shared& shared = *shared_;
+  std::unique_lock lock(shared.mutex);
+  shared.ends = true;
+  shared.attempt.request_stop();
+  shared.changed.notify_all();
+  const bool ended = shared.changed.wait_for(lock, shared.pace.stop, [&shared] { return shared.ended; });
   lock.unlock();
-  changed_.notify_all();
+  if (ended)
+    thread_.join();
+  else
+    thread_.detach();
 }
 
 void JobStatus::update(const Progress& progress) {
-  const std::lock_guard lock(mutex_);
-  const bool first = !next_;
-  next_ = progress;
-  if (first) changed_.notify_all();
+  const std::lock_guard lock(shared_->mutex);
+  const bool first = !shared_->next;
+  shared_->newest = progress;
+  shared_->next = progress;
+  if (first) shared_->changed.notify_all();
 }
 
 std::string JobStatus::failure() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(failure_, {});
+  const std::lock_guard lock(shared_->mutex);
+  return std::exchange(shared_->failure, {});
 }
 
-void JobStatus::run() {
-  std::unique_lock lock(mutex_);
+std::string JobStatus::finish() {
+  Shared& shared = *shared_;
+  std::unique_lock lock(shared.mutex);
+  shared.deadline = Clock::now() + shared.pace.last;
+  if (shared.error && !shared.busy) shared.next = shared.newest;
+  shared.changed.notify_all();
+  if (!shared.changed.wait_for(lock, kOlderPatience, [&shared] { return !shared.next; })) shared.attempt.request_stop();
+  const bool over =
+      shared.changed.wait_until(lock, *shared.deadline, [&shared] { return !shared.next && !shared.busy; });
+  if (over && !shared.error) return {};
+  return fmt::format(
+      "the last status of the TrainJob was not posted to {}: {}; {}", shared.server.url,
+      shared.error ? shared.error->message() : fmt::format("no answer within {}", human_seconds(shared.pace.last)),
+      shared.arrived ? fmt::format("the newest that arrived is of step {}", *shared.arrived) : "none has arrived");
+}
+
+void JobStatus::run(Shared& shared) {
+  std::unique_lock lock(shared.mutex);
   Clock::time_point due = {};
   while (true) {
-    changed_.wait(lock, [this] { return next_ || ends_; });
-    if (!ends_) changed_.wait_until(lock, due, [this] { return ends_; });
-    if (!next_) {
-      if (ends_) return;
-      continue;
-    }
-    const Progress progress = *std::exchange(next_, std::nullopt);
-    idle_ = false;
+    shared.changed.wait(lock, [&shared] { return shared.next || shared.ends; });
+    shared.changed.wait_until(lock, due, [&shared] { return shared.deadline || shared.ends; });
+    if (shared.ends) break;
+    const Progress progress = *std::exchange(shared.next, std::nullopt);
+    milliseconds limit = shared.pace.limit;
+    if (shared.deadline)
+      limit = std::clamp(std::chrono::ceil<milliseconds>(*shared.deadline - Clock::now()), milliseconds(1), limit);
+    shared.attempt = std::stop_source();
+    shared.busy = true;
+    shared.changed.notify_all();
+    const std::stop_token stop = shared.attempt.get_token();
     lock.unlock();
-    due = Clock::now() + every_;
-    const Status done = post_(server_, status_json(progress, std::time(nullptr)));
+    due = Clock::now() + shared.pace.every;
+    const Status done = shared.post(shared.server, status_json(progress, std::time(nullptr)), limit, stop);
     lock.lock();
-    idle_ = true;
-    if (!done && !std::exchange(told_, true))
-      failure_ = fmt::format(
-          "the status of the TrainJob could not be posted to {}: {}; the training goes on, and so do "
-          "the attempts",
-          server_.url, done.error().message());
-    changed_.notify_all();
+    shared.busy = false;
+    if (done) {
+      shared.arrived = progress.step;
+      shared.error.reset();
+    } else {
+      shared.error = done.error();
+      if (!shared.deadline && !std::exchange(shared.told, true))
+        shared.failure = fmt::format(
+            "the status of the TrainJob could not be posted to {}: {}; the training goes on, and so do "
+            "the attempts",
+            shared.server.url, done.error().message());
+      const bool again = done.error().code() == Code::kUnavailable && shared.deadline && !shared.next;
+      if (again && Clock::now() + kRetryPause < *shared.deadline) {
+        shared.next = progress;
+        shared.changed.wait_for(lock, kRetryPause, [&shared] { return shared.ends; });
+      }
+    }
+    shared.changed.notify_all();
   }
+  shared.ended = true;
+  shared.changed.notify_all();
 }
 
 void RunStatus::started(const RunStart& start) {
@@ -148,6 +218,7 @@ void RunStatus::finished(const Outcome& outcome) {
   progress_.loss = outcome.loss;
   progress_.images_per_second = outcome.speed.mean;
   if (!outcome.interrupted) progress_.remaining = 0;
+  finished_ = true;
   status_->update(progress_);
 }
 

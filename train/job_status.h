@@ -2,11 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -41,32 +40,37 @@ std::optional<StatusServer> find_status_server(const Env& env);
 // first one is handed back, once, for the user. One thread calls it.
 class JobStatus {
  public:
-  using Post = std::function<Status(const StatusServer& server, const std::string& json)>;
-  JobStatus(StatusServer server, Post post, std::chrono::milliseconds every = std::chrono::seconds(5));
+  // One attempt, for at most `limit`, or until `stop` is asked for. `unavailable`: another one may succeed.
+  using Post = std::function<Status(const StatusServer& server, const std::string& json,
+                                    std::chrono::milliseconds limit, const std::stop_token& stop)>;
+  struct Pace {
+    std::chrono::milliseconds every = std::chrono::seconds(5);
+    std::chrono::milliseconds limit = std::chrono::seconds(6);  // of an attempt: resolvers ask again after 5 s
+    std::chrono::milliseconds last = std::chrono::seconds(8);   // for all attempts of the last post
+    std::chrono::milliseconds stop = std::chrono::seconds(2);   // for an attempt to end that is told to
+  };
+  JobStatus(StatusServer server, Post post, const Pace& pace);
   // Over HTTPS. `unavailable`: without libcurl.
   static Result<std::unique_ptr<JobStatus>> open(StatusServer server);
-  // Posts what update() was given last at once; waits for at most some seconds, those of one post and 2 more.
+  // Drops what is not posted. Waits for at most 2 s: an attempt that hangs longer, as look-ups of names may, is left
+  // behind, and touches nothing but itself.
   ~JobStatus();
+  JobStatus(const JobStatus&) = delete;
+  JobStatus& operator=(const JobStatus&) = delete;
 
   void update(const Progress& progress);
   // Why the last post failed; empty: none did, or it was told before.
   std::string failure();
+  // At the end: posts what update() was given last, at once, and again where that fails and another attempt may help.
+  // Waits for at most 8 s. Returns why it was not posted; empty: it was.
+  std::string finish();
 
  private:
-  using Clock = std::chrono::steady_clock;
-  void run();
+  struct Shared;
+  static void run(Shared& shared);
 
-  const StatusServer server_;
-  const Post post_;
-  const std::chrono::milliseconds every_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<Progress> next_;
-  bool ends_ = false;
-  bool idle_ = true;  // nothing is being posted
-  bool told_ = false;
-  std::string failure_;
-  std::jthread thread_;
+  const std::shared_ptr<Shared> shared_;  // with the thread, which may outlive this
+  std::thread thread_;
 };
 
 // Follows a run's events, on rank 0.
@@ -80,12 +84,15 @@ class RunStatus {
   void evaluated(const Evaluation& evaluation);
   void finished(const Outcome& outcome);
   std::string failure() { return status_->failure(); }
+  // As JobStatus::finish(), once finished() was called; before, the run has failed, and nothing is posted.
+  std::string post_last() { return finished_ ? status_->finish() : std::string(); }
 
  private:
   std::unique_ptr<JobStatus> status_;
   Progress progress_;
   std::int64_t first_step_ = 0;
   std::chrono::steady_clock::time_point began_ = {};
+  bool finished_ = false;
 };
 
 }  // namespace xoe::train

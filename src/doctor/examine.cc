@@ -70,7 +70,8 @@ class Examination {
     if (wants("xoe")) add_installation(rdma);
     if (wants("python")) add_python();
     if (wants_compute()) add_compute();
-    if (virtualization.container == "Kubernetes") add_manifests(report_.findings);
+    if (virtualization.container != "Kubernetes")
+      for (Finding& finding : report_.findings) finding.manifest.clear();
     return std::move(report_);
   }
 

@@ -164,6 +164,107 @@ TEST(Container, ALeaderWithoutAddressIsNamed) {
   EXPECT_THAT(leader.fix, HasSubstr("publishNotReadyAddresses"));
 }
 
+TEST(Virtualization, RanksOfAHostBelongTogetherWhereTheyAreApart) {
+  const auto fix = [](std::string variables, const std::string& file = "a", const std::string& content = "") {
+    const Scratch root;
+    std::replace(variables.begin(), variables.end(), ' ', '\0');
+    put(root, "proc/self/environ", variables);
+    put(root, file, content);
+    return find(check_virtualization(read_virtualization(Tree(root.path()))), "virtual.container").fix;
+  };
+  const std::string pod = "KUBERNETES_SERVICE_HOST=10.96.0.1 ", apart = pod + "PET_NPROC_PER_NODE=1 PET_NNODES=";
+  EXPECT_EQ(fix(pod), "");
+  EXPECT_EQ(fix(pod + "PET_NPROC_PER_NODE=4 PET_NNODES=2"), "");
+  EXPECT_EQ(fix(apart + "1"), "");
+  EXPECT_EQ(fix(apart + "1:1"), "");
+  EXPECT_THAT(fix(apart + "2:2"), HasSubstr("one pod a node, with all its ranks"));
+  EXPECT_EQ(fix(apart + "2", "proc/1/comm", "pause\n"), "");
+  EXPECT_THAT(fix("A=1", ".dockerenv"), HasSubstr("--pid=host"));
+  const Scratch root;
+  put(root, ".dockerenv", "");
+  put(root, "proc/2/comm", "kthreadd\n");
+  EXPECT_EQ(find(check_virtualization(read_virtualization(Tree(root.path()))), "virtual.container").fix, "");
+}
+
+// The lines of a pod's manifest mend what the row says, and nothing else.
+std::string lines_for(const ContainerFacts& facts, std::string_view id) { return find(check(facts), id).manifest; }
+
+TEST(Manifest, NamesTheUser) {
+  EXPECT_THAT(lines_for({.uid = 1234}, "container.user"), HasSubstr("env: [{name: USER, value: xoe}, {name: LOGNAME"));
+  EXPECT_THAT(lines_for({.uid = 0, .named_user = true}, "container.user"), HasSubstr("runAsNonRoot: true"));
+  const Finding named = find(check({.uid = 1234, .user_variable = "USER"}), "container.user");
+  EXPECT_EQ(named.severity, Severity::kOk);
+  EXPECT_EQ(named.what, "user 1234, whose name USER gives");
+  EXPECT_EQ(named.manifest, "");
+}
+
+TEST(Manifest, MountsWhatIsMissingAtItsPath) {
+  ContainerFacts facts{.temporary = "/scratch", .home = "/nowhere"};
+  EXPECT_THAT(lines_for(facts, "container.files"), HasSubstr("mountPath: /scratch"));
+  facts.temporary_writable = true;
+  EXPECT_THAT(lines_for(facts, "container.files"), HasSubstr("env: [{name: HOME, value: /scratch}]"));
+  EXPECT_THAT(lines_for({.secret = "/run/job/key", .secret_error = "it cannot be read"}, "container.secret"),
+              testing::AllOf(HasSubstr("mountPath: /run/job,"), HasSubstr("# with the key key")));
+  EXPECT_EQ(lines_for({.secret = "/run/job/key", .secret_read = true, .secret_error = "short"}, "container.secret"),
+            "");
+}
+
+TEST(Manifest, NamesTheClusterAsTheNetworkOfThePodNeedsIt) {
+  ContainerFacts facts{.runtime = "Kubernetes", .name_servers = {"192.168.1.1"}};
+  EXPECT_EQ(lines_for(facts, "container.dns"), "spec:\n  dnsPolicy: ClusterFirst\n");
+  facts.host_network = true;
+  EXPECT_EQ(lines_for(facts, "container.dns"), "spec:\n  dnsPolicy: ClusterFirstWithHostNet\n");
+  const Scratch root;
+  put(root, "etc/hosts", "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n");
+  EXPECT_TRUE(read_container(Tree(root.path()), "Kubernetes", {}, std::chrono::seconds(5)).host_network);
+}
+
+TEST(Manifest, GivesASubdomainOnlyToPodsWithoutOne) {
+  ContainerFacts facts{.tried = true, .index = 1};
+  EXPECT_THAT(lines_for(facts, "container.leader"), HasSubstr("subdomain: SERVICE"));
+  facts.full_name = "worker.train.team.svc.cluster.local";
+  facts.leader.variable = "JOB_COMPLETION_INDEX";
+  EXPECT_THAT(find(check(facts), "container.leader").fix, HasSubstr("leave hostname out"));
+  EXPECT_EQ(lines_for(facts, "container.leader"), "");
+  facts.leader.host = "a-0.b";
+  EXPECT_EQ(lines_for(facts, "container.leader"), "");
+  facts.full_name.clear();
+  EXPECT_THAT(lines_for(facts, "container.leader"), HasSubstr("subdomain: SERVICE"));
+}
+
+TEST(Manifest, AsksForGpusWhereNoneWereAskedFor) {
+  ContainerFacts facts{.runtime = "Kubernetes", .gpus_wanted = "all"};
+  EXPECT_THAT(lines_for(facts, "container.gpu"), HasSubstr("nvidia.com/gpu"));
+  facts.gpus_wanted = "GPU-1234";  // of the device plugin
+  EXPECT_THAT(lines_for(facts, "container.gpu"), HasSubstr("runtimeClassName: nvidia"));
+  facts.gpu_devices = {"nvidia0", "nvidiactl"};
+  EXPECT_EQ(lines_for(facts, "container.gpu"), "");  // the node lacks nvidia-uvm
+}
+
+TEST(Manifest, NamesAFilterOnlyWhereOneIsSet) {
+  ContainerFacts facts{.tried = true, .refused = {{"pidfd_open", "Function not implemented", ""}}};
+  EXPECT_EQ(lines_for(facts, "container.calls"), "");
+  EXPECT_THAT(find(check(facts), "container.calls").fix, HasSubstr("no filter is set here"));
+  facts.filtered = true;
+  EXPECT_THAT(lines_for(facts, "container.calls"), HasSubstr("RuntimeDefault"));
+}
+
+TEST(Manifest, NeverLowersALimit) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  const auto lines = [](std::int64_t ranks, std::uint64_t limit, std::uint64_t shm) {
+    return find(check_container({.ranks = ranks}, {}, {.shm = shm}, {.memory = limit}), "container.memory").manifest;
+  };
+  EXPECT_THAT(lines(64, 20 * kGiB, 0), HasSubstr("memory: 256Gi"));
+  EXPECT_THAT(lines(1, 4 * kGiB, 8 * kGiB), HasSubstr("emptyDir: {medium: Memory, sizeLimit: 2048Mi}"));
+  EXPECT_EQ(lines(1, 4 * kGiB, kGiB), "");
+  const auto group = [](std::uint64_t limit, std::uint64_t used) {
+    return find(check_memory({.total = 99 * kGiB}, {.memory = limit, .memory_used = used}), "memory.cgroup");
+  };
+  EXPECT_EQ(group(64 * kGiB, kGiB).fix, "");
+  EXPECT_EQ(group(64 * kGiB, kGiB).manifest, "");
+  EXPECT_THAT(group(64 * kGiB, 63 * kGiB).manifest, HasSubstr("memory: 128Gi"));
+}
+
 TEST(Container, LostPacketsAreAProblem) {
   ContainerFacts facts{.leader = {.variable = "PET_MASTER_ADDR", .host = "a-0", .address = "10.0.0.2"},
                        .interface = "eth0",

@@ -97,6 +97,9 @@ TEST(Trees, ContainerWithDefaultSharedMemoryAndLimits) {
   EXPECT_EQ(find(all, "memory.shm").details["size"], 64 << 20);
   EXPECT_THAT(find(all, "memory.shm").fix, HasSubstr("--shm-size"));
   EXPECT_EQ(find(all, "memory.cgroup").details["limit"], std::uint64_t{8} << 30);
+  EXPECT_EQ(find(all, "memory.cgroup").fix, "");
+  EXPECT_THAT(find(all, "virtual.container").fix, HasSubstr("--pid=host"));
+  for (const Finding& finding : all) EXPECT_EQ(finding.manifest, "") << finding.id;  // this is no pod
   EXPECT_EQ(find(all, "cpu.quota").details["processors"], 2.5);
   EXPECT_THAT(find(all, "cpu.quota").fix, HasSubstr("at most 2 ranks"));
   EXPECT_EQ(find(all, "process.count").details["limit"], 100);
@@ -132,8 +135,13 @@ TEST(Trees, APodInWhichMuchIsWrongSaysWhatItsManifestNeeds) {
             "spec:\n  containers:\n  - name: NAME\n    resources: {limits: {cpu: \"32\"}}\n");
   EXPECT_EQ(manifest("container.dns"), "spec:\n  dnsPolicy: ClusterFirst\n");
   EXPECT_THAT(manifest("memory.shm"), HasSubstr("emptyDir: {medium: Memory"));
-  EXPECT_THAT(manifest("container.gpu"), HasSubstr("nvidia.com/gpu"));
+  EXPECT_EQ(manifest("container.gpu"), "spec:\n  runtimeClassName: nvidia\n");
+  EXPECT_EQ(manifest("container.user"),
+            "spec:\n  containers:\n  - name: NAME\n    env: [{name: USER, value: xoe}, {name: LOGNAME, value: xoe}]\n");
+  EXPECT_THAT(manifest("container.memory"), HasSubstr("memory: 16Gi"));
   EXPECT_EQ(manifest("container.mtu"), "");
+  EXPECT_EQ(manifest("container.secret"), "");        // the Secret is mounted: it is too short
+  EXPECT_EQ(find(all, "virtual.container").fix, "");  // its four ranks are in this pod
 }
 
 TEST(Trees, AGoodPodNeedsNothing) {

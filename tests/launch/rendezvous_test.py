@@ -11,6 +11,8 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 from members import OURS, XOE, Group
 
 HERE, ELSEWHERE = 75, 76
+MEANING = {HERE: "xoe run: exit code 75: run it again; this host is not to blame\n",
+           ELSEWHERE: "xoe run: exit code 76: run it again, on another host if there is one\n"}
 PLACE = "echo $XOE_RANK/$XOE_SIZE $XOE_LOCAL_RANK/$XOE_LOCAL_SIZE $XOE_CROSS_RANK/$XOE_CROSS_SIZE"
 STAY = 'echo "ready $XOE_RANK"; exec sleep 1000'
 # As a training that saves its state and leaves when it is asked.
@@ -177,7 +179,15 @@ class Meeting(unittest.TestCase):
             time.sleep(0.5)
             leader.signal(signal.SIGTERM)
             self.assertEqual(group.codes(), [ELSEWHERE, HERE])
-            self.assertIn("ended by SIGTERM before all members had joined", one.err)
+            for member in (leader, one):
+                self.assertRegex(member.err, r"member 0 \(host \S+\) got SIGTERM before all members had joined\n")
+                self.assertTrue(member.err.endswith(MEANING[member.process.returncode]), member.err)
+        with Group(2) as group:
+            one = group.start(1, PLACE)
+            time.sleep(0.5)
+            one.signal(signal.SIGTERM)
+            self.assertEqual(one.wait(), ELSEWHERE)
+            self.assertEqual(one.err, "xoe run: ended by SIGTERM before it had met member 0\n" + MEANING[ELSEWHERE])
 
 
 class Ends(unittest.TestCase):
@@ -198,6 +208,8 @@ class Ends(unittest.TestCase):
                 group.start_all(f"[ $XOE_RANK = {failing} ] && kill -SEGV $$; exec sleep 1000")
                 self.assertEqual(group.codes(), [ELSEWHERE if index == failing else HERE for index in range(2)])
                 self.assertIn("was killed by SIGSEGV", group.members[1 - failing].err)
+                for index, member in group.members.items():
+                    self.assertTrue(member.err.endswith(MEANING[ELSEWHERE if index == failing else HERE]), member.err)
                 self.assertTrue(group.all_gone())
 
     def test_a_program_that_is_missing_is_not_retried(self):
@@ -222,6 +234,8 @@ class Ends(unittest.TestCase):
                 self.assertEqual(group.codes(), [ELSEWHERE if index == asked else HERE for index in range(3)])
                 for index, member in enumerate(members):
                     self.assertIn(f"saved {index}", member.out)
+                    self.assertRegex(member.err, rf"(?m)^xoe run: member {asked} \(host \S+\) got SIGTERM; all ranks have ended with it, after .+s\n"
+                                     rf"{MEANING[ELSEWHERE if index == asked else HERE]}\Z")
                 self.assertTrue(group.all_gone())
 
     def test_sigterm_at_all_members_is_one(self):
@@ -235,6 +249,8 @@ class Ends(unittest.TestCase):
             self.assertEqual(group.codes(), [ELSEWHERE, ELSEWHERE])
             for index, member in enumerate(members):
                 self.assertIn(f"saved {index}", member.out)
+                self.assertIn("xoe run: every member got SIGTERM; all ranks have ended with it, after ", member.err)
+                self.assertTrue(member.err.endswith(MEANING[ELSEWHERE]), member.err)
 
     def test_a_second_signal_at_a_member_kills(self):
         with Group(2) as group:
@@ -245,6 +261,9 @@ class Ends(unittest.TestCase):
             time.sleep(0.6)
             members[1].signal(signal.SIGTERM)
             self.assertEqual(group.codes(), [HERE, ELSEWHERE])
+            for member in members:
+                self.assertRegex(member.err, r"member 1 \(host \S+\) got SIGTERM, and a second one; all ranks were killed by it, after .+s\n")
+                self.assertTrue(member.err.endswith(MEANING[member.process.returncode]), member.err)
             self.assertTrue(group.all_gone())
 
     def test_ctrl_c_at_a_member_is_the_users(self):
@@ -254,6 +273,8 @@ class Ends(unittest.TestCase):
                 member.says("ready")
             members[1].signal(signal.SIGINT)
             self.assertEqual(group.codes(), [130, 130])
+            for member in members:
+                self.assertRegex(member.err, r"^xoe run: member 1 \(host \S+\) got SIGINT; all ranks have ended with it, after .+s\n$")
 
     def test_a_killed_member_is_named_and_the_others_may_retry(self):
         for killed in range(3):
@@ -267,6 +288,7 @@ class Ends(unittest.TestCase):
                 for index, member in enumerate(members):
                     if index == killed:
                         continue
+                    self.assertTrue(member.err.endswith(MEANING[HERE]), member.err)
                     if killed == 0:
                         self.assertIn("member 0 (127.0.0.1) is lost", member.err)
                     else:

@@ -97,6 +97,20 @@ TEST(Report, AnInterruptedJobIsToldShortly) {
   EXPECT_EQ(exit_code(outcome), 0);
 }
 
+TEST(Report, OfSeveralLaunchersTheOneWithTheSignalIsNamed) {
+  JobOutcome outcome = failed_with(exited(130));
+  outcome.passed_on = SIGTERM;
+  EXPECT_THAT(report_lines(outcome, {}, "member 1 (host b)"),
+              ElementsAre("member 1 (host b) got SIGTERM; all ranks have ended with it, after 2 s"));
+  outcome.killed_by_user = true;
+  EXPECT_THAT(report_lines(outcome, {}, "member 1 (host b)"),
+              ElementsAre("member 1 (host b) got SIGTERM, and a second one; all ranks were killed by it, after 2 s"));
+  outcome = {};
+  EXPECT_THAT(report_lines(outcome, {}, ""), IsEmpty());
+  outcome.passed_on = SIGTERM;
+  EXPECT_EQ(report_lines(outcome, {}, "member 1 (host b)").size(), 1U);
+}
+
 TEST(Report, OtherCauses) {
   JobOutcome outcome;
   outcome.cause = Cause::kStartFailed;

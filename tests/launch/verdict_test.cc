@@ -54,6 +54,23 @@ TEST(MemberCode, AfterSigtermIsToRetryAlsoIfAllRanksEndedWell) {
   EXPECT_EQ(codes(followed), std::pair(kRetryElsewhere, kRetryHere));
 }
 
+TEST(MemberCode, IsSaidInWordsWhereItAsksForAnotherRun) {
+  EXPECT_EQ(code_in_words(kRetryHere), "exit code 75: run it again; this host is not to blame");
+  EXPECT_EQ(code_in_words(kRetryElsewhere), "exit code 76: run it again, on another host if there is one");
+  for (const int code : {0, 1, 124, 143}) EXPECT_EQ(code_in_words(code), "");
+}
+
+TEST(SignalledMembers, AreNamedWithTheirHosts) {
+  const std::vector<std::string> hosts = {"a", "b", "c", "d", "e", "f", "g"};
+  EXPECT_EQ(signalled_members({}, hosts), "");
+  EXPECT_EQ(signalled_members({.signalled = {1}}, hosts), "member 1 (host b)");
+  EXPECT_EQ(signalled_members({.signalled = {0, 2}}, hosts), "members 0 (host a), 2 (host c)");
+  EXPECT_EQ(signalled_members({.signalled = {0, 1, 2, 3, 4, 5}}, hosts),
+            "members 0 (host a), 1 (host b), 2 (host c), 3 (host d) and 2 more");
+  EXPECT_EQ(signalled_members({.signalled = {0, 1, 2, 3, 4, 5, 6}}, hosts), "every member");
+  EXPECT_EQ(signalled_members({.signalled = {0}}, {"a"}), "member 0 (host a)");
+}
+
 TEST(MemberCode, AfterCtrlCIsTheUsers) {
   JobOutcome outcome = failed(exited(130));
   outcome.passed_on = SIGINT;

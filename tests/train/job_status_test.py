@@ -21,11 +21,11 @@ PATH = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainjobs/job/status"
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Keeps what was posted: (path, headers, body)."""
+    """Keeps what was posted: (path, headers, body), and by how many connections."""
 
     def __init__(self, folder, answer=200):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.posts, self.answer = [], answer
+        self.posts, self.answer, self.connections = [], answer, 0
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "cert", folder / "key")
         self.socket = context.wrap_socket(self.socket, server_side=True)
@@ -40,10 +40,17 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        self.server.connections += 1
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.posts.append((self.path, dict(self.headers), json.loads(body)))
         self.send_response(self.server.answer)
+        self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"{}")
 
@@ -82,6 +89,7 @@ class JobStatus(unittest.TestCase):
             done, _ = self.train(server.url)
             self.assertNotIn("TrainJob", done.stderr)
             self.assertGreaterEqual(len(server.posts), 2)
+            self.assertEqual(server.connections, 1)  # so that the end needs no name server
             for path, headers, _ in server.posts:
                 self.assertEqual(path, PATH)
                 self.assertEqual(headers["Authorization"], "Bearer a.b.c")
@@ -106,9 +114,13 @@ class JobStatus(unittest.TestCase):
             for (what, url, _), run in zip(cases, runs, strict=True):
                 with self.subTest(url=url, what=what):
                     done, took = run.result()
+                    told = done.stderr.splitlines()
                     if url != quiet:
-                        self.assertEqual(done.stderr.count("could not be posted"), 1, done.stderr)
+                        self.assertEqual(sum("could not be posted" in line for line in told), 1, done.stderr)
                         self.assertIn(what, done.stderr)
+                    last = [line for line in told if "the last status of the TrainJob was not posted to " in line]
+                    self.assertEqual(len(last), 1, done.stderr)
+                    self.assertIn("; none has arrived", last[0])
                     self.assertLess(took, 60)
             self.assertEqual(foreign.posts, [])
 

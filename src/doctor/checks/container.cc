@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/text.h"
+#include "doctor/checks/manifest.h"
 
 namespace xoe::doctor {
 namespace {
@@ -48,11 +50,19 @@ Finding check_threads(const ContainerFacts& facts, const CpuFacts& cpu, const Cg
                  fmt::format("raise the limit to {} (docker run --cpus={}), or start fewer ranks{}", threads, threads,
                              facts.threads ? "; leave OMP_NUM_THREADS unset, and xoe run divides the limit" : ""));
   finding.details["wanted"] = threads;
+  finding.manifest = manifest_lines(fmt::format(R"(resources: {{limits: {{cpu: "{}"}}}})", threads), "");
   return finding;
+}
+
+std::string shm_lines(std::uint64_t size) {
+  return manifest_lines(
+      "volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+      fmt::format("volumes: [{{name: shm, emptyDir: {{medium: Memory, sizeLimit: {}Mi}}}}]", size >> 20));
 }
 
 Finding check_memory_limit(const ContainerFacts& facts, const MemoryFacts& memory, const CgroupLimits& limits) {
   constexpr std::uint64_t kRank = std::uint64_t{1} << 29;  // a Python with PyTorch, before the model
+  constexpr std::uint64_t kRoom = std::uint64_t{1} << 32;  // of a rank with a model
   Finding finding{
       .id = "container.memory",
       .what = "no memory limit",
@@ -69,11 +79,13 @@ Finding check_memory_limit(const ContainerFacts& facts, const MemoryFacts& memor
                    fmt::format("a Python with PyTorch takes up to {} before it has a model: docker run --memory, "
                                "resources.limits.memory in Kubernetes",
                                human_bytes(kRank)));
+    finding.manifest = manifest_lines(memory_limit_line(ranks * kRoom), "");
   } else if (memory.shm && *memory.shm > *limits.memory) {
     finding.advise(Severity::kNote,
                    fmt::format("/dev/shm holds {}, more than the limit, towards which it counts: raise the limit, or "
                                "give /dev/shm a smaller size",
                                human_bytes(*memory.shm)));
+    finding.manifest = shm_lines(*limits.memory / 2);
   }
   return finding;
 }
@@ -86,6 +98,7 @@ bool has_cluster_domain(const ContainerFacts& facts) {
 
 Finding check_dns(const ContainerFacts& facts) {
   constexpr std::string_view kDockerDns = "127.0.0.11";
+  const std::string policy = facts.host_network ? "dnsPolicy: ClusterFirstWithHostNet" : "dnsPolicy: ClusterFirst";
   Finding finding{.id = "container.dns",
                   .what = fmt::format("names are asked of {}, with the domains {}", fmt::join(facts.name_servers, ", "),
                                       facts.search.empty() ? "none" : fmt::format("{}", fmt::join(facts.search, " "))),
@@ -94,12 +107,14 @@ Finding check_dns(const ContainerFacts& facts) {
   if (facts.name_servers.empty()) {
     finding.report(
         Severity::kWarning, "there is no name server (/etc/resolv.conf): no other container has a name here",
-        "in Kubernetes dnsPolicy: ClusterFirst; docker run --network with a network of `docker network create`");
+        fmt::format("in Kubernetes {}; docker run --network with a network of `docker network create`", policy));
+    finding.manifest = manifest_lines("", policy);
   } else if (is_pod(facts) && !has_cluster_domain(facts)) {
     finding.report(Severity::kWarning,
                    fmt::format("this pod asks {} and no cluster DNS: names of pods and Services are unknown",
                                fmt::join(facts.name_servers, ", ")),
-                   "dnsPolicy: ClusterFirst; with hostNetwork: true, ClusterFirstWithHostNet");
+                   policy + (facts.host_network ? ", since the pod has the node's network" : ""));
+    finding.manifest = manifest_lines("", policy);
   } else if (facts.runtime == "Docker" && facts.name_servers.front() != kDockerDns) {
     finding.advise(Severity::kNote,
                    "Docker's default bridge gives containers no names: docker network create xoe, and docker run "
@@ -119,15 +134,23 @@ Finding check_leader(const ContainerFacts& facts) {
                      {"address", leader.address},
                      {"error", leader.error},
                      {"own_name", facts.full_name}};
-  if (leader.host.empty()) {
-    finding.report(
-        Severity::kWarning,
-        facts.full_name.empty()
-            ? "this pod of an Indexed Job has no name under a headless Service: no other pod finds it"
-            : fmt::format("{} ends in no index, so that pod 0 has no name that follows from it",
-                          facts.full_name.substr(0, facts.full_name.find('.'))),
-        "a Service with clusterIP: None and publishNotReadyAddresses: true, and its name as subdomain of the "
-        "pods; or xoe run --rendezvous HOST");
+  const auto add_subdomain = [&finding, &facts] {
+    if (!facts.full_name.empty()) return;
+    finding.manifest =
+        manifest_lines("", "subdomain: SERVICE  # Service: clusterIP: None, publishNotReadyAddresses: true");
+  };
+  if (leader.host.empty() && facts.full_name.empty()) {
+    finding.report(Severity::kWarning,
+                   "this pod of an Indexed Job has no name under a headless Service: no other pod finds it",
+                   "a Service with clusterIP: None and publishNotReadyAddresses: true, and its name as subdomain of "
+                   "the pods; or xoe run --rendezvous HOST");
+    add_subdomain();
+  } else if (leader.host.empty()) {
+    finding.report(Severity::kWarning,
+                   fmt::format("{} ends in no index, so that pod 0 has no name that follows from it",
+                               facts.full_name.substr(0, facts.full_name.find('.'))),
+                   "leave hostname out of the pods' template: Kubernetes ends their names in their index; or xoe run "
+                   "--rendezvous HOST");
   } else if (!facts.tried) {
     finding.report(Severity::kSkipped, fmt::format("host {} of rank 0 ({}) not looked up: this is a recorded tree",
                                                    leader.host, leader.variable));
@@ -136,6 +159,7 @@ Finding check_leader(const ContainerFacts& facts) {
                    fmt::format("host {} of rank 0 ({}) has no address: {}", leader.host, leader.variable, leader.error),
                    "is that pod there? xoe run --rendezvous waits for it. Else: does its headless Service select it, "
                    "with publishNotReadyAddresses: true, and is it in this namespace?");
+    add_subdomain();
   }
   return finding;
 }
@@ -207,16 +231,23 @@ Finding check_gpu_devices(const ContainerFacts& facts) {
   const std::string remedy =
       "docker run --gpus all, with nvidia-container-toolkit on the host; in Kubernetes limits of nvidia.com/gpu, or a "
       "resource claim, with NVIDIA's device plugin on the nodes";
+  const bool by_plugin =
+      is_pod(facts) && (facts.gpus_wanted.starts_with("GPU-") || facts.gpus_wanted.starts_with("MIG-"));
   if (gpus == 0 && !facts.gpus_wanted.empty()) {
     // Images of CUDA say "all" on machines without a GPU, too; a list comes from a scheduler.
     finding.report(facts.gpus_wanted == "all" ? Severity::kNote : Severity::kProblem,
-                   fmt::format("NVIDIA_VISIBLE_DEVICES={}, but there is no GPU in /dev", facts.gpus_wanted), remedy);
+                   fmt::format("NVIDIA_VISIBLE_DEVICES={}, but there is no GPU in /dev", facts.gpus_wanted),
+                   by_plugin ? "the device plugin gave this pod GPUs that its container runtime did not put in: "
+                               "runtimeClassName: nvidia, or nvidia as the default runtime of the nodes"
+                             : remedy);
+    finding.manifest = by_plugin ? manifest_lines("", "runtimeClassName: nvidia") : manifest_lines(kOneGpu, "");
   } else if (gpus > 0 && !has("nvidia-uvm")) {
     finding.report(Severity::kWarning, "there are GPUs, but no /dev/nvidia-uvm, without which CUDA does not start",
                    "on the node, as root: nvidia-modprobe -u -c=0; then start the container again");
   } else if (!facts.device_refused.empty()) {
     finding.report(Severity::kProblem, fmt::format("/dev/nvidiactl cannot be opened: {}", facts.device_refused),
                    "devices that are only mounted are refused by the container's device rules: " + remedy);
+    finding.manifest = manifest_lines(kOneGpu, "");
   }
   return finding;
 }
@@ -236,9 +267,10 @@ Finding check_calls(const ContainerFacts& facts) {
   }
   finding.details = {{"refused", std::move(refused)}};
   const std::string remedy =
-      "the profile of a newer container runtime (seccompProfile: {type: RuntimeDefault}), which allows them; docker "
-      "run "
-      "--security-opt seccomp=PROFILE";
+      facts.filtered ? "the profile of a newer container runtime (seccompProfile: {type: RuntimeDefault}), which "
+                       "allows them; docker run --security-opt seccomp=PROFILE"
+                     : "no filter is set here: the kernel of the machine, or the sandbox in its place, lacks them, and "
+                       "a newer one has them";
   if (!facts.tried) {
     finding.report(Severity::kSkipped, "no system call tried: this is a recorded tree");
   } else if (!needed.empty()) {
@@ -246,6 +278,7 @@ Finding check_calls(const ContainerFacts& facts) {
   } else if (!useful.empty()) {
     finding.report(Severity::kNote, fmt::format("refused: {}", fmt::join(useful, "; ")), remedy);
   }
+  if (!facts.refused.empty() && facts.filtered) finding.manifest = manifest_lines("", kRuntimesSeccomp);
   return finding;
 }
 
@@ -265,11 +298,14 @@ Finding check_files(const ContainerFacts& facts) {
     finding.report(Severity::kWarning,
                    fmt::format("{}{} cannot be written", facts.read_only_root ? "the root is read-only, and " : "",
                                facts.temporary),
-                   "docker run --tmpfs /tmp; in Kubernetes an emptyDir at /tmp");
+                   fmt::format("docker run --tmpfs {0}; in Kubernetes an emptyDir at {0}", facts.temporary));
+    finding.manifest = manifest_lines(fmt::format("volumeMounts: [{{name: tmp, mountPath: {}}}]", facts.temporary),
+                                      "volumes: [{name: tmp, emptyDir: {}}]");
   } else if (!facts.home_writable) {
     finding.report(Severity::kNote,
                    facts.home.empty() ? "HOME is not set" : fmt::format("HOME ({}) cannot be written", facts.home),
-                   "if a program keeps caches (PyTorch's compiler, downloads): HOME=/tmp");
+                   fmt::format("if a program keeps caches (PyTorch's compiler, downloads): HOME={}", facts.temporary));
+    finding.manifest = manifest_lines(fmt::format("env: [{{name: HOME, value: {}}}]", facts.temporary), "");
   }
   return finding;
 }
@@ -278,16 +314,20 @@ Finding check_user(const ContainerFacts& facts) {
   Finding finding{.id = "container.user",
                   .what = facts.uid ? fmt::format("user {}", *facts.uid) : "the user is not known",
                   .why = "Xoe needs no root; Pod Security's level \"restricted\" refuses pods that run as root"};
-  finding.details = {{"uid", json_of(facts.uid)}, {"named", facts.named_user}};
+  finding.details = {{"uid", json_of(facts.uid)}, {"named", facts.named_user}, {"variable", facts.user_variable}};
   if (!facts.uid) {
     finding.severity = Severity::kSkipped;
   } else if (*facts.uid == 0) {
     finding.advise(Severity::kNote, "docker run --user 65532; in Kubernetes runAsNonRoot: true");
+    finding.manifest = manifest_lines("securityContext: {runAsNonRoot: true, runAsUser: 65532}", "");
     finding.what = "root";
+  } else if (!facts.named_user && !facts.user_variable.empty()) {
+    finding.what += fmt::format(", whose name {} gives", facts.user_variable);
   } else if (!facts.named_user) {
     finding.advise(Severity::kNote,
                    "programs that ask for their user's name fail (PyTorch's compiler does): set USER, and LOGNAME, or "
                    "take a user of the image");
+    finding.manifest = manifest_lines("env: [{name: USER, value: xoe}, {name: LOGNAME, value: xoe}]", "");
     finding.what += " has no name in /etc/passwd";
   }
   return finding;
@@ -298,9 +338,17 @@ Finding check_secret(const ContainerFacts& facts) {
                   .what = fmt::format("the job's secret is in {}", facts.secret),
                   .why = "hosts of a job prove with it that they belong to it",
                   .details = {{"file", facts.secret}, {"error", facts.secret_error}}};
-  if (!facts.secret_error.empty())
-    finding.report(Severity::kProblem, fmt::format("the job's secret, {}: {}", facts.secret, facts.secret_error),
-                   "mount a Secret there that this user may read; openssl rand -hex 32 makes one");
+  if (facts.secret_error.empty()) return finding;
+  finding.report(Severity::kProblem, fmt::format("the job's secret, {}: {}", facts.secret, facts.secret_error),
+                 facts.secret_read ? "give the job another one: openssl rand -hex 32 makes it"
+                                   : "mount a Secret there that this user may read; openssl rand -hex 32 makes one");
+  if (!facts.secret_read) {
+    const std::filesystem::path file(facts.secret);
+    finding.manifest = manifest_lines(
+        fmt::format("volumeMounts: [{{name: secret, mountPath: {}, readOnly: true}}]", file.parent_path().string()),
+        fmt::format("volumes: [{{name: secret, secret: {{secretName: SECRET, defaultMode: 0444}}}}]  # with the key {}",
+                    file.filename().string()));
+  }
   return finding;
 }
 

@@ -1,5 +1,4 @@
-// Containers and pods: the limits, names, devices and permissions that they give a training, and the lines of a pod's
-// manifest that change them.
+// Containers and pods: the limits, names, devices and permissions that they give a training.
 #pragma once
 
 #include <chrono>
@@ -40,6 +39,7 @@ struct ContainerFacts {
 
   std::vector<std::string> name_servers = {};
   std::vector<std::string> search = {};    // domains
+  bool host_network = false;               // the pod has that of its node
   std::string full_name = {};              // of this pod under its headless Service; empty: it has none
   std::optional<std::int64_t> index = {};  // JOB_COMPLETION_INDEX: a pod of an Indexed Job
   LeaderFacts leader = {};
@@ -53,12 +53,15 @@ struct ContainerFacts {
   std::string device_refused = {};            // why /dev/nvidiactl cannot be opened
 
   std::vector<RefusedCall> refused = {};
+  bool filtered = false;  // by seccomp
 
   std::string secret = {};  // the file that XOE_RENDEZVOUS_SECRET_FILE names
+  bool secret_read = false;
   std::string secret_error = {};
 
   std::optional<std::int64_t> uid = {};
-  bool named_user = false;  // /etc/passwd has the user
+  bool named_user = false;         // /etc/passwd has the user
+  std::string user_variable = {};  // "USER" or "LOGNAME", which give the name without it; empty: neither is set
   bool read_only_root = false;
   std::string temporary = {};  // TMPDIR, else /tmp
   bool temporary_writable = false;
@@ -72,8 +75,5 @@ ContainerFacts read_container(const Tree& tree, const std::string& runtime,
 // In a container only.
 Findings check_container(const ContainerFacts& facts, const CpuFacts& cpu, const MemoryFacts& memory,
                          const CgroupLimits& limits);
-
-// Gives findings that want attention the lines of a pod's manifest that mend them.
-void add_manifests(Findings& findings);
 
 }  // namespace xoe::doctor

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -21,13 +20,6 @@ namespace xoe::doctor {
 namespace {
 
 using std::chrono::milliseconds;
-
-Env environment_of(const Tree& tree) {
-  std::map<std::string, std::string, std::less<>> values;
-  for (const std::string& entry : split_text(tree.text("/proc/self/environ").value_or(""), '\0'))
-    if (const auto at = entry.find('='); at != std::string::npos) values[entry.substr(0, at)] = entry.substr(at + 1);
-  return Env(std::move(values));
-}
 
 // As the variable has it, if that is a number from 0 on.
 std::optional<std::int64_t> number_of(const Env& env, std::string_view name) {
@@ -74,6 +66,7 @@ void read_names(const Tree& tree, const Env& env, ContainerFacts& facts) {
   }
   facts.full_name = full_name(tree, tree.line("/etc/hostname"));
   facts.index = number_of(env, "JOB_COMPLETION_INDEX");
+  facts.host_network = tree.line("/etc/hosts").find("(host network)") != std::string::npos;
   facts.leader = leader_of(env, facts.full_name, facts.index.has_value());
 }
 
@@ -128,6 +121,8 @@ void read_files(const Tree& tree, const Env& env, ContainerFacts& facts) {
     const auto parts = split_text(line, ':');
     if (parts.size() > 2 && facts.uid && parse_integer(parts[2]) == facts.uid) facts.named_user = true;
   }
+  for (const char* const variable : {"LOGNAME", "USER"})
+    if (env.text(variable)) facts.user_variable = variable;
   facts.read_only_root = is_read_only(tree, "/");
   facts.temporary = env.text("TMPDIR").value_or("/tmp");
   facts.temporary_writable = is_writable(tree, facts.temporary);
@@ -141,6 +136,7 @@ void read_secret(const Tree& tree, const Env& env, ContainerFacts& facts) {
   facts.secret = env.text("XOE_RENDEZVOUS_SECRET_FILE").value_or("");
   if (facts.secret.empty()) return;
   const auto text = tree.bytes(facts.secret, kMost + 2);
+  facts.secret_read = text.has_value();
   if (!text)
     facts.secret_error = fmt::format("it cannot be read: {}", errno_text(errno));
   else if (const auto size = text->size() - (text->ends_with('\n') ? 1 : 0); size < kLeast || size > kMost)
@@ -204,6 +200,7 @@ ContainerFacts read_container(const Tree& tree, const std::string& runtime,
   read_gpu_devices(tree, env, facts);
   read_secret(tree, env, facts);
   read_files(tree, env, facts);
+  facts.filtered = field(tree.text("/proc/self/status").value_or(""), "Seccomp") == "2";
   if (!facts.tried) return facts;
   facts.refused = try_calls(patience);
   if (!facts.leader.host.empty()) resolve_leader(facts, patience);

@@ -6,6 +6,7 @@
 
 #include "backend/gpu_transport.h"
 #include "base/text.h"
+#include "doctor/checks/manifest.h"
 
 namespace xoe::doctor {
 namespace {
@@ -264,12 +265,12 @@ Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const
   Findings findings = {check_driver(facts, traces)};
   if (!facts.asked || !facts.absent.empty() || !facts.error.empty()) return findings;
   if (facts.gpus.empty()) {
-    findings.push_back(
-        {.id = "gpu.count",
-         .severity = Severity::kWarning,
-         .what = "the driver shows no GPU",
-         .why = "the driver works, but no GPU is given to this machine, container or job",
-         .fix = "docker run --gpus all; Slurm: --gres=gpu:N; is CUDA_VISIBLE_DEVICES or MIG in the way?"});
+    findings.push_back({.id = "gpu.count",
+                        .severity = Severity::kWarning,
+                        .what = "the driver shows no GPU",
+                        .why = "the driver works, but no GPU is given to this machine, container or job",
+                        .fix = "docker run --gpus all; Slurm: --gres=gpu:N; is CUDA_VISIBLE_DEVICES or MIG in the way?",
+                        .manifest = manifest_lines(kOneGpu, "")});
     return findings;
   }
   for (std::size_t i = 0; i < facts.gpus.size(); ++i) findings.push_back(check_gpu(facts.gpus[i], i, traces));

@@ -76,6 +76,8 @@ struct Virtualization {
   std::string hypervisor = {};  // "VMware", "KVM", ...; empty: unknown
   std::string product = {};     // as the firmware says it
   std::string container = {};   // "Docker", "Podman", "Kubernetes", ...; empty: none
+  bool shared_pids = false;     // its processes see those of other containers
+  bool one_rank_a_pod = false;  // of a job of several pods
 };
 
 Virtualization read_virtualization(const Tree& tree);

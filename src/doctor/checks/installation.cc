@@ -14,6 +14,7 @@
 #include "backend/choose_backend.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "doctor/checks/manifest.h"
 #include "remote/run_in_child.h"
 
 namespace xoe::doctor {
@@ -97,6 +98,7 @@ Finding check_sharing(const InstallationFacts& facts) {
   } else if (!facts.shared_error.empty()) {
     finding.report(Severity::kProblem, facts.shared_error,
                    "in a container: a newer runtime or --security-opt seccomp=unconfined; is /proc mounted?");
+    finding.manifest = manifest_lines("", kRuntimesSeccomp);
   }
   return finding;
 }

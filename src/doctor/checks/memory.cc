@@ -6,6 +6,7 @@
 
 #include "base/machine.h"
 #include "base/text.h"
+#include "doctor/checks/manifest.h"
 
 namespace xoe::doctor {
 namespace {
@@ -87,8 +88,11 @@ Finding check_group_memory(const MemoryFacts& facts, const CgroupLimits& limits)
   finding.report(Severity::kNote, fmt::format("a control group limits memory to {}", human_bytes(*limits.memory)));
   const std::uint64_t used = limits.memory_used.value_or(0);
   if (used > 0) finding.what += fmt::format(", {} of it used", human_bytes(used));
-  if (*limits.memory - std::min(used, *limits.memory) < kLittleMemory) finding.severity = Severity::kWarning;
-  finding.fix = "if the model needs more: docker run --memory, Kubernetes resources.limits.memory, sbatch --mem";
+  if (*limits.memory - std::min(used, *limits.memory) < kLittleMemory) {
+    finding.advise(Severity::kWarning,
+                   "if the model needs more: docker run --memory, Kubernetes resources.limits.memory, sbatch --mem");
+    finding.manifest = manifest_lines(memory_limit_line(2 * *limits.memory), "");
+  }
   return finding;
 }
 
@@ -102,13 +106,17 @@ Finding check_shm(const MemoryFacts& facts) {
   const std::string remedy =
       "docker run --shm-size=8g (or --ipc=host); Kubernetes: an emptyDir of medium Memory at "
       "/dev/shm; elsewhere: mount -o remount,size=8g /dev/shm";
+  const std::string lines = manifest_lines("volumeMounts: [{name: shm, mountPath: /dev/shm}]",
+                                           "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]");
   if (!facts.shm) {
     finding.report(Severity::kWarning, "nothing is mounted at /dev/shm",
                    "mount -t tmpfs tmpfs /dev/shm, or in a container: " + remedy);
+    finding.manifest = lines;
   } else if (*facts.shm < kLittleShm) {
     finding.severity = Severity::kWarning;
     if (*facts.shm == kDockerShm) finding.what += ", which is what a container gets by default";
     finding.fix = remedy;
+    finding.manifest = lines;
   } else if (facts.shm_free > 0 && facts.shm_free < kLittleShm / 4) {
     finding.severity = Severity::kWarning;
     finding.what += fmt::format(", but only {} are free", human_bytes(facts.shm_free));

@@ -93,11 +93,12 @@ Finding check_container(const Virtualization& facts) {
                       "share memory only in one PID name space"};
   finding.details = {{"container", facts.container}};
   if (facts.container.empty()) return finding;
-  finding.report(
-      Severity::kNote, fmt::format("a container ({})", facts.container),
-      facts.container == "Kubernetes"
-          ? "all ranks of a host in one pod and container (or shareProcessNamespace: true)"
-          : "all ranks of a host in one container, or in several with --pid=host; between hosts --network=host");
+  finding.report(Severity::kNote, fmt::format("a container ({})", facts.container));
+  if (facts.shared_pids) return finding;
+  if (facts.container != "Kubernetes")
+    finding.fix = "all ranks of a host in one container, or in several with --pid=host; between hosts --network=host";
+  else if (facts.one_rank_a_pod)
+    finding.fix = "where a node has several pods of the job: one pod a node, with all its ranks (numProcPerNode)";
   return finding;
 }
 
@@ -117,6 +118,11 @@ Virtualization read_virtualization(const Tree& tree) {
   facts.virtual_machine = flagged || (words.empty() && !facts.hypervisor.empty());
   if (!facts.virtual_machine) facts.hypervisor.clear();
   facts.container = container_of(tree);
+  // The first process of a pod with shareProcessNamespace, and the second one of the machine.
+  facts.shared_pids = tree.line("/proc/1/comm") == "pause" || tree.line("/proc/2/comm") == "kthreadd";
+  const Env env = environment_of(tree);
+  const std::string pods = env.text("PET_NNODES").value_or("1");
+  facts.one_rank_a_pod = env.text("PET_NPROC_PER_NODE") == "1" && pods.substr(0, pods.find(':')) != "1";
   return facts;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/machine.h"
 #include "base/text.h"
@@ -63,6 +64,13 @@ std::optional<std::string> Tree::target(std::string_view link) const {
   const auto whole = full_target(link);
   if (!whole) return std::nullopt;
   return fs::path(*whole).filename().string();
+}
+
+Env environment_of(const Tree& tree) {
+  std::map<std::string, std::string, std::less<>> values;
+  for (const std::string& entry : split_text(tree.text("/proc/self/environ").value_or(""), '\0'))
+    if (const auto at = entry.find('='); at != std::string::npos) values[entry.substr(0, at)] = entry.substr(at + 1);
+  return Env(std::move(values));
 }
 
 std::string field(std::string_view text, std::string_view key) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/env.h"
+
 namespace xoe::doctor {
 
 class Tree {
@@ -30,6 +32,9 @@ class Tree {
  private:
   std::string root_;  // without the last slash
 };
+
+// The variables of this process.
+Env environment_of(const Tree& tree);
 
 // The text after "KEY:" or "KEY " in a file of such lines; empty when there is none.
 std::string field(std::string_view text, std::string_view key);

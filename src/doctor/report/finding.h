@@ -32,7 +32,7 @@ struct Finding {
   std::string what;               // the observation
   std::string why = {};           // why it matters
   std::string fix = {};           // the remedy; empty: none is needed
-  std::string manifest = {};      // in a pod: the lines of its manifest that are the remedy; may be empty
+  std::string manifest = {};      // in a pod: the lines of its manifest that are the remedy; empty: none are
   Json details = Json::object();  // for programs
   std::string table = {};         // for people, several lines; empty: none
 

@@ -1,7 +1,8 @@
 #include "drivers/curl/curl.h"
 
-#include <array>
-#include <memory>
+#include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 #include "drivers/library.h"
@@ -10,6 +11,18 @@ namespace xoe {
 namespace {
 
 std::size_t drop(char* /*bytes*/, std::size_t size, std::size_t count, void* /*data*/) { return size * count; }
+
+using Count = std::int64_t;  // libcurl's curl_off_t
+int asks_to_stop(void* stop, Count /*to_receive*/, Count /*received*/, Count /*to_send*/, Count /*sent*/) {
+  return static_cast<const std::stop_token*>(stop)->stop_requested() ? 1 : 0;
+}
+
+// Errors of libcurl that another attempt meets, too.
+constexpr int kUnsupportedProtocol = 1, kMalformedUrl = 3, kAbortedByCallback = 42, kPeerNotVerified = 60,
+              kBadCaFile = 77;
+bool is_final(int code) {
+  return code == kUnsupportedProtocol || code == kMalformedUrl || code == kPeerNotVerified || code == kBadCaFile;
+}
 
 }  // namespace
 
@@ -34,29 +47,38 @@ Result<CurlApi> load_curl() {
   return api;
 }
 
-Result<long> post(const CurlApi& curl, const HttpsPost& request) {
-  const std::unique_ptr<CurlHandle, void (*)(CurlHandle*)> handle(curl.easy_init(), curl.easy_cleanup);
-  if (!handle) return failure(Code::kUnavailable, "{}", "libcurl does not start");
-  CurlList* list = curl.slist_append(nullptr, "Content-Type: application/json");
-  if (!request.bearer.empty()) list = curl.slist_append(list, ("Authorization: Bearer " + request.bearer).c_str());
-  const std::unique_ptr<CurlList, void (*)(CurlList*)> headers(list, curl.slist_free_all);
-  std::array<char, kCurlErrorSize> why{};
-  const auto set = [&](CurlOption option, auto value) { curl.easy_setopt(handle.get(), option, value); };
+Result<long> HttpsPoster::post(const HttpsPost& request, std::stop_token stop) {
+  if (!handle_) handle_.reset(curl_.easy_init());
+  if (!handle_) return failure(Code::kUnavailable, "{}", "libcurl does not start");
+  CurlList* list = curl_.slist_append(nullptr, "Content-Type: application/json");
+  if (!request.bearer.empty()) list = curl_.slist_append(list, ("Authorization: Bearer " + request.bearer).c_str());
+  const std::unique_ptr<CurlList, void (*)(CurlList*)> headers(list, curl_.slist_free_all);
+  why_[0] = '\0';
+  stop_ = std::move(stop);
+  const auto set = [this](CurlOption option, auto value) { curl_.easy_setopt(handle_.get(), option, value); };
   set(CurlOption::kUrl, request.url.c_str());
   set(CurlOption::kProtocols, kCurlHttps);
   set(CurlOption::kHttpHeader, headers.get());
   set(CurlOption::kPostFieldSize, static_cast<long>(request.json.size()));
   set(CurlOption::kPostFields, request.json.c_str());
   set(CurlOption::kWriteFunction, &drop);
-  set(CurlOption::kErrorBuffer, why.data());
+  set(CurlOption::kErrorBuffer, why_.data());
   set(CurlOption::kNoSignal, 1L);
-  set(CurlOption::kConnectTimeout, request.seconds);
-  set(CurlOption::kTimeout, request.seconds);
+  set(CurlOption::kNoProgress, 0L);
+  set(CurlOption::kProgressFunction, &asks_to_stop);
+  set(CurlOption::kProgressData, &stop_);
+  set(CurlOption::kDnsCacheTimeout, -1L);
+  // Names are looked up in a thread of libcurl's, which it joins when the time is over, unless this is said.
+  set(CurlOption::kQuickExit, 1L);
+  set(CurlOption::kTimeoutMs, std::max(1L, static_cast<long>(request.limit.count())));
   if (!request.ca_file.empty()) set(CurlOption::kCaFile, request.ca_file.c_str());
-  if (const int code = curl.easy_perform(handle.get()); code != 0)
-    return failure(Code::kUnavailable, "{}", why[0] != '\0' ? why.data() : curl.easy_strerror(code));
+  if (const int code = curl_.easy_perform(handle_.get()); code != 0) {
+    const std::string why = why_[0] != '\0' ? why_.data() : curl_.easy_strerror(code);
+    if (code != kAbortedByCallback) handle_.reset();
+    return failure(is_final(code) ? Code::kInvalidArgument : Code::kUnavailable, "{}", why);
+  }
   long status = 0;
-  curl.easy_getinfo(handle.get(), kCurlResponseCode, &status);
+  curl_.easy_getinfo(handle_.get(), kCurlResponseCode, &status);
   return status;
 }
 

@@ -2,7 +2,11 @@
 // interface that is used, whose numbers are part of its ABI. tests/drivers compares them with its headers.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstddef>
+#include <memory>
+#include <stop_token>
 #include <string>
 
 #include "xoe/status.h"
@@ -16,15 +20,19 @@ enum class CurlOption : int {
   kWriteData = 10001,
   kUrl = 10002,
   kErrorBuffer = 10010,
-  kTimeout = 13,  // seconds
   kPostFields = 10015,
   kHttpHeader = 10023,
+  kNoProgress = 43,
+  kProgressData = 10057,
   kPostFieldSize = 60,
   kCaFile = 10065,
-  kConnectTimeout = 78,
+  kDnsCacheTimeout = 92,  // seconds; -1: for ever
   kNoSignal = 99,
+  kTimeoutMs = 155,
   kProtocols = 181,  // as bits; its newer form, with names, is missing in older versions
-  kWriteFunction = 20011
+  kQuickExit = 322,  // since 7.87
+  kWriteFunction = 20011,
+  kProgressFunction = 20219
 };
 inline constexpr int kCurlResponseCode = 0x200000 + 2;
 inline constexpr long kCurlHttps = 2;
@@ -51,10 +59,27 @@ struct HttpsPost {
   std::string ca_file = {};  // of the certificates that are trusted; empty: the system's
   std::string bearer = {};   // a token
   std::string json = {};
-  long seconds = 5;  // for all of it
+  std::chrono::milliseconds limit = std::chrono::seconds(5);  // for all of it, the look-up of the name included
 };
 
-// The status of the answer, whose text is dropped. `unavailable`: there was none, and why.
-Result<long> post(const CurlApi& curl, const HttpsPost& request);
+// Posts to one server, one after the other. The connection is kept, and the server's address with it: a name server
+// that falls silent harms only the first post, and the first one after a failure.
+class HttpsPoster {
+ public:
+  explicit HttpsPoster(const CurlApi& curl) : curl_(curl), handle_(nullptr, curl.easy_cleanup) {}
+  HttpsPoster(const HttpsPoster&) = delete;
+  HttpsPoster& operator=(const HttpsPoster&) = delete;
+
+  // The status of the answer, whose text is dropped. `unavailable`: there was none, and why; or `stop` was asked for,
+  // which may take a second. `invalid_argument`: there will be none, as with a certificate that is not trusted.
+  // Before libcurl 7.87, a look-up that hangs goes on beyond the limit, and cannot be stopped.
+  Result<long> post(const HttpsPost& request, std::stop_token stop);
+
+ private:
+  CurlApi curl_;
+  std::array<char, kCurlErrorSize> why_{};  // the handle has pointers to these two
+  std::stop_token stop_ = {};
+  std::unique_ptr<CurlHandle, void (*)(CurlHandle*)> handle_;
+};
 
 }  // namespace xoe

@@ -34,6 +34,18 @@ std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
   return text;
 }
 
+// How the user, or a scheduler, ended the job; empty: it did not, or the ranks ended well.
+std::string signal_text(const JobOutcome& outcome, std::string_view signalled) {
+  if (outcome.passed_on == 0) return {};
+  const std::string signal = signal_name(outcome.passed_on), ran = human_seconds(outcome.ran);
+  if (!signalled.empty())
+    return fmt::format("{} got {}{}; all ranks {} it, after {}", signalled, signal,
+                       outcome.killed_by_user ? ", and a second one" : "",
+                       outcome.killed_by_user ? "were killed by" : "have ended with", ran);
+  if (!outcome.killed_by_user && outcome.cause == Cause::kNone) return {};
+  return fmt::format("{} by {} after {}", outcome.killed_by_user ? "killed" : "ended", signal, ran);
+}
+
 // What it wrote before that, a traceback say, has been shown already.
 std::string blame(const JobOutcome& outcome) {
   const RankEnd& end = *outcome.first_failure;
@@ -79,12 +91,11 @@ int exit_code(const JobOutcome& outcome) {
   return 125;
 }
 
-std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options) {
+std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options,
+                                      std::string_view signalled) {
   std::vector<std::string> lines;
   for (const std::string& error : outcome.file_errors) lines.push_back(error);
-  if (outcome.passed_on != 0 && (outcome.killed_by_user || outcome.cause != Cause::kNone))
-    lines.push_back(fmt::format("{} by {} after {}", outcome.killed_by_user ? "killed" : "ended",
-                                signal_name(outcome.passed_on), human_seconds(outcome.ran)));
+  if (std::string text = signal_text(outcome, signalled); !text.empty()) lines.push_back(std::move(text));
   if (outcome.output_error != 0 && outcome.output_error != EPIPE)
     lines.push_back("cannot write the job's output: " + errno_text(outcome.output_error));
   if (outcome.unread) lines.emplace_back("the rest of the job's output is lost: no reader took it in time");

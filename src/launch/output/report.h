@@ -58,7 +58,9 @@ std::string describe_end(const RankEnd& end, std::string_view host);
 // output.
 int exit_code(const JobOutcome& outcome);
 
-// Lines for the user; none for a job that went well.
-std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options);
+// Lines for the user; none for a job that went well. `signalled`: those of several launchers that got the job's signal,
+// "member 1 (host b)"; empty: this is the only one.
+std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOptions& options,
+                                      std::string_view signalled = {});
 
 }  // namespace xoe::launch

@@ -85,7 +85,8 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::c
       if (hosts_[member].agent) serve(member, now);
     while (const auto signal = signals.next())
       if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGQUIT || *signal == SIGHUP)
-        fail({.lines = {fmt::format("ended by SIG{} before all members had joined", ::sigabbrev_np(*signal))},
+        fail({.lines = {fmt::format("member 0 (host {}) got {} before all members had joined", remote::this_hostname(),
+                                    signal_name(*signal))},
               .exit_code = 128 + *signal});
     if (failure_.exit_code == 0 && now - began >= patience)
       fail(

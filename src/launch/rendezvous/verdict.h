@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "launch/output/report.h"
 
@@ -18,6 +20,12 @@ int member_code(const JobOutcome& outcome, std::size_t host, std::string_view na
 
 // Of a job that could not be started; `code` is the one of `xoe run` with hosts.
 int member_code_of_start(int code);
+
+// The meaning of such a code for a scheduler, "exit code 75: run it again; ..."; empty for all others.
+std::string code_in_words(int code);
+
+// Who got the signal that ended the job, "member 1 (host b)"; `hosts` by member. Empty: there was none.
+std::string signalled_members(const JobOutcome& outcome, const std::vector<std::string>& hosts);
 
 // Whether the members that are left should begin again, where they may.
 bool calls_for_next_round(const JobOutcome& outcome);
