@@ -154,6 +154,23 @@ TEST(Container, TheLeaderIsReadFromTheJobsVariables) {
   EXPECT_EQ(leader("A=1").variable, "");
 }
 
+TEST(Container, RanksAreThoseOfTheFirstProcessOrOfVariables) {
+  const auto ranks = [](std::string environment, std::string command) {
+    const Scratch root;
+    std::replace(environment.begin(), environment.end(), ' ', '\0');
+    std::replace(command.begin(), command.end(), ' ', '\0');
+    put(root, "proc/self/environ", environment);
+    put(root, "proc/1/cmdline", command);
+    return read_container(Tree(root.path()), "Kubernetes", {}, std::chrono::seconds(5)).ranks;
+  };
+  EXPECT_EQ(ranks("A=1 ", "/usr/bin/xoe run --rendezvous auto -np 4 -- python train.py "), 4);
+  EXPECT_EQ(ranks("A=1 ", "xoe run -- python -np 4 "), std::nullopt);
+  EXPECT_EQ(ranks("A=1 ", "sleep run -np 4 "), std::nullopt);
+  EXPECT_EQ(ranks("PET_NPROC_PER_NODE=2 ", "xoe run -np 4 "), 2);
+  EXPECT_EQ(ranks("XOE_LOCAL_SIZE=8 PET_NPROC_PER_NODE=2 ", ""), 8);
+  EXPECT_EQ(ranks("A=1 ", ""), std::nullopt);
+}
+
 TEST(Container, ALeaderWithoutAddressIsNamed) {
   const ContainerFacts facts{.runtime = "Kubernetes",
                              .tried = true,

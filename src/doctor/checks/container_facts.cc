@@ -27,6 +27,17 @@ std::optional<std::int64_t> number_of(const Env& env, std::string_view name) {
   return number && *number >= 0 ? number : std::nullopt;
 }
 
+// The ranks of this container, whose first process is `xoe run` or is told by variables.
+std::optional<std::int64_t> ranks_of(const Tree& tree, const Env& env) {
+  for (const char* const variable : {"XOE_LOCAL_SIZE", "PET_NPROC_PER_NODE"})
+    if (const auto number = number_of(env, variable)) return number;
+  const auto words = split_text(tree.bytes("/proc/1/cmdline", 65536).value_or(""), '\0');
+  if (words.size() < 2 || (words[0] != "xoe" && !words[0].ends_with("/xoe")) || words[1] != "run") return std::nullopt;
+  for (std::size_t i = 2; i + 1 < words.size() && words[i] != "--"; ++i)
+    if (words[i] == "-np") return parse_integer(words[i + 1]);
+  return std::nullopt;
+}
+
 // "[fd00::1]:29500", "host:29500", "host" and "fd00::1" without brackets and port.
 std::string host_part(const std::string& text) {
   if (text.starts_with('[')) return text.substr(1, text.find(']') - 1);
@@ -190,7 +201,7 @@ ContainerFacts read_container(const Tree& tree, const std::string& runtime,
                               const std::vector<NetworkInterface>& interfaces, milliseconds patience) {
   const Env env = environment_of(tree);
   ContainerFacts facts{.runtime = runtime, .tried = tree.live()};
-  facts.ranks = number_of(env, "PET_NPROC_PER_NODE");
+  facts.ranks = ranks_of(tree, env);
   facts.threads = number_of(env, "OMP_NUM_THREADS");
   read_names(tree, env, facts);
   if (const NetworkInterface* const card = chosen_interface(interfaces)) {
