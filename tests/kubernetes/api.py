@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 import urllib.parse
 
 
@@ -81,3 +82,15 @@ class Api:
                 yield event["type"], event["object"]
         finally:
             connection.close()
+
+    def follow(self, path, observe, problems):
+        """Calls observe(type, object) for all that watch() yields, in a thread, until the process ends. `problems` gets what fails."""
+        def run():
+            while True:
+                try:
+                    for kind, item in self.watch(path):
+                        observe(kind, item)
+                except (ApiError, OSError, ValueError) as error:
+                    problems.append(f"watching {path}: {error}")
+                time.sleep(0.2)
+        threading.Thread(target=run, daemon=True).start()

@@ -39,12 +39,28 @@ def print_kubernetes(kind, *words):
 
 
 class Cluster:
+    controllers = control_plane.CONTROLLERS
+    our_programs = ("xoe",)  # how the names of the programs begin that end with the pods
+
     def __init__(self, folder):
-        self.plane = control_plane.ControlPlane(folder)
+        self.plane = control_plane.ControlPlane(folder, self.controllers)
         self.api = self.plane.api
         self.kubectl = self.plane.kubectl
         Names(self.api, sandbox.ADDRESS)
-        self.kubelet = Kubelet(self.api, sandbox.Network(), folder, sandbox.ADDRESS, {IMAGE: Image(PATH)}, self.plane.certificate)
+        self.kubelet = self.start_node(folder)
+
+    @staticmethod
+    def why_not():
+        """What is missing, or None."""
+        return sandbox.why_not() or control_plane.why_not()
+
+    @staticmethod
+    def enter():
+        """Into the namespaces; returns the folder for the cluster's files."""
+        return sandbox.enter()
+
+    def start_node(self, folder):
+        return Kubelet(self.api, sandbox.Network(), folder, sandbox.ADDRESS, {IMAGE: Image(PATH)}, self.plane.certificate)
 
     @contextlib.contextmanager
     def namespace(self, name):
@@ -82,16 +98,15 @@ class Cluster:
         expect(not left, f"network namespaces are left: {left}")
         expect(not self.programs(), f"processes are left: {self.programs()}")
 
-    @staticmethod
-    def programs():
-        """Xoe's programs that run anywhere on the machine of the cluster."""
+    def programs(self):
+        """Those of `our_programs` that run anywhere on the machine of the cluster."""
         found = []
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 program = os.readlink(entry / "exe")
             except OSError:
                 continue
-            if pathlib.Path(program).name.startswith("xoe"):
+            if pathlib.Path(program).name.startswith(self.our_programs):
                 found.append((entry.name, program))
         return found
 
@@ -118,10 +133,12 @@ class Cluster:
         """For messages: what there is, and the last words of each pod."""
         shown = [self.kubectl("get", "pods,jobs,jobsets,trainjobs", "-A", check=False),
                  self.kubectl("get", "events", "-A", check=False)[-3000:]]
-        for pod in self.kubelet.pods.values():
-            if pod.is_alive():
-                shown.append(f"--- {pod.namespace}/{pod.name} ({pod.processes()})\n{pod.log.read_text(errors='replace')[-1500:]}")
-        return "\n".join(shown)
+        return "\n".join([*shown, *self.last_words()])
+
+    def last_words(self):
+        """Of each pod that is there."""
+        return [f"--- {pod.namespace}/{pod.name} ({pod.processes()})\n{pod.log.read_text(errors='replace')[-1500:]}"
+                for pod in self.kubelet.pods.values() if pod.is_alive()]
 
 
 def json_lines(text):
@@ -129,15 +146,15 @@ def json_lines(text):
     return [json.loads(line[line.index("{"):]) for line in text.splitlines() if "{" in line and line.endswith("}")]
 
 
-def main_of(tests_of):
-    """Makes a cluster, and calls each test_* method of `tests_of(cluster)`, or those named on the command line."""
-    missing = sandbox.why_not() or control_plane.why_not()
+def main_of(tests_of, kind=Cluster):
+    """Makes a cluster of this kind, and calls each test_* method of `tests_of(cluster)`, or those named on the command line."""
+    missing = kind.why_not()
     if missing:
         print(f"skipped: {missing}")
         return sandbox.SKIPPED
-    folder = sandbox.enter()
+    folder = kind.enter()
     began = time.monotonic()
-    cluster = Cluster(folder)
+    cluster = kind(folder)
     print(f"the cluster is ready after {time.monotonic() - began:.1f} s", flush=True)
     tests = tests_of(cluster)
     failed = 0

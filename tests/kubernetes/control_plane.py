@@ -38,7 +38,7 @@ def openssl(*words, **options):
 class ControlPlane:
     """Ready once made. `api`, `kubectl()`; `folder` has the log of each program."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, controllers=CONTROLLERS):
         self.folder = folder / "control-plane"
         self.folder.mkdir()
         self.running = {}
@@ -51,7 +51,7 @@ class ControlPlane:
         self.api = Api(ADDRESS, API_PORT, self.ca, TOKEN)
         self.wait("kube-apiserver", lambda: self.api.get("/readyz") == "ok")
         self.start("kube-controller-manager", PROGRAMS / "kube-controller-manager", f"--kubeconfig={self.kubeconfig}",
-                   f"--controllers={','.join(CONTROLLERS)}", "--leader-elect=false", f"--root-ca-file={self.ca}",
+                   f"--controllers={','.join(controllers)}", "--leader-elect=false", f"--root-ca-file={self.ca}",
                    f"--service-account-private-key-file={self.folder / 'accounts.key'}", "--kube-api-qps=500",
                    "--kube-api-burst=500", "--secure-port=0")
         self.install_definitions()

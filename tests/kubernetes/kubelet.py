@@ -34,7 +34,7 @@ class Kubelet:
         for node in nodes:
             self.register(node)
         self.serve_logs(certificate)
-        threading.Thread(target=self.follow, daemon=True).start()
+        api.follow("/api/v1/pods", self.observe, self.problems)
 
     def register(self, name):
         made = self.api.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {
@@ -43,15 +43,6 @@ class Kubelet:
         self.api.patch(f"/api/v1/nodes/{name}/status", {"metadata": {"uid": made["metadata"]["uid"]}, "status": {
             "capacity": room, "allocatable": room, "addresses": [{"type": "InternalIP", "address": self.address}],
             "conditions": [{"type": "Ready", "status": "True"}], "daemonEndpoints": {"kubeletEndpoint": {"Port": PORT}}}})
-
-    def follow(self):
-        while True:
-            try:
-                for kind, pod in self.api.watch("/api/v1/pods"):
-                    self.observe(kind, pod)
-            except (ApiError, OSError, ValueError) as error:
-                self.problems.append(f"watching pods: {error}")
-            time.sleep(0.2)
 
     def observe(self, kind, pod):
         uid = pod["metadata"]["uid"]

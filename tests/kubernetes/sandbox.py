@@ -12,6 +12,8 @@ import sys
 SKIPPED = 77
 ADDRESS = "10.77.0.1"  # of the machine, on the bridge
 FOLDER = pathlib.Path("/run/cluster")
+BRIDGE = "cni0"
+_LINK_ADDRESS = "02:00:0a:4d:00:01"  # else it changes with the pods' links, and pods do not reach it for half a minute
 _INSIDE = "--inside"
 
 
@@ -34,19 +36,31 @@ def ip(*lines):
         raise RuntimeError(f"ip: {done.stderr.strip()}: {lines}")
 
 
+def cover(path):
+    """What is written below this folder from now on is gone with the sandbox."""
+    layer = pathlib.Path("/run/covered", path[1:])
+    for name in ("upper", "work"):
+        (layer / name).mkdir(parents=True)
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={path},upperdir={layer}/upper,workdir={layer}/work", path],
+                   check=True)
+
+
+def is_inside():
+    """Whether enter() has started this program."""
+    return _INSIDE in sys.argv
+
+
 def enter():
     """Starts this program again in namespaces of its own, unless that has been done; returns the folder for its files."""
-    if _INSIDE not in sys.argv:
+    if not is_inside():
         spaces = ["--mount", "--net", "--uts", "--ipc", "--pid"]
         words = ["unshare", *spaces, "--fork", "--kill-child", "--mount-proc", sys.executable, *sys.argv, _INSIDE]
         os.execvp(words[0], words)
     sys.argv.remove(_INSIDE)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
-    for name in ("upper", "work"):
-        pathlib.Path("/run/tmp", name).mkdir(parents=True)
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", "lowerdir=/tmp,upperdir=/run/tmp/upper,workdir=/run/tmp/work", "/tmp"],
-                   check=True)
-    ip("link set lo up", "link add cni0 type bridge", f"addr add {ADDRESS}/16 dev cni0", "link set cni0 up")
+    cover("/tmp")
+    ip("link set lo up", f"link add {BRIDGE} address {_LINK_ADDRESS} type bridge", f"addr add {ADDRESS}/16 dev {BRIDGE}",
+       f"link set {BRIDGE} up")
     FOLDER.mkdir()
     return FOLDER
 
@@ -64,7 +78,7 @@ class Network:
         space, link = f"pod{number}", f"veth{number}"
         address = f"10.77.{number // 250}.{number % 250 + 2}"
         ip(f"netns add {space}")
-        ip(f"link add {link} type veth peer name eth0 netns {space}", f"link set {link} master cni0 up")
+        ip(f"link add {link} type veth peer name eth0 netns {space}", f"link set {link} master {BRIDGE} up")
         subprocess.run(["ip", "-n", space, "-batch", "-"], check=True, capture_output=True, text=True,
                        input=f"link set lo up\naddr add {address}/16 dev eth0\nlink set eth0 up\nroute add default via {ADDRESS}\n")
         return space, address
