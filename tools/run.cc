@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/known_variables.h"
@@ -184,7 +185,7 @@ int print_kubernetes(const launch::RunArguments& parsed, std::span<const std::st
                             .run_options = parsed.own_words,
                             .program = parsed.options.command,
                             .secret = *secret,
-                            .command_line = line};
+                            .command_line = std::move(line)};
   // xoe run must have the time that it is told to give its ranks.
   const auto limit = std::chrono::ceil<std::chrono::seconds>(parsed.options.signal_limit);
   if (limit != launch::RunOptions().signal_limit)

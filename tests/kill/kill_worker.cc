@@ -1,4 +1,5 @@
-// A rank that allreduces without pause until something goes wrong, and then says what and when.
+// A rank that allreduces and broadcasts, from each rank in turn, without pause until something goes wrong, and then
+// says what and when.
 #include <signal.h>
 #include <unistd.h>
 
@@ -37,8 +38,10 @@ int main(int argc, char** argv) {
   const xoe::Tensor tensor(shared ? buffer.as<float>().data() : own.data(), count);
   std::printf("ready %d %d\n", world->rank(), ::getpid());
   std::fflush(stdout);
-  while (true) {
-    if (const auto status = world->allreduce(tensor, xoe::ReduceOp::kMax); !status) {
+  for (int root = 0;; root = (root + 1) % world->size()) {
+    xoe::Status status = world->allreduce(tensor, xoe::ReduceOp::kMax);
+    if (status) status = world->broadcast(tensor, root);
+    if (!status) {
       std::printf("failed %.6f %s\n", now_seconds(), status.error().to_string().c_str());
       return 3;
     }

@@ -206,6 +206,7 @@ TEST(ManifestArguments, WhatIsThePodsIsPassedOn) {
 
 TEST(ManifestArguments, WhatIsMissingOrWrong) {
   EXPECT_THAT(refusal({"--image", "i", "prog"}), HasSubstr("--image is for manifests: add --print-kubernetes KIND"));
+  EXPECT_THAT(refusal({"--name", "a", "prog"}), HasSubstr("--name is for manifests"));
   EXPECT_THAT(refusal({"--print-kubernetes", "pod", "prog"}), HasSubstr("job, jobset, trainjob, runtime or mpijob"));
   EXPECT_THAT(refusal({"--print-kubernetes", "job", "--image", "i", "prog"}),
               HasSubstr("how many pods? Add --nodes N"));
@@ -221,6 +222,7 @@ TEST(ManifestArguments, WhatIsMissingOrWrong) {
   for (const auto& [words, what] : std::vector<std::pair<std::vector<std::string_view>, const char*>>{
            {{"--claim", "data:/dev"}, "pods have their own /dev/shm"},
            {{"--claim", "data:/tmp"}, "pods have their own /tmp"},
+           {{"--claim", "data:/tmp/"}, "pods have their own /tmp"},
            {{"--claim", "data:/a", "--claim", "runs:/a"}, "two volumes at /a"},
            {{"--claim", "a.b:/a", "--claim", "a-b:/b"}, "too alike"},
            {{"--queue", "a b"}, "a LocalQueue"},

@@ -47,11 +47,11 @@ struct Posted {
   std::uint64_t segments_hash;  // if kSegments: of their counts
   std::uint32_t flags;
 };
-inline constexpr std::uint32_t kInShared = 1;      // `in` lies in the arena: peers read it there
-inline constexpr std::uint32_t kOutShared = 2;     // `out` lies in the arena: peers may write results there
-inline constexpr std::uint32_t kEager = 4;         // the whole input lies in the eager slot
-inline constexpr std::uint32_t kLargePieces = 16;  // the root of a broadcast packs whole chunks
+inline constexpr std::uint32_t kInShared = 1;   // `in` lies in the arena: peers read it there
+inline constexpr std::uint32_t kOutShared = 2;  // `out` lies in the arena: peers may write results there
+inline constexpr std::uint32_t kEager = 4;      // the whole input lies in the eager slot
 inline constexpr std::uint32_t kSegments = 8;  // all segments lie in the arena; the eager slot has their SegmentOffsets
+inline constexpr std::uint32_t kLargePieces = 16;  // the root of a broadcast packs whole chunks
 
 struct SegmentOffsets {
   std::uint64_t in;

@@ -173,7 +173,7 @@ std::vector<int> Operation::waiting_in_rounds() const {
   return stopping_root.empty() ? late : stopping_root;
 }
 
-// Staged broadcast: this rank's turn is not over in the chunk that the root would pack next.
+// Staged broadcast: `rank` has not yet fetched what lies in the chunk that the root packs next.
 bool Operation::stops_root(int rank) const {
   if (!data_.staged()) return false;
   const std::uint64_t next = group_.block(data_.call().root).packed.load(std::memory_order_acquire);

@@ -49,7 +49,8 @@ std::string ManifestClaim::volume() const {
 std::vector<ManifestClaim> claims_of(const ManifestOptions& options) {
   std::vector<ManifestClaim> claims;
   for (const std::string& text : options.claims) {
-    const auto parts = split_text(text, ':');
+    auto parts = split_text(text, ':');
+    while (parts[1].size() > 1 && parts[1].ends_with('/')) parts[1].pop_back();
     claims.push_back({parts[0], parts[1], parts.size() > 2});
   }
   return claims;
@@ -75,6 +76,7 @@ bool is_manifest_name(std::string_view name) noexcept {
 }
 
 const char* manifest_option(const ManifestOptions& options) noexcept {
+  if (!options.name.empty()) return "--name";
   if (!options.image.empty()) return "--image";
   if (options.gpus_per_node != 0) return "--gpus-per-node";
   if (!options.device_class.empty()) return "--device-class";
