@@ -1,21 +1,40 @@
 #!/usr/bin/env bash
 # Packs what a machine with a GPU, but without a network, needs to build, test and measure Xoe: the sources and tests of HEAD, the headers
-# and libraries of the Debian packages that the build uses, and, where there is a Python from 3.12 on, a wheel of the Python package.
-#   scripts/gpu_bundle.sh [--no-wheel] [FILE]        (default: build/xoe-gpu.tar.gz)
+# and libraries of the Debian packages that the build uses, and, where there is a Python from 3.12 on, a wheel of the Python package and
+# those of Keras.
+#   scripts/gpu_bundle.sh [--no-wheel] [FILE]        (default: build/xoe-gpu.tar.gz, at most 60 MiB)
+#   scripts/gpu_bundle.sh --wheel-only [FILE]        (default: build/xoe-gpu-wheel.tar.gz, at most 20 MiB): without sources and packages,
+#                                                    for the parts of the check that need no build
 # There: tar xf xoe-gpu.tar.gz && xoe-gpu/scripts/gpu_check.sh        (docs/gpu.md)
 # XOE_PYTHON=/path/to/python3.12: the Python that makes the wheel.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-most_mib=60
+usage="usage: scripts/gpu_bundle.sh [--no-wheel | --wheel-only] [FILE]"
 wants_wheel=yes
-if [[ ${1:-} == --no-wheel ]]; then
-  wants_wheel=
+wants_sources=yes
+while [[ ${1:-} == -* ]]; do
+  case $1 in
+    --no-wheel) wants_wheel= ;;
+    --wheel-only) wants_sources= ;;
+    *) die "$usage" ;;
+  esac
   shift
+done
+if (($# > 1)); then die "$usage"; fi
+most_mib=60
+default=$root/build/xoe-gpu.tar.gz
+if [[ -z $wants_sources ]]; then
+  most_mib=20
+  default=$root/build/xoe-gpu-wheel.tar.gz
 fi
-if (($# > 1)) || [[ ${1:-} == -* ]]; then die "usage: scripts/gpu_bundle.sh [--no-wheel] [FILE]"; fi
-bundle=$(realpath -m "${1:-$root/build/xoe-gpu.tar.gz}")
+bundle=$(realpath -m "${1:-$default}")
+
+# What the parts run that need no build.
+drivers=(scripts/gpu_check.sh scripts/lib.sh bench/gpu bench/python/worker.py bench/python/keep.py bench/training/torch_worker.py
+  tests/peer_python.py tests/python/ranks.py tests/python/cuda_test.py tests/python/cuda_kill_test.py tests/python/gpu_test.py
+  examples/jax/mnist.py examples/keras/mnist.py)
 
 # The files of the packages below, without documents. Static libraries are for the static launcher; some of them (libpng) could not
 # become part of libxoe.so.
@@ -30,16 +49,30 @@ package_files() {
   done
 }
 
+copy_packages() {
+  local debian=$folder/build/gpu/debian link target
+  mkdir -p "$debian"
+  package_files | tar -c -C / --files-from <(sed "s,^/,,") | tar -x -C "$debian"
+  # Links must not lead to what the other machine has instead (libz.so).
+  find "$debian" -lname '/*' -printf '%p\t%l\n' | while IFS=$'\t' read -r link target; do
+    ln -sf "${target##*/}" "$link"
+  done
+}
+
 # One wheel serves every Python from 3.12 on, and any of these can make it.
 make_wheel() {
   local python
   for python in ${XOE_PYTHON:-python3.12 python3.13 python3.14 python3}; do
     if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
       XOE_PYTHON=$python scripts/wheel.sh "$folder/build/gpu/wheels"
+      run_step "wheels of Keras" "$python" -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \
+        --python-version 3.12 --implementation cp --abi cp312 --abi abi3 --abi none --platform manylinux_2_28_x86_64 \
+        --platform manylinux_2_17_x86_64 -d "$folder/build/gpu/wheels" -r requirements/gpu.txt
       return
     fi
   done
-  say "no Python from 3.12 on here (XOE_PYTHON names one): the bundle has no wheel to stand in if the build fails there"
+  [[ -n $wants_sources ]] || die "no Python from 3.12 on here (XOE_PYTHON names one): the wheel cannot be made"
+  say "no Python from 3.12 on here (XOE_PYTHON names one): the bundle has no wheel, and every part waits for the build there"
 }
 
 cd "$root"
@@ -47,18 +80,18 @@ command -v dpkg-query >/dev/null || die "this is not a Debian system: the bundle
 [[ -z $(git status --porcelain --untracked-files=no) ]] || say "only what is committed goes into the bundle"
 folder=$root/build/gpu-bundle/xoe-gpu
 rm -rf "$folder"
-mkdir -p "$folder/build/gpu/debian" "$(dirname "$bundle")"
-git archive HEAD | tar -x -C "$folder"
+mkdir -p "$folder/build/gpu" "$(dirname "$bundle")"
 git rev-parse HEAD >"$folder/build/gpu/commit"
-package_files | tar -c -C / --files-from <(sed "s,^/,,") | tar -x -C "$folder/build/gpu/debian"
-# Links must not lead to what the other machine has instead (libz.so).
-find "$folder/build/gpu/debian" -lname '/*' -printf '%p\t%l\n' | while IFS=$'\t' read -r link target; do
-  ln -sf "${target##*/}" "$link"
-done
+if [[ -n $wants_sources ]]; then
+  git archive HEAD | tar -x -C "$folder"
+  copy_packages
+else
+  git archive HEAD "${drivers[@]}" | tar -x -C "$folder"
+fi
 if [[ -n $wants_wheel ]]; then make_wheel; fi
 tar -czf "$bundle" -C "${folder%/*}" "${folder##*/}"
 rm -rf "${folder%/*}"
 
 bytes=$(stat -c %s "$bundle")
 ((bytes <= most_mib << 20)) || die "$bundle has $((bytes >> 20)) MiB; at most $most_mib are carried"
-say "made $bundle: $((bytes >> 10)) KiB"
+say "made $bundle: $((bytes >> 10)) KiB, in $SECONDS s"

@@ -1,11 +1,19 @@
 #!/usr/bin/env python3
-"""Builds, tests and measures Xoe on this machine: the parts of parts.py, one after the other, each with a limit. What fails or takes too
-long ends alone. Started by scripts/gpu_check.sh.
+"""Tests and measures Xoe on this machine, which has a GPU, within a budget of seconds: the parts of parts.py in their order, those first
+that the page needs most. The wheel of the bundle is installed first; what needs a build waits for one that goes on beside the other parts
+and stands still while something is measured. A part gets what is left of the budget; where that is too little it is skipped, by name.
 
-RESULTS (build/gpu/results unless given) gets results.json, gpu.md (the page) and log.txt (all output), written after each part.
+RESULTS (build/gpu/results unless given) gets results.json, gpu.md (the page), log.txt and build.log (all output), written after each part.
+
+  scripts/gpu_check.sh                                  in 480 s
+  scripts/gpu_check.sh --budget 120 RESULTS             the first three parts, with fewer figures
+  scripts/gpu_check.sh --parts train,sanitizer RESULTS  only these; RESULTS keeps the others
+  scripts/gpu_check.sh --rehearse                       on the CPU: shows that all runs, measures nothing
+  scripts/gpu_check.sh --into docs/gpu RESULTS...       runs nothing: puts the results of earlier runs into the project's pages
 """
 
 import argparse
+import dataclasses
 import datetime
 import importlib.util
 import json
@@ -16,113 +24,129 @@ import subprocess
 import sys
 import time
 
+import background
 import page
 import parts
+import record
+import steps
 
-SKIPPED = 77
-GRACE = 5  # seconds between the polite and the other signal
-COUNTING = 40  # seconds at most, for counting GPUs
-ORDER = ("failed", "timed out", "passed", "skipped")  # a part is what comes first among its steps
+COUNTING = 60  # seconds at most, for counting GPUs
+RESERVE = steps.GRACE + 3  # seconds at the end: to end what runs, and to write
+ORDER = ("failed", "timed out", "in part", "passed", "skipped")
 
 
 def say(text):
     print(f"xoe: {text}", flush=True)
 
 
-def figures_of(step, output):
-    """The JSON objects that it printed, later ones over earlier ones, and what the step reads from its output."""
-    figures = {}
-    for line in output.splitlines():
-        if line.startswith("{"):
-            try:
-                figures.update(json.loads(line))
-            except ValueError:
-                continue  # cut off, or of another program
-    return figures | step.figures_of(output)
+def status_of(done, part_steps):
+    """Of a part, given its steps' results by name."""
+    extra = {step.name for step in part_steps if step.again} - {step.name for step in part_steps if not step.again}
+    states = {one["status"] for name, one in done.items() if name not in extra}
+    if "passed" in states and "skipped" in states:
+        states.add("in part")
+    return min(states, key=ORDER.index, default="skipped")
 
 
-def last_line(output):
-    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith("{")]
-    return lines[-1][:400] if lines else "it printed nothing"
-
-
-def end(process):
-    """Ends a process and all of its session."""
-    for end_by in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, end_by)
-            process.wait(GRACE)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
-
-
-def run(step, variables, seconds, log):
-    """What became of a step within so many seconds; `log` gets its output."""
-    if step.needs and not pathlib.Path(step.needs).exists():
-        return {"status": "skipped", "reason": f"no {pathlib.Path(step.needs).name}", "seconds": 0, "figures": {}}
-    if seconds <= 0:
-        return {"status": "timed out", "reason": "no time was left", "seconds": 0, "figures": {}}
-    log.write(f"\n==== {step.name}: {' '.join(map(str, step.command))}\n".encode())
-    log.flush()
-    begin, started = log.tell(), time.monotonic()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XOE_", "HOROVOD_"))}
-    environment |= variables | step.variables
-    status = None
-    try:
-        process = subprocess.Popen(
-            list(map(str, step.command)), cwd=parts.ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        return {"status": "failed", "reason": str(error), "seconds": 0, "figures": {}}
-    try:
-        code = process.wait(seconds)
-        status = "passed" if code == 0 else "skipped" if code == SKIPPED else "failed"
-    except subprocess.TimeoutExpired:
-        status = "timed out"
-    finally:
-        if process.poll() is None:  # also when this check is ended
-            end(process)
-    output = pathlib.Path(log.name).read_bytes()[begin:].decode(errors="replace")
-    log.seek(0, os.SEEK_END)
-    reason = {"passed": "", "timed out": f"ended after {seconds:.0f} s"}.get(status) or last_line(output)
+def add_round(earlier, later):
+    """The result of a step of several rounds, after one more. A round that was left out changes nothing."""
+    if later["status"] == "skipped" or earlier["status"] != "passed":
+        return earlier
+    rounds = [*earlier.get("all_rounds", [earlier["figures"]]), later["figures"]]
     return {
-        "status": status,
-        "reason": "" if status == "passed" else reason,
-        "seconds": round(time.monotonic() - started, 1),
-        "figures": figures_of(step, output),
+        **later,
+        "seconds": round(earlier["seconds"] + later["seconds"], 1),
+        "all_rounds": rounds,
+        "figures": steps.median_of(rounds),
     }
 
 
-def run_part(part, machine, gpus, log, patience=1):
-    """What became of a part. patience: a factor of its limit."""
-    limit = part.limit * patience
-    say(f"{part.name} begins: {part.title}, at most {limit:.0f} s")
-    result = {"status": "skipped", "reason": "no GPU", "seconds": 0, "steps": {}}
-    started = time.monotonic()
-    if gpus or machine.rehearsal or not part.needs_gpu:
-        variables = machine.variables()
-        for step in part.steps(machine):
-            result["steps"][step.name] = run(step, variables, started + limit - time.monotonic(), log)
-        states = [step["status"] for step in result["steps"].values()]
-        result["status"] = min(states, key=ORDER.index)
-        result["reason"] = "; ".join(f"{name}: {step['reason']}" for name, step in result["steps"].items() if step["reason"])
-        result["seconds"] = round(time.monotonic() - started, 1)
-    reason = f": {result['reason']}" if result["reason"] else ""
-    say(f"{part.name} ends: {result['status']} after {result['seconds']:.0f} s{reason}")
-    return result
+class Check:
+    """One run over the parts."""
+
+    def __init__(self, machine, deadline, log, build, patience):
+        self.machine = machine
+        self.deadline = deadline
+        self.log = log
+        self.build = build
+        self.patience = patience
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def why_not(self, part):
+        """Why a part cannot be begun, if so; waits for the build where that is worth it."""
+        if self.left() < part.least:
+            return f"too little time: {max(0, self.left()):.0f} s left, {part.least} needed"
+        if not part.needs_build:
+            return ""
+        if not self.build.steps:
+            return "it needs sources, which this bundle lacks"
+        if not self.build.over():
+            needed = self.build.seconds_left()
+            if needed is None or needed > self.left() - part.least:
+                estimate = "" if needed is None else f", some {needed:.0f} s more"
+                return f"{self.build.progress()}{estimate}"
+            say(f"waiting for the build, some {needed:.0f} s")
+            if not self.build.wait(self.left() - part.least):
+                return self.build.progress()
+        return "" if self.build.good() else "the build failed"
+
+    def run(self, part):
+        """What became of a part."""
+        if reason := self.why_not(part):
+            say(f"{part.name} is skipped: {reason}")
+            return {"status": "skipped", "reason": reason, "seconds": 0, "steps": {}}
+        started = time.monotonic()
+        limit = min(part.limit * self.patience, self.left())
+        say(f"{part.name} begins: {part.title}, at most {limit:.0f} s")
+        part_steps = part.steps(self.machine)
+        done = {}
+        for step in part_steps:
+            found = self.run_step(step, started + limit - time.monotonic())
+            done[step.name] = add_round(done[step.name], found) if step.again and step.name in done else found
+        for one in done.values():
+            one.pop("all_rounds", None)
+        status = status_of(done, part_steps)
+        reason = "; ".join(f"{name}: {one['reason']}" for name, one in done.items() if one["reason"])
+        seconds = round(time.monotonic() - started, 1)
+        say(f"{part.name} ends: {status} after {seconds:.0f} s{': ' + reason if reason else ''}")
+        return {"status": status, "reason": reason, "seconds": seconds, "steps": done}
+
+    def run_step(self, step, seconds):
+        step = dataclasses.replace(step, limit=step.limit * self.patience)
+        if step.timed:
+            self.build.pause()
+        try:
+            return steps.run(step, self.machine.variables(), seconds, self.log, parts.ROOT)
+        finally:
+            self.build.go_on()
 
 
-def count_gpus():
-    """GPUs that PyTorch can use."""
+def begin_to_count_gpus():
+    """GPUs that PyTorch can use. It also brings PyTorch's files into memory, while the wheel is installed."""
     count = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
+    return subprocess.Popen(count, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def counted_gpus(process):
     try:
-        return int(subprocess.run(count, capture_output=True, text=True, timeout=COUNTING, check=True).stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
+        return int(process.communicate(timeout=COUNTING)[0])
+    except (ValueError, subprocess.TimeoutExpired):
+        process.kill()
+        process.wait()
         return 0
+
+
+def lay_out(machine):
+    """The wheel's files as a build folder has them."""
+    if not machine.from_wheel:
+        return
+    parts.LAYOUT.mkdir(parents=True, exist_ok=True)
+    for name, target in (("bin", parts.PACKAGES / "xoe" / "bin"), ("python", parts.PACKAGES)):
+        link = parts.LAYOUT / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
 
 
 def write(path, text):
@@ -139,53 +163,126 @@ def commit():
         return asked.stdout.strip()
 
 
-def main():
+def parse(arguments):
     known = [part.name for part in parts.PARTS]
     parser = argparse.ArgumentParser(
         prog="scripts/gpu_check.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", nargs="?", type=pathlib.Path, default=parts.FOLDER / "results", metavar="RESULTS")
-    parser.add_argument(
-        "--parts",
-        default=",".join(known),
-        metavar="NAME,...",
-        help=f"only these; others keep their results: {', '.join(known)}",
-    )
-    parser.add_argument(
-        "--rehearse", action="store_true", help="on the CPU and with small sizes: shows that all runs, measures nothing"
-    )
-    parser.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="of all limits, for a slow machine")
-    options = parser.parse_args()
-    wanted = options.parts.split(",")
-    for name in set(wanted) - set(known):
-        parser.error(f"no part {name}; there are {', '.join(known)}")
+    parser.add_argument("results", nargs="*", type=pathlib.Path, metavar="RESULTS")
+    parser.add_argument("--budget", type=float, default=480, metavar="S", help="seconds for everything (default: 480)")
+    parser.add_argument("--parts", default=",".join(known), metavar="NAME,...", help=f"of {', '.join(known)}")
+    parser.add_argument("--rehearse", action="store_true", help="on the CPU and with small sizes")
+    parser.add_argument("--patience", type=float, default=1, metavar="FACTOR", help="of each part's limit, for a slow machine")
+    parser.add_argument("--into", type=pathlib.Path, metavar="FOLDER", help="only merge RESULTS into FOLDER (docs/gpu)")
+    options = parser.parse_args(arguments)
+    options.parts = options.parts.split(",")
+    for name in options.parts:
+        if name not in known:
+            parser.error(f"no part {name}; there are {', '.join(known)}")
+    if options.budget < 20:
+        parser.error("--budget: at least 20 s")
+    if options.into is None and len(options.results) > 1:
+        parser.error("one folder takes the results; several are for --into")
+    options.results = options.results or [parts.FOLDER / "results"]
+    return options
 
+
+class Written:
+    """The results of this run in its folder, which keeps those of parts that do not run now."""
+
+    def __init__(self, folder, about):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        file = folder / "results.json"
+        earlier = json.loads(file.read_text(encoding="utf-8")).get("parts", {}) if file.exists() else {}
+        self.results = {**about, "parts": earlier}
+
+    def add(self, name, result):
+        """Also says when, at which commit and where it was found, since RESULTS may hold parts of several runs."""
+        facts = self.results["parts"].get("facts", {}).get("steps", {}).get("machine", {}).get("figures", {})
+        self.results["machine"] = machine_text(facts, self.results["cores"])
+        date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.results["parts"][name] = {**result, "date": date}
+        for key in ("commit", "machine", "rehearsal"):
+            self.results["parts"][name][key] = self.results[key]
+        self.write()
+
+    def write(self):
+        write(self.folder / "results.json", json.dumps(self.results, indent=1) + "\n")
+        write(self.folder / "gpu.md", page.page_of_run(self.results))
+
+
+def machine_text(facts, cores):
+    gpu = facts.get("gpu", "no GPU") + (f", driver {facts['driver']}" if facts.get("driver") else "")
+    return f"{gpu}; {cores} cores of {facts.get('cpu', 'an unknown processor')}"
+
+
+def build_result(build):
+    if not build.steps:
+        return {"status": "skipped", "reason": "this bundle has no sources", "seconds": 0, "steps": {}}
+    done = build.results()
+    reason = "; ".join(f"{name}: {one['reason']}" for name, one in done.items() if one["reason"])
+    seconds = round(sum(one["seconds"] for one in done.values()), 1)
+    return {"status": min((one["status"] for one in done.values()), key=ORDER.index), "reason": reason, "seconds": seconds, "steps": done}
+
+
+def run_parts(check, wanted, written):
+    """All parts in order; those that the build kept waiting once more at the end, if time is left."""
+    late = []
+    for part in wanted:
+        result = check.run(part)
+        written.add(part.name, result)
+        if part.needs_build and not result["steps"] and not check.build.over():
+            late.append(part)
+    for part in late:
+        if not check.why_not(part):
+            written.add(part.name, check.run(part))
+
+
+def check_machine(options, folder):
+    started = time.monotonic()
+    machine = parts.Machine(rehearsal=options.rehearse, quick=options.budget < parts.QUICK)
+    deadline = started + options.budget - RESERVE
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "log.txt", "ab") as log:
+        counting = begin_to_count_gpus()
+        install = parts.install()
+        if install is not None:
+            installed = steps.run(install, {}, deadline - time.monotonic(), log)
+            say(f"the wheel is installed after {installed['seconds']:.0f} s" if installed["status"] == "passed" else installed["reason"])
+        lay_out(machine)
+        gpus = counted_gpus(counting)
+        if not gpus and not machine.rehearsal:
+            return "error: PyTorch finds no GPU here (see nvidia-smi); --rehearse runs all on the CPU"
+        about = {"commit": commit(), "budget": options.budget, "cores": len(os.sched_getaffinity(0)), "gpus": gpus,
+                 "rehearsal": machine.rehearsal, "machine": ""}  # fmt: skip
+        written = Written(folder, about)
+        build = background.Build(parts.build(machine), machine.variables(), folder / "build.log", parts.ROOT)
+        wanted = [part for part in parts.PARTS if part.name in options.parts]
+        if build.steps and (any(part.needs_build for part in wanted) or not machine.from_wheel):
+            build.begin()
+        try:
+            if not machine.from_wheel:
+                build.wait(deadline - time.monotonic())
+            run_parts(Check(machine, deadline, log, build, options.patience), wanted, written)
+        finally:
+            build.end()
+            written.results["build"] = build_result(build)
+            written.results["seconds"] = round(time.monotonic() - started, 1)
+            written.write()
+    say(f"{written.results['seconds']:.0f} of {options.budget:.0f} s; results in {folder}: results.json, gpu.md, log.txt, build.log")
+    bad = [part.name for part in wanted if written.results["parts"][part.name]["status"] in ("failed", "timed out")]
+    return f"error: {', '.join(bad)}: see log.txt" if bad else 0
+
+
+def main():
+    options = parse(sys.argv[1:])
+    if options.into is not None:
+        return record.merge_into(options.into, options.results, parts.ROOT / "README.md")
     if importlib.util.find_spec("torch") is None:
         return f"error: {sys.executable} has no PyTorch; put the Python that has it first in PATH"
-
-    options.results.mkdir(parents=True, exist_ok=True)
-    file = options.results / "results.json"
-    earlier = json.loads(file.read_text(encoding="utf-8"))["parts"] if file.exists() else {}
-    gpus = count_gpus()
-    machine = parts.Machine(rehearsal=options.rehearse)
-    results = {
-        "commit": commit(),
-        "date": datetime.date.today().isoformat(),
-        "cores": len(os.sched_getaffinity(0)),
-        "gpus": gpus,
-        "rehearsal": options.rehearse,
-        "parts": {name: earlier[name] for name in known if name in earlier},
-    }
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with open(options.results / "log.txt", "ab") as log:
-        for part in parts.PARTS:
-            if part.name in wanted:
-                results["parts"][part.name] = run_part(part, machine, gpus, log, options.patience)
-                write(file, json.dumps(results, indent=1) + "\n")
-                write(options.results / "gpu.md", page.page(results))
-    say(f"results in {options.results}: results.json, gpu.md, log.txt")
-    bad = [name for name in wanted if results["parts"][name]["status"] in ("failed", "timed out")]
-    return f"error: {', '.join(bad)}: see log.txt" if bad else 0
+    return check_machine(options, options.results[0].absolute())
 
 
 if __name__ == "__main__":

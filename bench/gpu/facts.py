@@ -1,32 +1,43 @@
-"""What of this machine the figures depend on, as a JSON line: facts.py XOE, the program whose `doctor` is asked."""
+"""What of this machine the figures depend on, as a JSON line."""
 
+import importlib.metadata
 import json
+import pathlib
+import platform
+import re
 import subprocess
-import sys
 
 import torch
-
-
-def findings(program):
-    """What `xoe doctor` says about GPUs and NCCL."""
-    done = subprocess.run([program, "doctor", "--only", "gpu,xoe", "--json"], capture_output=True, text=True, check=False)
-    try:
-        report = json.loads(done.stdout)
-    except ValueError:
-        return done.stderr.strip() or "no answer"
-    found = report.get("findings") or report.get("hosts", [{}])[0].get("findings", [])
-    return "; ".join(one["what"] for one in found if one["id"].startswith("gpu.") or one["id"] == "xoe.nccl")
 
 
 def driver():
     try:
         asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
+        return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
         return None
 
 
-facts = {"torch": torch.__version__, "driver": driver(), "doctor": findings(sys.argv[1])}
+def processor():
+    found = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1].strip() if found else platform.machine()
+
+
+def version_of(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+facts = {
+    "torch": torch.__version__,
+    "driver": driver(),
+    "cpu": processor(),
+    "python": platform.python_version(),
+    "jax": version_of("jax"),
+    "keras": version_of("keras"),
+}
 if torch.cuda.is_available():
     facts["gpu"] = torch.cuda.get_device_name()
     facts["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))

@@ -1,42 +1,43 @@
-#!/usr/bin/env python3
-"""Makes docs/gpu.md: what scripts/gpu_check.sh measures, and what came out.
-
-bench/gpu/page.py [RESULTS.json] > docs/gpu.md        (without results: no figures)
-"""
-
-import json
-import pathlib
-import sys
+"""The pages of the check: of one run, docs/gpu.md, and README's sentence. All are made of a record (record.py)."""
 
 import parts
+import record as records
 
 INTRODUCTION = """# GPUs: the check of a machine
 
-On a machine that has a GPU, but perhaps no network, one command here and one there build, test and measure Xoe:
+On a machine that has a GPU, but perhaps no network, one command here and one there test and measure Xoe in eight minutes:
 
 <!-- test: skip takes minutes; gpu_bundle_test and gpu_check_test run both -->
 ```sh
 scripts/gpu_bundle.sh                                                # here: makes build/xoe-gpu.tar.gz, at most 60 MiB
-tar xf xoe-gpu.tar.gz && xoe-gpu/scripts/gpu_check.sh RESULTS        # there: at most {minutes} minutes
+tar xf xoe-gpu.tar.gz && xoe-gpu/scripts/gpu_check.sh RESULTS        # there: 480 s; --budget 120 for the first three parts
+scripts/gpu_check.sh --into docs/gpu RESULTS                         # here: puts the figures into this page and into README.md
 ```
 
-The machine needs an x86-64 Linux with glibc 2.36 or newer, g++ 12 or newer, and a `python3` with PyTorch for CUDA, CMake, Ninja and
-nanobind. The bundle has the sources, the tests, the headers and libraries of the Debian packages that the build uses, and a wheel of the
-Python package, for Python 3.12 and newer, that stands in if the build fails.
+The machine needs an x86-64 Linux with glibc 2.28 or newer and a `python3`, from 3.12 on, with PyTorch for CUDA. The bundle has a wheel of
+the Python package, which is there in seconds; Keras, where the machine has none; and, for what is in no wheel (`xoe train`, the tests in
+C++), the sources with the headers and libraries of the Debian packages that their build uses. The build needs glibc 2.36, g++ 12, CMake,
+Ninja and nanobind; it goes on beside the other parts, on half of the processors, and stands still while something is measured.
+`scripts/gpu_bundle.sh --wheel-only` makes a bundle of at most 20 MiB without sources, for the parts that need none.
 
-`RESULTS` gets `results.json`, this page with figures (`gpu.md`) and all output (`log.txt`). They are written after each part, so a check that
-is cut off leaves what it had. A part that fails, or passes its limit, ends alone. `--parts nccl,train` runs only these and keeps the others'
-results; `--rehearse` runs all programs on the CPU with small sizes.
+The parts are taken in this order. `--budget` is for everything, the wheel and the build included: a part gets what is left, at most its
+limit, and is skipped, by name, where that is less than it needs. `RESULTS` gets `results.json`, this page with figures (`gpu.md`) and all
+output (`log.txt`, `build.log`), written after each part, so a check that is cut off leaves what it had. `--parts pinned,sanitizer` runs only
+these and keeps the others' results; `--rehearse` runs all programs on the CPU with small sizes.
 
-| part | limit | what it shows |
-|---|---|---|
+| part | at least | at most | what it shows |
+|---|---|---|---|
 {table}
 
-This page is made by `bench/gpu/page.py`; the parts are in `bench/gpu/parts.py`.
+`bench/gpu/page.py` makes this page; the parts are in `bench/gpu/parts.py`.
 
 ## Results
 """
 NOTHING = "\nNone: Xoe has not yet run on a GPU.\n"
+NOT_YET = (
+    "**Xoe has not yet run on a GPU.** [NCCL](docs/reference/nccl.md) reduces GPU tensors, but so far with mock libraries in tests;"
+    " [one command](docs/gpu.md) tests and measures a machine that has a GPU."
+)
 
 
 def table(headings, rows):
@@ -53,6 +54,10 @@ def cell(value):
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
+def share_text(value):
+    return None if value is None else f"{100 * value:.1f} %"
+
+
 def size_text(size):
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
@@ -67,71 +72,125 @@ def look_up(figures, path):
     return figures
 
 
+def figures_of(known):
+    """Of a step, as the record knows it."""
+    return known["good"]["figures"] if "good" in known else {}
+
+
+def origin_text(origin):
+    return f"{origin['date'][:10]}, commit {origin['commit'][:12]}, {origin['machine']}"
+
+
+def result_text(known):
+    newest = known["newest"]
+    if newest["status"] == "passed":
+        return "passed"
+    text = f"{newest['status']}: {newest['reason']}"
+    return f"passed; since then {text} ({newest['date'][:10]}, {newest['commit'][:12]})" if "good" in known else text
+
+
+def compared(part, steps):
+    """By step: the figure of the step that the part compares with over its own, where one run found both."""
+    if not part.compare:
+        return {}
+    figure, base, _ = part.compare
+    whole = look_up(figures_of(steps.get(base, {})), figure)
+    if not whole:
+        return {}
+    same_run = {name: known for name, known in steps.items() if known.get("good", {}).get("date") == steps[base]["good"]["date"]}
+    own = {name: look_up(figures_of(known), figure) for name, known in same_run.items()}
+    return {name: whole / value for name, value in own.items() if value}
+
+
 def steps_table(part, steps):
     """Each step, how it ended, and the part's figures of it, as far as any step has them."""
-    shown = [path for path in part.columns if any(look_up(step["figures"], path) is not None for step in steps.values())]
-    rows = [
-        [
-            name,
-            step["status"] + (f": {step['reason']}" if step["reason"] else ""),
-            *(look_up(step["figures"], path) for path in shown),
-        ]
-        for name, step in steps.items()
-    ]
-    return table(["", "", *(part.columns[path] for path in shown)], rows)
+    shown = [path for path in part.columns if any(look_up(figures_of(known), path) is not None for known in steps.values())]
+    shares = compared(part, steps)
+    headings = ["", "", *(part.columns[path] for path in shown), *([part.compare[2]] if shares else [])]
+    rows = []
+    for name, known in steps.items():
+        row = [name, result_text(known), *(look_up(figures_of(known), path) for path in shown)]
+        rows.append(row + ([share_text(shares.get(name))] if shares else []))
+    return table(headings, rows)
 
 
 def sizes_table(steps):
     """Calls by size: time and GB/s of each step that measured them."""
-    measured = {name: {row["bytes"]: row for row in step["figures"].get("sizes", ())} for name, step in steps.items()}
+    measured = {name: {row["bytes"]: row for row in figures_of(known).get("sizes", ())} for name, known in steps.items()}
     measured = {name: rows for name, rows in measured.items() if rows}
+    if not measured:
+        return ""
     sizes = sorted({size for rows in measured.values() for size in rows})
     body = [[size_text(size), *(calls_text(rows.get(size)) for rows in measured.values())] for size in sizes]
-    return table(["allreduce", *measured], body) + "\n\nMedian time of a call, and bytes over time (algbw)."
+    return f"\n{table(['allreduce', *measured], body)}\n\nMedian time of a call, and bytes over time (algbw).\n"
 
 
 def calls_text(row):
     return None if row is None else f"{cell(row['us'])} us, {cell(row['algbw_gb_s'])} GB/s"
 
 
-def part_text(part, result):
-    steps = result["steps"]
-    text = f"\n### {part.title}\n\n{part.about}\n"
-    if not steps:
-        return f"{text}\n{result['status']}: {result['reason']}\n"
-    text += f"\n{steps_table(part, steps)}\n"
-    if any("sizes" in step["figures"] for step in steps.values()):
-        text += f"\n{sizes_table(steps)}\n"
-    tests = [row for step in steps.values() for row in step["figures"].get("tests", ())]
+def origins_text(steps):
+    """Where and when the figures were found: once, if all of them were found there."""
+    origins = {name: origin_text(known["good"]) for name, known in steps.items() if "good" in known}
+    if not origins:
+        return ""
+    if len(set(origins.values())) == 1:
+        return f"\n{next(iter(origins.values()))}.\n"
+    return "\n" + "".join(f"- {name}: {origin}\n" for name, origin in origins.items())
+
+
+def part_text(part, steps):
+    known_first = [*(step for step in order_of(part) if step in steps), *(step for step in steps if step not in order_of(part))]
+    steps = {name: steps[name] for name in known_first}
+    text = f"\n### {part.title}\n\n{part.about}\n\n{steps_table(part, steps)}\n{sizes_table(steps)}"
+    tests = [row for known in steps.values() for row in known["newest"]["tests"]]
     if tests:
         text += "\n" + table(["test", ""], [[row["test"], row["result"]] for row in tests]) + "\n"
-    return text
+    return text + origins_text(steps)
 
 
-def page(results=None):
-    limits = table(
-        ["part", "limit", "what it shows"], [[f"`{part.name}`", f"{part.limit} s", part.about] for part in parts.PARTS]
-    )
-    text = INTRODUCTION.format(minutes=sum(part.limit for part in parts.PARTS) // 60, table=limits.split("\n", 2)[2])
-    if results is None:
-        return text + NOTHING
-    text += f"\nCommit {results['commit'][:12]}, {results['date']}, {results['cores']} cores, {results['gpus'] or 'no'} GPU"
-    text += "s" if results["gpus"] > 1 else ""
-    text += (
-        ". **A rehearsal on the CPU, with small sizes: these are no figures of a GPU.**\n\n"
-        if results["rehearsal"]
-        else ".\n\n"
-    )
-    done = [(part, results["parts"][part.name]) for part in parts.PARTS if part.name in results["parts"]]
-    text += (
-        table(
-            ["part", "", "seconds", "why"], [[part.title, one["status"], one["seconds"], one["reason"]] for part, one in done]
-        )
-        + "\n"
-    )
-    return text + "".join(part_text(part, one) for part, one in done)
+def order_of(part):
+    return list(dict.fromkeys(step.name for step in part.steps(parts.Machine())))
 
 
-if __name__ == "__main__":
-    given = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")) if len(sys.argv) > 1 else None
-    sys.stdout.write(page(given))
+def sections(record):
+    return "".join(part_text(part, record["parts"][part.name]) for part in parts.PARTS if record["parts"].get(part.name))
+
+
+def introduction():
+    rows = [[f"`{part.name}`", f"{part.least} s", f"{part.limit} s", part.about] for part in parts.PARTS]
+    return INTRODUCTION.format(table=table(["part", "at least", "at most", "what it shows"], rows).split("\n", 2)[2])
+
+
+def page_of_record(record):
+    return introduction() + (sections(record) if record["parts"] else NOTHING)
+
+
+def page_of_run(results):
+    """Of one run: how each part ended, and the figures."""
+    seconds = f"; {results['seconds']:.0f} s" if "seconds" in results else ""
+    text = f"\nCommit {results['commit'][:12]}, {results['machine']}, budget {results['budget']:.0f} s{seconds}.\n\n"
+    if results["rehearsal"]:
+        text += "**A rehearsal on the CPU, with small sizes: these are no figures of a GPU.**\n\n"
+    done = [(part.title, results["parts"][part.name]) for part in parts.PARTS if part.name in results["parts"]]
+    if "build" in results:
+        done.append(("Build", results["build"]))
+    text += table(["part", "", "seconds", "why"], [[title, one["status"], one["seconds"], one["reason"]] for title, one in done])
+    return f"{introduction()}{text}\n{sections(records.add(records.empty(), results))}"
+
+
+def sentence(record):
+    """What README.md says."""
+    machines = sorted({known["good"]["machine"].split(",")[0] for steps in record["parts"].values() for known in steps.values() if "good" in known})
+    if not machines:
+        return NOT_YET
+    found = []
+    training = next(part for part in parts.PARTS if part.name == "training")
+    share = compared(training, record["parts"].get("training", {})).get('DDP with "xoe"')
+    if share is not None:
+        found.append(f"DistributedDataParallel on Xoe trains ResNet-50 at {share_text(share)} of its speed on NCCL, one rank")
+    two = {row["bytes"]: row for row in figures_of(record["parts"].get("two_ranks", {}).get("Xoe", {})).get("sizes", ())}
+    if 64 << 20 in two:
+        found.append(f"two ranks that share a GPU sum 64 MiB at {cell(two[64 << 20]['algbw_gb_s'])} GB/s")
+    said = f": {'; '.join(found)}" if found else ""
+    return f"**On a GPU** ({', '.join(machines)}){said}. [One command](docs/gpu.md) tests and measures a machine; that page has what passed, what did not, and when."

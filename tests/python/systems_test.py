@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ import wheels
 
 sys.path.insert(0, str(ranks.ROOT / "tests" / "net"))
 
-from debian_system import install_system, mirror
+from debian_system import Failed, Inside, install_system, why_no_system
 
 KEPT = ranks.ROOT / "build" / "peers" / "systems"
 PROGRAMS = pathlib.Path(__file__).parent / "systems"
@@ -41,58 +40,6 @@ SYSTEMS = {
     "newest-python": System("trixie", "3.13"),
     "newest-glibc": System("forky", "3.13"),
 }
-# In name spaces of its own, which take mounts and processes along when they end. Arguments: system, folder, mounts ("FROM=TO"),
-# "--", user, command.
-ENTER = r"""
-set -e
-root=$1 folder=$2; shift 2
-mount --make-rprivate /
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-mount --bind "$folder" "$root/mnt"
-while [ "$1" != -- ]; do
-  mkdir -p "$root${1#*=}"
-  mount --bind -o ro "${1%%=*}" "$root${1#*=}"
-  shift
-done
-user=$2; shift 2
-cd /
-exec chroot --userspec="$user" "$root" "$@"
-"""
-
-
-class Failed(Exception):
-    pass
-
-
-class Inside:
-    """One user in a system, whose /mnt is a folder of its own."""
-
-    def __init__(self, root, folder, user, mounts, variables):
-        self.root, self.folder, self.user, self.mounts = root, folder, user, mounts
-        self.variables = {"PATH": "/mnt/venv/bin:/usr/bin:/bin", "HOME": "/mnt", "LC_ALL": "C.UTF-8", **variables}
-
-    def run(self, *command, **variables):
-        """What the command prints; Failed if it fails."""
-        settings = [f"{name}={value}" for name, value in {**self.variables, **variables}.items()]
-        mounts = [f"{source}={target}" for source, target in self.mounts.items()]
-        enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", self.root, self.folder]
-        done = subprocess.run(
-            [*enter, *mounts, "--", self.user, "env", "-i", *settings, *map(str, command)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise Failed(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
-        return done.stdout
-
-    def timed(self, what, *command, **variables):
-        started = time.monotonic()
-        out = self.run(*command, **variables)
-        print(f"  {what}: {time.monotonic() - started:.1f} s", flush=True)
-        return out
 
 
 def findings_of(inside, **variables):
@@ -185,14 +132,9 @@ def check_system(name, made, scratch):
 
 
 def main():
-    for condition, why in (
-        (os.geteuid() == 0, "only root can make systems and enter them"),
-        (shutil.which("debootstrap"), "no debootstrap; scripts/setup.sh --with net installs it"),
-        (shutil.which("apt-get") and mirror(), "apt knows no mirror of Debian"),
-    ):
-        if not condition:
-            print(f"skipped: {why}")
-            sys.exit(ranks.peer_python.SKIPPED)
+    if why := why_no_system():
+        print(f"skipped: {why}")
+        sys.exit(ranks.peer_python.SKIPPED)
     pythons = subprocess.run(
         [ranks.ROOT / "scripts" / "wheel.sh", "--all", "--check"], capture_output=True, text=True, check=False
     )
