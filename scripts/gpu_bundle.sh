@@ -32,7 +32,7 @@ fi
 bundle=$(realpath -m "${1:-$default}")
 
 # What the parts run that need no build.
-drivers=(scripts/gpu_check.sh scripts/lib.sh bench/gpu bench/python/worker.py bench/python/keep.py bench/training/torch_worker.py
+drivers=(scripts/gpu_check.sh bench/gpu bench/python/worker.py bench/python/keep.py bench/training/torch_worker.py
   tests/peer_python.py tests/python/ranks.py tests/python/cuda_test.py tests/python/cuda_kill_test.py tests/python/gpu_test.py
   examples/jax/mnist.py examples/keras/mnist.py)
 

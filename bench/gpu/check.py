@@ -78,7 +78,7 @@ class Check:
         """Why a part cannot be begun, if so; waits for the build where that is worth it."""
         if self.left() < part.least:
             return f"too little time: {max(0, self.left()):.0f} s left, {part.least} needed"
-        if not part.needs_build:
+        if not part.needs_build and self.machine.from_wheel:
             return ""
         if not self.build.steps:
             return "it needs sources, which this bundle lacks"
@@ -257,8 +257,10 @@ def check_machine(options, folder):
         about = {"commit": commit(), "budget": options.budget, "cores": len(os.sched_getaffinity(0)), "gpus": gpus,
                  "rehearsal": machine.rehearsal, "machine": ""}  # fmt: skip
         written = Written(folder, about)
-        build = background.Build(parts.build(machine), machine.variables(), folder / "build.log", parts.ROOT)
+        build = background.Build(parts.build(machine), parts.build_variables(machine), folder / "build.log", parts.ROOT)
         wanted = [part for part in parts.PARTS if part.name in options.parts]
+        if not build.steps and not machine.from_wheel:
+            return "error: there is neither a wheel nor sources here; make the bundle again"
         if build.steps and (any(part.needs_build for part in wanted) or not machine.from_wheel):
             build.begin()
         try:

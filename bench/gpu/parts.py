@@ -106,6 +106,22 @@ def build(machine):
     ]
 
 
+def build_variables(machine):
+    """For the build alone: a bundle has the files of Debian's packages beside the sources. The compiler and CMake then treat them as the
+    system's own, and the programs find their libraries there, too; a variable would have the machine's own programs find them."""
+    packages = FOLDER / "debian" / "usr"
+    if not packages.is_dir():
+        return machine.variables()
+    libraries, headers = packages / "lib" / "x86_64-linux-gnu", packages / "include"
+    return machine.variables() | {
+        "CMAKE_PREFIX_PATH": str(packages),
+        "LIBRARY_PATH": str(libraries),
+        "LDFLAGS": f"{os.environ.get('LDFLAGS', '')} -Wl,-rpath,{libraries}",
+        "CPLUS_INCLUDE_PATH": f"{headers}:{headers / 'x86_64-linux-gnu'}",
+        "C_INCLUDE_PATH": str(headers),
+    }
+
+
 def facts(machine):
     doctor = [machine.bin / "xoe", "doctor", "--only", "gpu,xoe,python", "--json"]
     return [

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/gpu_bundle.sh: what is in the bundle, and its size."""
+"""scripts/gpu_bundle.sh: what is in the bundles, and their size."""
 
 import os
 import pathlib
@@ -45,6 +45,17 @@ class Bundle(unittest.TestCase):
         for name, target in self.links.items():
             if name.startswith(packages):
                 self.assertIn(os.path.normpath(os.path.join(os.path.dirname(name), target)), self.names, name)
+
+    def test_the_small_one(self):
+        """Only what the parts run that need no build; it says what it lacks."""
+        small = pathlib.Path(self.folder.name) / "small.tar.gz"
+        subprocess.run([ROOT / "scripts" / "gpu_bundle.sh", "--wheel-only", "--no-wheel", small], check=True)
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["tar", "xf", small, "-C", folder], check=True)
+            tree = pathlib.Path(folder) / "xoe-gpu"
+            self.assertEqual(sorted(path.name for path in tree.iterdir()), ["bench", "build", "examples", "scripts", "tests"])
+            helped = subprocess.run([tree / "scripts" / "gpu_check.sh", "--help"], capture_output=True, text=True, check=True)
+            self.assertIn("--budget", helped.stdout)
 
     def test_nothing_else_is_left(self):
         self.assertFalse((ROOT / "build" / "gpu-bundle").exists())
