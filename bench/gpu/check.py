@@ -48,6 +48,11 @@ def status_of(done, part_steps):
     return min(states, key=ORDER.index, default="skipped")
 
 
+def skipped(reason):
+    """The result of a part."""
+    return {"status": "skipped", "reason": reason, "seconds": 0, "steps": {}}
+
+
 def add_round(earlier, later):
     """The result of a step of several rounds, after one more. A round that was left out changes nothing."""
     if later["status"] == "skipped" or earlier["status"] != "passed":
@@ -74,8 +79,8 @@ class Check:
     def left(self):
         return self.deadline - time.monotonic()
 
-    def why_not(self, part):
-        """Why a part cannot be begun, if so; waits for the build where that is worth it."""
+    def why_not(self, part, last=False):
+        """Why a part cannot be begun, if so; waits for the build if that will probably be in time, and in any case if nothing else is left."""
         if self.left() < part.least:
             return f"too little time: {max(0, self.left()):.0f} s left, {part.least} needed"
         if not part.needs_build and self.machine.from_wheel:
@@ -84,10 +89,10 @@ class Check:
             return "it needs sources, which this bundle lacks"
         if not self.build.over():
             needed = self.build.seconds_left()
-            if needed is None or needed > self.left() - part.least:
-                estimate = "" if needed is None else f", some {needed:.0f} s more"
+            estimate = "" if needed is None else f", some {needed:.0f} s more"
+            if not last and (needed is None or needed > self.left() - part.least):
                 return f"{self.build.progress()}{estimate}"
-            say(f"waiting for the build, some {needed:.0f} s")
+            say(f"{part.name} waits: {self.build.progress()}{estimate}")
             if not self.build.wait(self.left() - part.least):
                 return self.build.progress()
         return "" if self.build.good() else "the build failed"
@@ -96,7 +101,7 @@ class Check:
         """What became of a part."""
         if reason := self.why_not(part):
             say(f"{part.name} is skipped: {reason}")
-            return {"status": "skipped", "reason": reason, "seconds": 0, "steps": {}}
+            return skipped(reason)
         started = time.monotonic()
         limit = min(part.limit * self.patience, self.left())
         say(f"{part.name} begins: {part.title}, at most {limit:.0f} s")
@@ -235,8 +240,10 @@ def run_parts(check, wanted, written):
         if part.needs_build and not result["steps"] and not check.build.over():
             late.append(part)
     for part in late:
-        if not check.why_not(part):
+        if not (reason := check.why_not(part, last=True)):
             written.add(part.name, check.run(part))
+        else:
+            written.add(part.name, skipped(reason))
 
 
 def check_machine(options, folder):

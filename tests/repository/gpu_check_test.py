@@ -241,6 +241,7 @@ class Build(unittest.TestCase):
             result = running.run(part([python("a", "pass")], needs_build=True))
             self.assertEqual(result["status"], "skipped")
             self.assertRegex(result["reason"], r"^the build has not ended: 1 of 4 steps, some 15\d\d s more$")
+            self.assertEqual(running.why_not(part([], needs_build=True, least=8), last=True), "the build has not ended: 1 of 4 steps")
             running.build.end()
             self.assertEqual(running.build.results()["compile"]["status"], "failed")
 
