@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packs what a machine with a GPU, but without a network, needs to build, test and measure Xoe: the sources and tests of HEAD, the headers
-# and libraries of the Debian packages that the build uses, and, where there is a Python from 3.12 on, a wheel of the Python package and
-# those of Keras.
+# and libraries of the Debian packages that the build uses, a wheel of the Python package for Python 3.12 and later, and wheels
+# of Keras.
 #   scripts/gpu_bundle.sh [--no-wheel] [FILE]        (default: build/xoe-gpu.tar.gz, at most 60 MiB)
 #   scripts/gpu_bundle.sh --wheel-only [FILE]        (default: build/xoe-gpu-wheel.tar.gz, at most 20 MiB): without sources and packages,
 #                                                    for the parts of the check that need no build
@@ -61,18 +61,15 @@ copy_packages() {
 
 # One wheel serves every Python from 3.12 on, and any of these can make it.
 make_wheel() {
-  local python
-  for python in ${XOE_PYTHON:-python3.12 python3.13 python3.14 python3}; do
-    if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
-      XOE_PYTHON=$python scripts/wheel.sh "$folder/build/gpu/wheels"
-      run_step "wheels of Keras" "$python" -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \
-        --python-version 3.12 --implementation cp --abi cp312 --abi abi3 --abi none --platform manylinux_2_28_x86_64 \
-        --platform manylinux_2_17_x86_64 -d "$folder/build/gpu/wheels" -r requirements/gpu.txt
-      return
-    fi
-  done
-  [[ -n $wants_sources ]] || die "no Python from 3.12 on here (XOE_PYTHON names one): the wheel cannot be made"
-  say "no Python from 3.12 on here (XOE_PYTHON names one): the bundle has no wheel, and every part waits for the build there"
+  local python=${XOE_PYTHON:-}
+  if [[ -z $python ]]; then
+    python=$(find_python 3.12 3.13 3.14) ||
+      die "no Python from 3.12 on with its headers here: XOE_PYTHON=/path/to/python3.12 names one; --no-wheel leaves the wheel out, and every part then waits for the build"
+  fi
+  XOE_PYTHON=$python scripts/wheel.sh "$folder/build/gpu/wheels"
+  run_step "wheels of Keras" "$python" -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: \
+    --python-version 3.12 --implementation cp --abi cp312 --abi abi3 --abi none --platform manylinux_2_28_x86_64 \
+    --platform manylinux_2_17_x86_64 -d "$folder/build/gpu/wheels" -r requirements/gpu.txt
 }
 
 cd "$root"
