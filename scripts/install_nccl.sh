@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# NCCL, the CUDA runtime and NVML's header from PyPI, at the versions of requirements/nccl.txt, below build/peers/nccl: the build
+# NCCL, the CUDA runtime and the headers of NVML and NVTX from PyPI, at the versions of requirements/nccl.txt, below build/peers/nccl: the build
 # then compares Xoe's declarations with NVIDIA's, and a test loads the libraries. Neither needs a GPU.
 #   scripts/install_nccl.sh
 # Where they cannot be installed a file says why, and the build and the test go without them.

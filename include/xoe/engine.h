@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -191,6 +192,9 @@ struct EngineOptions {
   std::string timeline = {};                                        // a trace to write; rank 0's counts; empty: none
   // Bytes of a bucket of gradients; 0: gradients are reduced one by one. Set rank 0's counts.
   std::size_t bucket_bytes = std::size_t{25} << 20;
+  // Ranges for Nsight Systems and other profilers that read NVTX: unset: while one is attached; true: and a warning where
+  // none is; false: never. They begin with the engine.
+  std::optional<bool> nvtx = {};
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.
   std::function<void(std::string_view)> warn = {};

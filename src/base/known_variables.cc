@@ -42,6 +42,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_NCCL_SHARE_GPU",
     "XOE_NET",
     "XOE_NODES",
+    "XOE_NVTX",
     "XOE_PACK_LIMIT",
     "XOE_PLUGIN_DIR",
     "XOE_POOL",

@@ -32,7 +32,7 @@ ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> rank
       comm_(std::move(comm)),
       host_group_(comm_.backend().host_group()),
       runtime_(runtime),
-      runner_(comm_, *gpu_comm_) {}
+      runner_(comm_, *gpu_comm_, runtime_.watch().profiler()) {}
 
 ProcessSet::~ProcessSet() {
   gpu_comm_->stop(/*failed=*/false);

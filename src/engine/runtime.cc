@@ -159,6 +159,8 @@ Status Runtime::admit_gpu_memory(const Request& request, Submission& submission)
 Status Runtime::enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
   if (submission->runtime.expired()) submission->runtime = weak_from_this();  // it may have been kept
   submission->submitted = EngineClock::now();
+  if (const Profiler* const profiler = watch_->profiler())
+    submission->range = profiler->start(ProfiledStage::kNegotiate, submission->name, submission->bytes());
   watch_->stalls().expect(submission->timeout);
   XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
   set.wake();

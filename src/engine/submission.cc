@@ -342,6 +342,7 @@ bool Submission::renew(const Request& request, int rank, int ranks) {
 }
 
 void Submission::clear() noexcept {
+  range.end();
   outputs.clear();
   received_splits.clear();
   owned_.clear();
@@ -416,7 +417,14 @@ std::string Submission::title() const {
   return fmt::format("{} '{}'", op_kind_name(op.kind), name);
 }
 
+std::size_t Submission::bytes() const noexcept {
+  std::size_t sum = 0;
+  for (const TensorCopy& t : tensors) sum += t.bytes();
+  return sum;
+}
+
 void Submission::complete(Status status) noexcept {
+  range.end();
   status_ = std::move(status);
   if (callback_) {
     try {

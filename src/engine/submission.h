@@ -13,6 +13,7 @@
 
 #include "base/stall_timer.h"
 #include "engine/negotiate/readiness_table.h"
+#include "engine/profiler.h"
 #include "xoe/engine.h"
 #include "xoe/status.h"
 
@@ -61,6 +62,8 @@ class Submission {
   std::string describe() const;
   // "allreduce 'conv1.weight'"
   std::string title() const;
+  // Bytes of this rank's tensors.
+  std::size_t bytes() const noexcept;
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   // Runs the callback, then releases waiters. Called once.
@@ -89,6 +92,7 @@ class Submission {
   std::chrono::nanoseconds timeout{0};  // with ranks that have not submitted it; 0: the engine's limit
   std::shared_ptr<const void> mark;     // of GPU memory: the work in its stream at the submit
   EngineClock::time_point submitted;
+  StageRange range;  // until its first batch starts
   std::weak_ptr<Runtime> runtime;
 
   // Set by the thread that makes progress.

@@ -60,6 +60,7 @@ TEST(EngineOptions, ReadsEachOfItsOwn) {
                                          {"XOE_STALL_WARNING", "2.5"},
                                          {"XOE_STALL_LIMIT", "600"},
                                          {"XOE_TIMELINE", "trace.json"},
+                                         {"XOE_NVTX", "1"},
                                          {"XOE_METRICS_PORT", "9100"}});
   ASSERT_TRUE(options) << options.error().to_string();
   EXPECT_EQ(options->fusion_threshold, 1572864U);
@@ -69,6 +70,7 @@ TEST(EngineOptions, ReadsEachOfItsOwn) {
   EXPECT_EQ(options->codec_state, std::size_t{1} << 30);
   EXPECT_TRUE(options->tune);
   EXPECT_EQ(options->tune_file, "tuned.json");
+  EXPECT_EQ(options->nvtx, true);
   EXPECT_FALSE(options->progress_thread);
   EXPECT_EQ(options->stall_warning, 2500ms);
   EXPECT_EQ(options->stall_limit, 600s);
@@ -126,6 +128,20 @@ TEST(EngineOptions, TheTimeoutOfOperationsIsALimitToo) {
   EXPECT_EQ(options->stall_limit, 90s);
   EXPECT_FALSE(options->stall_spares_computing);
   EXPECT_EQ(read({{"XOE_TIMEOUT", "90"}, {"XOE_STALL_LIMIT", "7"}}).options->stall_limit, 7s);
+}
+
+TEST(EngineOptions, RangesForAProfiler) {
+  EXPECT_EQ(read({}).options->nvtx, std::nullopt);
+  EXPECT_EQ(read({{"XOE_NVTX", "auto"}, {"HOROVOD_DISABLE_NVTX_RANGES", "1"}}).options->nvtx, std::nullopt);
+  EXPECT_EQ(read({{"XOE_NVTX", "0"}}).options->nvtx, false);
+  EXPECT_EQ(read({{"HOROVOD_DISABLE_NVTX_RANGES", "0"}}).options->nvtx, std::nullopt);
+  const auto [options, warnings] = read({{"HOROVOD_DISABLE_NVTX_RANGES", "1"}});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->nvtx, false);
+  EXPECT_THAT(warnings, IsEmpty());
+  const auto malformed = read({{"XOE_NVTX", "yes"}}).options;
+  ASSERT_FALSE(malformed);
+  EXPECT_THAT(malformed.error().message(), HasSubstr("XOE_NVTX=yes: expected auto, 0 or 1"));
 }
 
 TEST(EngineOptions, SpecialValuesOfHorovod) {

@@ -45,11 +45,21 @@ struct Batch {
   bool may_follow = false;
   std::optional<GpuTransport> gpu_transport = {};                // of GPU memory, once it is known
   TimePoint started = {}, packed = {}, reduced = {}, done = {};  // equal where a step does not exist
+  StageRange range = {};
   Task task = {};
 
   std::size_t tensors() const noexcept { return fused ? slices.size() : 1; }
   bool internal() const noexcept { return first().op.internal != InternalKind::kNone; }
   Submission& first() const noexcept { return fused ? *slices.front().submission : *whole; }
+  // The stages of the run, for those who note them as they pass.
+  void note_packed() {
+    packed = EngineClock::now();
+    range.next(ProfiledStage::kReduce, title, bytes);
+  }
+  void note_reduced(bool unpacks) {
+    reduced = EngineClock::now();
+    if (unpacks) range.next(ProfiledStage::kUnpack, title, bytes);
+  }
   // act(Submission&), once for each slice or for the whole operation.
   template <class Act>
   void each_submission(Act&& act) const {

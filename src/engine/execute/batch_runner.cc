@@ -159,11 +159,16 @@ std::unique_ptr<Batch> BatchRunner::take_next() {
   auto batch = std::move(queued_.front());
   queued_.pop_front();
   batch->started = batch->packed = batch->reduced = EngineClock::now();
+  batch->each_submission([](Submission& s) { s.range.end(); });
   return batch;
 }
 
 void BatchRunner::start() {
   auto batch = take_next();
+  if (profiler_ != nullptr) {
+    const bool packs = batch->fused && context_.memory_of(batch->op).packs(*batch);
+    batch->range = profiler_->start(packs ? ProfiledStage::kPack : ProfiledStage::kReduce, batch->title, batch->bytes);
+  }
   batch->task = run_batch(context_, *batch);
   running_.push_back(std::move(batch));
   running_.back()->task.advance();
@@ -176,7 +181,10 @@ bool BatchRunner::advance_first(bool& moved) {
   const bool followed = batch.may_follow;
   const bool done = batch.task.advance();
   moved |= done || batch.may_follow != followed;
-  if (done) batch.done = EngineClock::now();
+  if (done) {
+    batch.done = EngineClock::now();
+    batch.range.end();
+  }
   return done;
 }
 

@@ -25,7 +25,9 @@ std::vector<std::unique_ptr<Batch>> plan_batches(std::shared_ptr<const ReadyOps>
 // The batches of one process set. For the thread that makes progress.
 class BatchRunner {
  public:
-  BatchRunner(Communicator& comm, GpuCommunicator& gpu) : context_(comm, gpu) {}
+  // profiler: null, or outlives this.
+  BatchRunner(Communicator& comm, GpuCommunicator& gpu, const Profiler* profiler)
+      : context_(comm, gpu), profiler_(profiler) {}
 
   // Bytes of state that codecs keep for names that may not be in use any more.
   void limit_codec_state(std::size_t bytes) noexcept { context_.codecs.set_limit(bytes); }
@@ -59,6 +61,7 @@ class BatchRunner {
   bool has_room() const noexcept { return static_cast<int>(running_.size()) < in_flight_; }
 
   OpContext context_;
+  const Profiler* const profiler_;
   std::deque<std::unique_ptr<Batch>> queued_;
   std::deque<std::unique_ptr<Batch>> running_;
   int in_flight_ = 2;

@@ -45,6 +45,8 @@ void unpack_tensor(const std::byte* from, DType wire, const TensorCopy& tensor, 
 
 Task HostMemory::connect(const Batch&) { co_return Status(); }
 
+bool HostMemory::packs(const Batch& batch) const { return !in_place(batch); }
+
 Task HostMemory::run_fused(Batch& batch) { return in_place(batch) ? run_in_place(batch) : run_packed(batch); }
 
 Result<Handle> HostMemory::start_in_place(const Batch& batch) {
@@ -68,7 +70,7 @@ Task HostMemory::run_in_place(Batch& batch) {
   auto started = start_in_place(batch);
   batch.may_follow = true;
   XOE_CO_TRY(std::move(started));
-  batch.reduced = EngineClock::now();
+  batch.note_reduced(/*unpacks=*/false);
   for (const TensorSlice& slice : batch.slices) {
     const TensorCopy& t = slice.copy();
     scale_result(*slice.submission, Tensor(t.out, t.count, t.dtype));
@@ -89,14 +91,14 @@ Task HostMemory::run_packed(Batch& batch) {
       pack_tensor(at, batch.wire, slice.copy(), slice.submission->op.prescale);
     at += slice.count() * element;
   }
-  batch.packed = EngineClock::now();
+  batch.note_packed();
   const Tensor whole(buffer->data(), batch.bytes / element, batch.wire);
   auto started = batch.op.kind == OpKind::kBroadcast
                      ? comm_.start_broadcast(whole, batch.op.root, options_of(batch))
                      : comm_.start_allreduce(whole, whole, batch.op.reduce, options_of(batch));
   batch.may_follow = true;
   XOE_CO_TRY(std::move(started));
-  batch.reduced = EngineClock::now();
+  batch.note_reduced(/*unpacks=*/true);
   at = buffer->data();
   for (const TensorSlice& slice : batch.slices) {
     if (!slice.submission->placeholder) unpack_tensor(at, batch.wire, slice.copy(), slice.submission->op.postscale);

@@ -19,6 +19,7 @@ class HostMemory final : public TargetMemory {
   explicit HostMemory(Communicator& comm) : comm_(comm) {}
 
   Task connect(const Batch& batch) override;
+  bool packs(const Batch& batch) const override;
   Task run_fused(Batch& batch) override;
   Task run(Batch& batch, const Submission& submission, const Collective& collective) override;
   const std::byte* reduction_input(const Submission& submission, std::size_t tensor,

@@ -17,6 +17,8 @@ class TargetMemory {
   virtual bool connected() const { return true; }
   virtual Task connect(const Batch& batch) = 0;
 
+  // Does run_fused() pack this batch before its collective?
+  virtual bool packs(const Batch&) const { return false; }
   // Runs the slices of a fused batch as one collective. The task refers to the batch.
   virtual Task run_fused(Batch& batch) = 0;
 

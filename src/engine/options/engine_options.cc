@@ -103,11 +103,26 @@ Status read_stall(const Env& env, EngineOptions& options) {
   return read_seconds(limit, options.stall_limit);
 }
 
+Status read_nvtx(const Env& env, std::optional<bool>& wanted) {
+  const auto own = find(env, "XOE_NVTX");
+  if (own && own->value == "auto") return {};
+  bool on = false;
+  if (own) {
+    if (!read_switch(own, on)) return malformed(*own, "auto, 0 or 1");
+    wanted = on;
+    return {};
+  }
+  XOE_TRY(read_switch(find(env, "HOROVOD_DISABLE_NVTX_RANGES"), on));
+  if (on) wanted = false;
+  return {};
+}
+
 Status read_observation(const Env& env, EngineOptions& options) {
   const auto timeline = find(env, "XOE_TIMELINE", "HOROVOD_TIMELINE");
   // Horovod must know beforehand that start_timeline() will be called; Xoe need not.
   if (timeline && !(timeline->name == "HOROVOD_TIMELINE" && timeline->value == "DYNAMIC"))
     options.timeline = timeline->value;
+  XOE_TRY(read_nvtx(env, options.nvtx));
   return read_integer(find(env, "XOE_METRICS_PORT"), 1, 65535, options.metrics_port);
 }
 

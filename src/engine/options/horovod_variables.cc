@@ -10,9 +10,10 @@ namespace {
 
 using Note = std::pair<std::string_view, std::string_view>;
 
-constexpr std::array<std::string_view, 7> kMapped = {
+constexpr std::array<std::string_view, 8> kMapped = {
     "AUTOTUNE",
     "CACHE_CAPACITY",
+    "DISABLE_NVTX_RANGES",
     "FUSION_THRESHOLD",
     "STALL_CHECK_DISABLE",
     "STALL_CHECK_TIME_SECONDS",
@@ -43,7 +44,6 @@ constexpr std::array kNotes = {
     Note{"BATCH_D2D_MEMCOPIES", kGpu},
     Note{"NUM_NCCL_STREAMS", kGpu},
     Note{"ENABLE_ASYNC_COMPLETION", kGpu},
-    Note{"DISABLE_NVTX_RANGES", kGpu},
     Note{"GLOO_IFACE", kRendezvous},
     Note{"GLOO_RENDEZVOUS_ADDR", kRendezvous},
     Note{"GLOO_RENDEZVOUS_PORT", kRendezvous},

@@ -49,12 +49,6 @@ Result<Speeds> measure_speeds(Communicator& comm) {
   return speeds;
 }
 
-std::size_t bytes_of(const Submission& submission) {
-  std::size_t bytes = 0;
-  for (const TensorCopy& t : submission.tensors) bytes += t.bytes();
-  return bytes;
-}
-
 }  // namespace
 
 Watch::Watch(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock,
@@ -65,7 +59,8 @@ Watch::Watch(const EngineOptions& options, const Topology& topology, int host, i
       metrics_(topology.rank, topology.size),
       launcher_(std::move(launcher)),
       stalls_(options, topology.rank, launcher_),
-      trace_(topology, host, hosts, clock, options.warn) {}
+      trace_(topology, host, hosts, clock, options.warn),
+      profiler_(Profiler::attach(options.nvtx, Env::process(), options.warn)) {}
 
 Watch::~Watch() = default;
 
@@ -102,6 +97,7 @@ Result<std::unique_ptr<Watch>> Watch::create(const EngineOptions& options, Commu
 
 void Watch::agreed(EngineTrace::Recorder& recorder, Submission& submission, int last, std::chrono::nanoseconds waited) {
   recorder.agreed(submission, last, waited);
+  if (profiler_ != nullptr) submission.range.next(ProfiledStage::kQueue, submission.name, submission.bytes());
   if (last != topology_.rank && waited.count() > 0) metrics_.waited_for(last, waited);
 }
 
@@ -120,7 +116,7 @@ void Watch::batch_done(const Batch& batch, const Status& status) {
 
 void Watch::completing(const Submission& submission, const Status& status) {
   if (status)
-    metrics_.operation(submission.op.kind, bytes_of(submission));
+    metrics_.operation(submission.op.kind, submission.bytes());
   else
     metrics_.error(status.error().code());
   launcher_.operation();

@@ -1,4 +1,4 @@
-// Observes the engine: metrics, tuning, stalls, timeline.
+// Observes the engine: metrics, tuning, stalls, timeline, profiler.
 #pragma once
 
 #include <array>
@@ -11,6 +11,7 @@
 
 #include "bootstrap/status_page.h"
 #include "engine/process_set.h"
+#include "engine/profiler.h"
 #include "engine/tuning/tuner.h"
 #include "engine/tuning/tuner_file.h"
 #include "engine/watch/engine_trace.h"
@@ -31,6 +32,7 @@ class Watch {
   Metrics& metrics() noexcept { return metrics_; }
   StallWatch& stalls() noexcept { return stalls_; }
   EngineTrace& trace() noexcept { return trace_; }
+  const Profiler* profiler() const noexcept { return profiler_.get(); }  // null: none is attached
 
   // A training step of this rank has ended. Any thread.
   void note_step() noexcept {
@@ -58,6 +60,7 @@ class Watch {
   bootstrap::StatusWriter launcher_;
   StallWatch stalls_;
   EngineTrace trace_;
+  const std::unique_ptr<const Profiler> profiler_;
   std::optional<Tuner> tuner_;  // on rank 0 of the world
   bool saved_ = false;
   TimePoint busy_until_{};

@@ -85,7 +85,7 @@ Task GpuMemory::run_fused(Batch& batch) {
   }
   job.collective.out_count = job.collective.in_count;
   XOE_CO_TRY(run_job(std::move(job), op, batch, /*whole_batch=*/true));
-  batch.reduced = EngineClock::now();
+  batch.note_reduced(/*unpacks=*/false);
   co_return Status();
 }
 
