@@ -2,15 +2,37 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "drivers/mock_machine.h"
 
 namespace xoe::testing {
 namespace {
 
-thread_local int this_device = 0;
+thread_local int set_device_of_thread = 0;
+thread_local std::vector<int> pushed_devices;
+thread_local CudaCaptureMode capture_mode = CudaCaptureMode::kGlobal;
+thread_local CudaError last_error = CudaError::kSuccess;
 
-MockFaults& faults() { return mock_machine().faults[static_cast<std::size_t>(this_device)]; }
+int current_device() { return pushed_devices.empty() ? set_device_of_thread : pushed_devices.back(); }
+
+MockFaults& faults() { return mock_machine().faults[static_cast<std::size_t>(current_device())]; }
+
+// What every call with an outcome but success leaves behind, "not ready" included.
+CudaError answer(CudaError error) {
+  if (error != CudaError::kSuccess) last_error = error;
+  return error;
+}
+
+// Calls that need a context create one on the thread's device. Locked.
+void use_context() { mock_machine().contexts.insert(current_device()); }
+
+// What may not be called while any thread captures a graph, unless this thread has said that it knows. Locked.
+void unsafe_in_captures(const char* call) {
+  if (!mock_machine().capturing.empty() && capture_mode != CudaCaptureMode::kRelaxed)
+    mock_machine().misuse(std::string(call) + " spoils another thread's capture");
+}
 
 CudaError runtime_get_version(int* version) {
   *version = 13020;
@@ -22,14 +44,50 @@ CudaError get_device_count(int* count) {
   return *count == 0 ? CudaError::kNoDevice : CudaError::kSuccess;
 }
 
+// Since CUDA 12 it creates the context.
 CudaError set_device(int device) {
-  this_device = device;
+  const std::lock_guard lock(mock_machine().mutex);
+  set_device_of_thread = device;
+  if (!pushed_devices.empty()) pushed_devices.back() = device;
+  use_context();
   return CudaError::kSuccess;
 }
 
 CudaError get_device(int* device) {
-  *device = this_device;
+  *device = current_device();
   return CudaError::kSuccess;
+}
+
+CudaError stream_is_capturing(CudaStream stream, CudaCapture* capture) {
+  MockMachine& machine = mock_machine();
+  const std::lock_guard lock(machine.mutex);
+  if (stream == nullptr && !machine.capturing.empty()) return answer(CudaError::kStreamCaptureImplicit);
+  *capture = machine.capturing.count(stream) != 0 ? CudaCapture::kActive : CudaCapture::kNone;
+  return CudaError::kSuccess;
+}
+
+CudaError thread_exchange_capture_mode(CudaCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return CudaError::kSuccess;
+}
+
+CudaError get_last_error() { return std::exchange(last_error, CudaError::kSuccess); }
+
+int device_primary_context_retain(CudaContext* context, int device) {
+  const std::lock_guard lock(mock_machine().mutex);
+  mock_machine().contexts.insert(device);
+  *context = reinterpret_cast<CudaContext>(static_cast<std::intptr_t>(device + 1));
+  return 0;
+}
+
+int context_push_current(CudaContext context) {
+  pushed_devices.push_back(static_cast<int>(reinterpret_cast<std::intptr_t>(context)) - 1);
+  return 0;
+}
+
+int context_pop_current(CudaContext*) {
+  pushed_devices.pop_back();
+  return 0;
 }
 
 CudaError get_device_properties(CudaProperties* properties, int device) {
@@ -50,7 +108,7 @@ CudaError stream_create_with_flags(CudaStream* stream, unsigned) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
   machine.streams.push_back(std::make_unique<MockStream>());
-  machine.streams.back()->device = this_device;
+  machine.streams.back()->device = current_device();
   *stream = reinterpret_cast<CudaStream>(machine.streams.back().get());
   return CudaError::kSuccess;
 }
@@ -69,6 +127,7 @@ CudaError stream_destroy(CudaStream stream) {
 CudaError event_create_with_flags(CudaEvent* event, unsigned) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
+  use_context();
   machine.events.push_back(std::make_unique<MockEvent>());
   *event = reinterpret_cast<CudaEvent>(machine.events.back().get());
   return CudaError::kSuccess;
@@ -77,6 +136,7 @@ CudaError event_create_with_flags(CudaEvent* event, unsigned) {
 CudaError event_destroy(CudaEvent event) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
+  use_context();
   auto& own = *reinterpret_cast<MockEvent*>(event);
   if (!own.alive) machine.misuse("an event destroyed twice");
   own.alive = false;
@@ -86,8 +146,9 @@ CudaError event_destroy(CudaEvent event) {
 CudaError event_record(CudaEvent event, CudaStream stream) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
-  machine.log(this_device, "event_record", stream, event);
-  if (machine.stream(stream).device != this_device) machine.misuse("an event recorded on another GPU's stream");
+  machine.log(current_device(), "event_record", stream, event);
+  if (machine.capturing.count(stream) != 0) machine.misuse("an event recorded into a graph");
+  if (machine.stream(stream).device != current_device()) machine.misuse("an event recorded on another GPU's stream");
   const auto mark = std::make_shared<bool>(false);
   reinterpret_cast<MockEvent*>(event)->mark = mark;
   machine.enqueue(stream, [&machine, mark] {
@@ -100,15 +161,16 @@ CudaError event_record(CudaEvent event, CudaStream stream) {
 CudaError event_query(CudaEvent event) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
-  if (faults().querying != CudaError::kSuccess) return faults().querying;
+  unsafe_in_captures("cudaEventQuery");
+  if (faults().querying != CudaError::kSuccess) return answer(faults().querying);
   const auto& mark = reinterpret_cast<MockEvent*>(event)->mark;
-  return mark == nullptr || *mark ? CudaError::kSuccess : CudaError::kNotReady;
+  return answer(mark == nullptr || *mark ? CudaError::kSuccess : CudaError::kNotReady);
 }
 
 CudaError stream_wait_event(CudaStream stream, CudaEvent event, unsigned) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
-  machine.log(this_device, "stream_wait_event", stream, event);
+  machine.log(current_device(), "stream_wait_event", stream, event);
   const auto mark = reinterpret_cast<MockEvent*>(event)->mark;
   if (mark == nullptr) return CudaError::kSuccess;
   machine.enqueue(stream, [&machine, mark] {
@@ -121,7 +183,7 @@ CudaError stream_wait_event(CudaStream stream, CudaEvent event, unsigned) {
 CudaError memcpy_async(void* to, const void* from, std::size_t bytes, CudaCopy, CudaStream stream) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
-  machine.log(this_device, "memcpy_async", stream);
+  machine.log(current_device(), "memcpy_async", stream);
   machine.enqueue(stream, [&machine, to, from, bytes, takes = faults().copies_for] {
     std::this_thread::sleep_for(takes);
     if (machine.before_copy) machine.before_copy();
@@ -141,8 +203,10 @@ CudaError launch_host_func(CudaStream stream, void (*function)(void*), void* dat
 CudaError allocate(void** memory, std::size_t bytes, bool host) {
   MockMachine& machine = mock_machine();
   const std::lock_guard lock(machine.mutex);
-  if (faults().allocating != CudaError::kSuccess) return faults().allocating;
-  MockMachine::Allocation made{bytes, this_device, host, ++machine.allocated, std::make_unique<std::byte[]>(bytes)};
+  use_context();
+  unsafe_in_captures("an allocation");
+  if (faults().allocating != CudaError::kSuccess) return answer(faults().allocating);
+  MockMachine::Allocation made{bytes, current_device(), host, ++machine.allocated, std::make_unique<std::byte[]>(bytes)};
   *memory = made.memory.get();
   machine.allocations.emplace(reinterpret_cast<std::uintptr_t>(*memory), std::move(made));
   return CudaError::kSuccess;
@@ -152,7 +216,7 @@ CudaError allocate(void** memory, std::size_t bytes, bool host) {
 CudaError release(void* memory, bool host) {
   MockMachine& machine = mock_machine();
   std::unique_lock lock(machine.mutex);
-  const auto is_idle = [](const auto& s) { return s->device != this_device || (!s->busy && s->work.empty()); };
+  const auto is_idle = [](const auto& s) { return s->device != current_device() || (!s->busy && s->work.empty()); };
   machine.changed.wait(lock, [&] { return machine.ending || std::ranges::all_of(machine.streams, is_idle); });
   const auto found = machine.allocations.find(reinterpret_cast<std::uintptr_t>(memory));
   if (found == machine.allocations.end() || found->second.host != host)
@@ -200,7 +264,7 @@ int pointer_get_attribute(void* value, int attribute, unsigned long long address
 
 }  // namespace
 
-int mock_device() { return this_device; }
+int mock_device() { return current_device(); }
 
 CudaApi mock_cuda_api() {
   return {.runtime_get_version = runtime_get_version,
@@ -212,6 +276,8 @@ CudaApi mock_cuda_api() {
           .stream_create_with_flags = stream_create_with_flags,
           .stream_destroy = stream_destroy,
           .stream_wait_event = stream_wait_event,
+          .stream_is_capturing = stream_is_capturing,
+          .thread_exchange_capture_mode = thread_exchange_capture_mode,
           .event_create_with_flags = event_create_with_flags,
           .event_destroy = event_destroy,
           .event_record = event_record,
@@ -223,9 +289,18 @@ CudaApi mock_cuda_api() {
           .host_alloc = [](void** memory, std::size_t bytes, unsigned) { return allocate(memory, bytes, true); },
           .free_host = [](void* memory) { return release(memory, true); },
           .pointer_get_attributes = pointer_get_attributes,
+          .get_last_error = get_last_error,
           .get_error_string = get_error_string,
           .mem_get_address_range = mem_get_address_range,
-          .pointer_get_attribute = pointer_get_attribute};
+          .pointer_get_attribute = pointer_get_attribute,
+          .device_get =
+              [](int* device, int ordinal) {
+                *device = ordinal;
+                return 0;
+              },
+          .device_primary_context_retain = device_primary_context_retain,
+          .context_push_current = context_push_current,
+          .context_pop_current = context_pop_current};
 }
 
 }  // namespace xoe::testing

@@ -121,6 +121,8 @@ class MockMachine {
   bool shares_gpus = false;           // NCCL_MULTI_RANK_GPU_ENABLE: NCCL takes a GPU for several ranks
   bool tells_peers = true;            // of a communicator that was aborted: a remote error
   std::function<void()> before_copy;  // called by streams
+  std::set<const void*> capturing;    // streams whose work becomes part of a graph
+  std::set<int> contexts;             // devices on which there is one
   std::vector<MockCall> calls_of(int device);
   std::size_t count(int device, const std::string& name);
   std::vector<std::string> misuses();       // what real libraries answer with a crash

@@ -37,7 +37,7 @@ struct PendingInit {
 
 void init_blocking(const Libraries& libraries, const Membership& membership, PendingInit& pending) {
   NcclComm comm = nullptr;
-  const DeviceScope scope(libraries.cuda, membership.device);
+  const DeviceScope scope(libraries, membership.device);
   const NcclResult result = libraries.nccl.comm_init_rank(&comm, membership.size, membership.id, membership.self);
   const std::lock_guard lock(pending.mutex);
   pending.done = true;
@@ -90,7 +90,7 @@ Comm::~Comm() {
   const NcclComm comm = take();
   if (comm == nullptr) return;
   const NcclApi& nccl = libraries_->nccl;
-  const DeviceScope scope(libraries_->cuda, device_);
+  const DeviceScope scope(*libraries_, device_);
   NcclResult result = NcclResult::kSuccess;
   if (libraries_->features.non_blocking && !stopped()) {
     const Clock::time_point deadline = Clock::now() + kFinalizeTimeout;

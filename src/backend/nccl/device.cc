@@ -26,6 +26,7 @@ std::string uuid_text(const unsigned char (&uuid)[16]) {
 
 Status cuda_status(const CudaApi& cuda, CudaError error, const char* what) {
   if (error == CudaError::kSuccess) return {};
+  (void)cuda.get_last_error();
   const Code code = error == CudaError::kMemoryAllocation ? Code::kResourceExhausted : Code::kUnavailable;
   return failure(code, "CUDA: {}: {} (error {})", what, cuda.get_error_string(error), static_cast<int>(error));
 }
@@ -95,15 +96,50 @@ Status check_memory_of(const CudaApi& cuda, const Device& device, const void* ad
   return {};
 }
 
-DeviceScope::DeviceScope(const CudaApi& cuda, int device) noexcept : cuda_(cuda) {
+DeviceScope::DeviceScope(const Libraries& libraries, int device) noexcept : cuda_(libraries.cuda) {
+  (void)cuda_.thread_exchange_capture_mode(&mode_);
   int now = -1;
   if (cuda_.get_device(&now) == CudaError::kSuccess && now == device) return;
+  pushed_ = libraries.context != nullptr && cuda_.context_push_current(libraries.context) == 0;
+  if (pushed_) return;
   before_ = now;
   (void)cuda_.set_device(device);
 }
 
 DeviceScope::~DeviceScope() {
+  CudaContext own = nullptr;
+  if (pushed_) (void)cuda_.context_pop_current(&own);
   if (before_ >= 0) (void)cuda_.set_device(before_);
+  (void)cuda_.thread_exchange_capture_mode(&mode_);
+}
+
+CudaContext retain_context(const CudaApi& cuda, int device) noexcept {
+  CudaContext context = nullptr;
+  int handle = 0;
+  if (cuda.device_get == nullptr || cuda.device_primary_context_retain == nullptr ||
+      cuda.context_push_current == nullptr || cuda.context_pop_current == nullptr)
+    return nullptr;
+  if (cuda.device_get(&handle, device) != 0 || cuda.device_primary_context_retain(&context, handle) != 0)
+    return nullptr;
+  return context;
+}
+
+Status check_not_capturing(const CudaApi& cuda, CudaStream stream) {
+  CudaCapture capture = CudaCapture::kNone;
+  const CudaError error = cuda.stream_is_capturing(stream, &capture);
+  if (error == CudaError::kSuccess && capture == CudaCapture::kNone) return {};
+  if (error != CudaError::kSuccess && error != CudaError::kStreamCaptureImplicit)
+    return cuda_status(cuda, error, "stream_is_capturing");
+  (void)cuda.get_last_error();
+  return failure(Code::kUnsupported,
+                 "a CUDA graph is being captured in its stream, and no graph can hold an operation of Xoe, in which the "
+                 "host takes part; call it before or after the capture (torch.cuda.graph)");
+}
+
+CudaError query_event(const CudaApi& cuda, CudaEvent event) noexcept {
+  const CudaError state = cuda.event_query(event);
+  if (state != CudaError::kSuccess) (void)cuda.get_last_error();
+  return state;
 }
 
 }  // namespace xoe::nccl

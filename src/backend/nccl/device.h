@@ -33,23 +33,38 @@ std::vector<int> compute_processes(const NvmlApi& nvml, const Device& device);
 // Whether this process is in the first PID namespace, so that NVML reports the process ids that it sees itself.
 bool sees_all_processes();
 
-// Sets the thread's current device until the end of the scope.
+// Until the end of the scope this rank's GPU is the thread's current one, and the thread's calls do not spoil a graph that
+// another thread captures. Then all is as before: the thread has no current context if it had none, since setting its
+// device back would create one on that GPU, of some hundred MiB.
 class DeviceScope {
  public:
-  DeviceScope(const CudaApi& cuda, int device) noexcept;
+  DeviceScope(const Libraries& libraries, int device) noexcept;
   DeviceScope(const DeviceScope&) = delete;
   ~DeviceScope();
 
  private:
   const CudaApi& cuda_;
-  int before_ = -1;
+  CudaCaptureMode mode_ = CudaCaptureMode::kRelaxed;
+  bool pushed_ = false;
+  int before_ = -1;  // where contexts cannot be pushed
 };
+
+// For Libraries::context; null if the driver does not tell.
+CudaContext retain_context(const CudaApi& cuda, int device) noexcept;
+
+// `unsupported` while the stream's work becomes part of a CUDA graph.
+Status check_not_capturing(const CudaApi& cuda, CudaStream stream);
+
+// cudaEventQuery() whose answer, such as "not ready", does not stay behind as this thread's last error: PyTorch would find
+// it after its next kernel.
+CudaError query_event(const CudaApi& cuda, CudaEvent event) noexcept;
 
 // `invalid_argument` for memory of the host or of another GPU, which would make kernels fault, and with them everything
 // that the process has on the GPU. `what` names it in the error.
 Status check_memory_of(const CudaApi& cuda, const Device& device, const void* address, std::string_view what);
 
-// The status of a call `what`: `resource_exhausted` when memory is short, else `unavailable` with CUDA's message.
+// The status of a call `what`: `resource_exhausted` when memory is short, else `unavailable` with CUDA's message. The
+// error is told here, and is none of this thread any more.
 Status cuda_status(const CudaApi& cuda, CudaError error, const char* what);
 
 }  // namespace xoe::nccl

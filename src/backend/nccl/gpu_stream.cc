@@ -27,7 +27,7 @@ Status GpuStream::allocate() {
 
 GpuStream::~GpuStream() {
   const CudaApi& cuda = libraries_->cuda;
-  const DeviceScope scope(cuda, index_);
+  const DeviceScope scope(*libraries_, index_);
   if (device_ != nullptr) (void)cuda.free(device_);
   if (host_ != nullptr) (void)cuda.free_host(host_);
   if (ready_ != nullptr) (void)cuda.event_destroy(ready_);
@@ -58,6 +58,8 @@ Status GpuStream::record_done() {
   XOE_CUDA(libraries_->cuda, event_record, done_, stream_);
   return {};
 }
+
+CudaError GpuStream::query_done() const noexcept { return query_event(libraries_->cuda, done_); }
 
 Status GpuStream::copy_in(std::size_t bytes) {
   XOE_CUDA(libraries_->cuda, memcpy_async, device_in(), host_in(), bytes, CudaCopy::kDefault, stream_);

@@ -27,7 +27,7 @@ class GpuStream {
   // Records the event that query_done() queries.
   Status record_done();
   // kNotReady: the work before record_done() still runs.
-  CudaError query_done() const { return libraries_->cuda.event_query(done_); }
+  CudaError query_done() const noexcept;
 
   // Staging of small host arrays: copy_in() copies host_in to device_in, copy_out() device_out to host_out.
   std::size_t staging_bytes() const noexcept { return staging_bytes_; }

@@ -18,6 +18,7 @@ struct Libraries {
   NcclFeatures features;
   CudaApi cuda;
   std::optional<NvmlApi> nvml;
+  CudaContext context = nullptr;  // the one that the runtime uses on this rank's GPU; null: the driver's is not known
 };
 
 // Queries NCCL's version; `unsupported` below 2.7.

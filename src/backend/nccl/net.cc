@@ -57,7 +57,7 @@ NcclNet::NcclNet(NetParts parts) : parts_(std::move(parts)), placeholders_(parts
 }
 
 NcclNet::~NcclNet() {
-  const DeviceScope scope(parts_.libraries->cuda, parts_.device.index);
+  const DeviceScope scope(*parts_.libraries, parts_.device.index);
   registrations_.reset();
 }
 
@@ -87,7 +87,7 @@ Status NcclNet::supports(const Collective& c) const {
 Status NcclNet::run(const Collective& c, Clock::time_point deadline) {
   if (cause_) return failure(*cause_);
   XOE_TRY(supports(c));
-  const DeviceScope scope(parts_.libraries->cuda, parts_.device.index);
+  const DeviceScope scope(*parts_.libraries, parts_.device.index);
   Status status;
   if (parts_.comm->stopped()) {
     status = failure(Code::kUnavailable, "aborted");
@@ -95,6 +95,7 @@ Status NcclNet::run(const Collective& c, Clock::time_point deadline) {
     status = barrier(deadline);
   } else if (c.device) {
     XOE_TRY(check_memory(c));
+    if (!c.by_marks) XOE_TRY(check_not_capturing(parts_.libraries->cuda, static_cast<CudaStream>(c.stream)));
     status = run_on_gpu(c, deadline);
   } else {
     status = run_through_staging(c, deadline);

@@ -22,7 +22,7 @@ PlaceholderBuffers::PlaceholderBuffers(std::shared_ptr<const Libraries> librarie
 
 PlaceholderBuffers::~PlaceholderBuffers() {
   if (memory_ == nullptr) return;
-  const DeviceScope scope(libraries_->cuda, device_);
+  const DeviceScope scope(*libraries_, device_);
   (void)libraries_->cuda.free(memory_);
 }
 

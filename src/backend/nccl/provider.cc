@@ -91,24 +91,31 @@ class NcclProvider final : public net::Provider {
 
   Result<std::shared_ptr<const void>> admit(std::span<const void* const> addresses, void* stream) override {
     const CudaApi& cuda = libraries_->cuda;
-    const DeviceScope scope(cuda, device_.index);
+    const DeviceScope scope(*libraries_, device_.index);
+    XOE_TRY(check_not_capturing(cuda, static_cast<CudaStream>(stream)));
     for (std::size_t i = 0; i < addresses.size(); ++i)
       XOE_TRY(check_memory_of(cuda, device_, addresses[i], fmt::format("buffer {}", i)));
     CudaEvent event = nullptr;
     XOE_CUDA(cuda, event_create_with_flags, &event, kCudaEventDisableTiming);
-    std::shared_ptr<const void> mark(event, [libraries = libraries_](const void* held) {
+    std::shared_ptr<const void> mark(event, [libraries = libraries_, device = device_.index](const void* held) {
+      const DeviceScope own(*libraries, device);  // of whichever thread drops the last one
       (void)libraries->cuda.event_destroy(static_cast<CudaEvent>(const_cast<void*>(held)));
     });
     XOE_CUDA(cuda, event_record, event, static_cast<CudaStream>(stream));
     return mark;
   }
 
-  // Otherwise each call would reset the device to GPU 0, and create a context there.
-  void take_thread() noexcept override { (void)libraries_->cuda.set_device(device_.index); }
+  // Otherwise each call would reset the device to GPU 0, and create a context there; and calls such as cudaMalloc() would
+  // spoil a graph that another thread captures.
+  void take_thread() noexcept override {
+    (void)libraries_->cuda.set_device(device_.index);
+    CudaCaptureMode mode = CudaCaptureMode::kRelaxed;
+    (void)libraries_->cuda.thread_exchange_capture_mode(&mode);
+  }
 
   Result<std::unique_ptr<net::Net>> connect(const net::Members& members, const net::Exchange& exchange,
                                             Clock::time_point deadline) override {
-    const DeviceScope scope(libraries_->cuda, device_.index);
+    const DeviceScope scope(*libraries_, device_.index);
     const auto self = static_cast<std::size_t>(members.self);
     XOE_ASSIGN(RankGpu mine, rank_gpu());
     mine.requested = "nccl";
@@ -194,6 +201,7 @@ Result<ProviderOptions> read_provider_options(const Env& env, int local_rank) {
 Result<std::unique_ptr<net::Provider>> make_provider(Libraries libraries, ProviderOptions options) {
   XOE_ASSIGN(Device device,
              choose_device(libraries.cuda, options.local_rank, options.visible, options.ranks_share_gpus));
+  libraries.context = retain_context(libraries.cuda, device.index);
   return std::make_unique<NcclProvider>(std::make_shared<const Libraries>(std::move(libraries)), std::move(options),
                                         std::move(device));
 }

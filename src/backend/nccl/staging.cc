@@ -53,7 +53,7 @@ Staging::~Staging() {
   bool idle = true;
   for (const Lane& lane : lanes_) {
     for (const CudaEvent event : lane.done) {
-      idle = idle && cuda.event_query(event) != CudaError::kNotReady;
+      idle = idle && query_event(cuda, event) != CudaError::kNotReady;
       (void)cuda.event_destroy(event);
     }
     if (lane.stream != nullptr) (void)cuda.stream_destroy(lane.stream);
@@ -79,7 +79,7 @@ Status Staging::start(net::GpuDirection direction, std::size_t slot, std::span<c
 }
 
 Result<bool> Staging::done(net::GpuDirection direction, std::size_t slot) {
-  const CudaError state = libraries_->cuda.event_query(lane(direction).done[slot]);
+  const CudaError state = query_event(libraries_->cuda, lane(direction).done[slot]);
   if (state == CudaError::kNotReady) return false;
   XOE_TRY(cuda_status(libraries_->cuda, state, "event_query"));
   return true;

@@ -20,7 +20,8 @@ enum class CudaError : int {
   kMemoryAllocation = 2,
   kInsufficientDriver = 35,
   kNoDevice = 100,
-  kNotReady = 600
+  kNotReady = 600,
+  kStreamCaptureImplicit = 906,  // the default stream, while a stream that it waits for is captured
 };
 
 enum class CudaCopy : int { kDefault = 4 };  // the addresses tell the direction
@@ -34,6 +35,13 @@ struct CudaPointer {
   void* host_address;
   long reserved[8];  // of CUDA 13
 };
+
+enum class CudaCapture : int { kNone = 0, kActive = 1, kInvalidated = 2 };  // of a stream into a graph
+// What calls of this thread do to captures: kRelaxed never spoils one of another thread.
+enum class CudaCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
+
+struct CudaContextObject;  // of the driver
+using CudaContext = CudaContextObject*;
 
 // At least as long as in every version.
 struct CudaProperties {
@@ -57,6 +65,8 @@ struct CudaApi {
   CudaError (*stream_create_with_flags)(CudaStream*, unsigned) = nullptr;
   CudaError (*stream_destroy)(CudaStream) = nullptr;
   CudaError (*stream_wait_event)(CudaStream, CudaEvent, unsigned) = nullptr;
+  CudaError (*stream_is_capturing)(CudaStream, CudaCapture*) = nullptr;
+  CudaError (*thread_exchange_capture_mode)(CudaCaptureMode*) = nullptr;
   CudaError (*event_create_with_flags)(CudaEvent*, unsigned) = nullptr;
   CudaError (*event_destroy)(CudaEvent) = nullptr;
   CudaError (*event_record)(CudaEvent, CudaStream) = nullptr;
@@ -68,11 +78,16 @@ struct CudaApi {
   CudaError (*host_alloc)(void**, std::size_t, unsigned) = nullptr;
   CudaError (*free_host)(void*) = nullptr;
   CudaError (*pointer_get_attributes)(CudaPointer*, const void*) = nullptr;
+  CudaError (*get_last_error)() = nullptr;  // of this thread; and forgets it, unless the GPU has failed for good
   const char* (*get_error_string)(CudaError) = nullptr;
 
   // Of the driver's library; null where it is not installed.
   int (*mem_get_address_range)(unsigned long long* base, std::size_t*, unsigned long long address) = nullptr;
   int (*pointer_get_attribute)(void* value, int attribute, unsigned long long address) = nullptr;
+  int (*device_get)(int* device, int ordinal) = nullptr;
+  int (*device_primary_context_retain)(CudaContext*, int device) = nullptr;
+  int (*context_push_current)(CudaContext) = nullptr;
+  int (*context_pop_current)(CudaContext*) = nullptr;
 };
 
 // visit(field, symbol) for every function of the runtime.
@@ -87,6 +102,8 @@ void for_each_cuda_function(Api& api, Visit&& visit) {
   visit(api.stream_create_with_flags, "cudaStreamCreateWithFlags");
   visit(api.stream_destroy, "cudaStreamDestroy");
   visit(api.stream_wait_event, "cudaStreamWaitEvent");
+  visit(api.stream_is_capturing, "cudaStreamIsCapturing");
+  visit(api.thread_exchange_capture_mode, "cudaThreadExchangeStreamCaptureMode");
   visit(api.event_create_with_flags, "cudaEventCreateWithFlags");
   visit(api.event_destroy, "cudaEventDestroy");
   visit(api.event_record, "cudaEventRecord");
@@ -98,6 +115,7 @@ void for_each_cuda_function(Api& api, Visit&& visit) {
   visit(api.host_alloc, "cudaHostAlloc");
   visit(api.free_host, "cudaFreeHost");
   visit(api.pointer_get_attributes, "cudaPointerGetAttributes");
+  visit(api.get_last_error, "cudaGetLastError");
   visit(api.get_error_string, "cudaGetErrorString");
 }
 
@@ -106,6 +124,10 @@ template <class Api, class Visit>
 void for_each_driver_function(Api& api, Visit&& visit) {
   visit(api.mem_get_address_range, "cuMemGetAddressRange_v2");
   visit(api.pointer_get_attribute, "cuPointerGetAttribute");
+  visit(api.device_get, "cuDeviceGet");
+  visit(api.device_primary_context_retain, "cuDevicePrimaryCtxRetain");
+  visit(api.context_push_current, "cuCtxPushCurrent_v2");
+  visit(api.context_pop_current, "cuCtxPopCurrent_v2");
 }
 
 // The runtime's functions; null where the library lacks one.
