@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,16 @@ std::string_view collective_name(CollectiveKind kind) noexcept;  // "allreduce"
 constexpr bool is_reduction(CollectiveKind kind) noexcept {
   return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReduceScatter;
 }
+
+// Hears that all work of a collective on GPU memory is in the GPU's queue: work behind `event` (a cudaEvent_t) finds the
+// result. The thread that runs the collective calls it.
+class LaunchListener {
+ public:
+  virtual void launched(std::shared_ptr<const void> event) noexcept = 0;
+
+ protected:
+  ~LaunchListener() = default;
+};
 
 // The Communicator has checked everything that one rank can check alone: pointers are non-null where counts are not 0,
 // counts add up, the root exists, op suits dtype. Spans and pointers refer to the caller's memory.
@@ -49,6 +60,7 @@ struct Collective {
   // allowed then: a null `in` contributes the neutral element, and the result for a null `out` is dropped.
   bool by_marks = false;
   std::span<const void* const> after = {};
+  LaunchListener* listener = nullptr;
   double prescale = 1;  // sum and average of floats in GPU memory: multiplies each rank's `in`
 };
 

@@ -25,6 +25,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_FUSION_THRESHOLD",
     "XOE_GPU",
     "XOE_GPU_STAGING",
+    "XOE_GPU_WAIT",
     "XOE_HOSTNAME",
     "XOE_HOST_TIMEOUT",
     "XOE_INTERFACE",

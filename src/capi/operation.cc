@@ -218,6 +218,14 @@ xoe_status xoe_wait_for(xoe_handle* handle, int64_t patience) {
   });
 }
 
+xoe_status xoe_wait_in_stream(xoe_handle* handle, void* stream, int64_t patience) {
+  return guard([&]() -> Status {
+    XOE_TRY(need(handle, "handle"));
+    if (patience < 0) return failure(Code::kInvalidArgument, "patience is {}, must be 0 at least", patience);
+    return handle->handle.wait_in_stream(stream, std::chrono::nanoseconds(patience));
+  });
+}
+
 const char* xoe_handle_error(xoe_handle* handle) {
   const char* text = "";
   (void)guard([&]() -> Status {

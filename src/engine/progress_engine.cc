@@ -84,7 +84,8 @@ bool ProgressEngine::poll(Submission& submission) {
   return submission.done();
 }
 
-Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::time_point> until) {
+Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::time_point> until, bool launched) {
+  const auto over = [&] { return submission.done() || (launched && submission.launched->all()); };
   if (in_this_thread())
     return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
@@ -93,12 +94,12 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
   std::uint64_t steps_seen = 0;
   bool late = false;
   bool listed = false;
-  for (unsigned turn = 1; !submission.done() && !late; ++turn) {
+  for (unsigned turn = 1; !over() && !late; ++turn) {
     if (try_progress())
       spinning_since = {};
-    else if (!submission.done())
+    else if (!over())
       relax(oversubscribed_);
-    if (submission.done() || turn % (oversubscribed_ ? kYieldsPerCheck : kTurnsPerCheck) != 0) continue;
+    if (over() || turn % (oversubscribed_ ? kYieldsPerCheck : kTurnsPerCheck) != 0) continue;
     const auto now = EngineClock::now();
     late = until && now >= *until;
     const std::uint64_t taken = sets_.world().host_group().steps();
@@ -107,16 +108,16 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
     if (next_check == EngineClock::time_point{}) next_check = now + watch_.stalls().period();
     if (!late && now >= next_check) next_check = check_failures();  // other ranks' steps may keep it from its sleep
     if (late || now - spinning_since < kSpin) continue;
-    sleep_until_done(submission, until, std::exchange(listed, true));
+    sleep_until(submission, over, until, std::exchange(listed, true));
     spinning_since = {};
   }
   if (listed) watch_.stalls().unblock(submission);
-  const bool done = submission.done();
+  const bool done = over();
   // In this order: a thread that submits meanwhile relies either on a waiter or on the progress thread.
   if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && has_thread_ && pending().load() != 0)
     wake_progress_thread();
   if (!done) return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
-  return submission.status();
+  return submission.done() ? submission.status() : Status();
 }
 
 EngineClock::time_point ProgressEngine::check_failures() {
@@ -125,13 +126,13 @@ EngineClock::time_point ProgressEngine::check_failures() {
   return EngineClock::now() + watch_.stalls().period();
 }
 
-void ProgressEngine::sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until,
-                                      bool listed) {
+void ProgressEngine::sleep_until(Submission& submission, const std::function<bool()>& over,
+                                 std::optional<EngineClock::time_point> until, bool listed) {
   if (!listed) watch_.stalls().block(submission);
   const auto ready = [&] {
     while (progress()) {
     }
-    return submission.done();
+    return over();
   };
   const auto next_check = check_failures();
   sets_.world().host_group().sleep(ready, until ? std::min(*until, next_check) : next_check);

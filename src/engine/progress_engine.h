@@ -36,8 +36,9 @@ class ProgressEngine {
   // `submission` was just enqueued, and no thread waits for it yet.
   void submitted(const Submission& submission);
   bool poll(Submission& submission);
-  // `timeout`: not completed by `until`.
-  Status wait(Submission& submission, std::optional<EngineClock::time_point> until);
+  // `timeout`: not completed by `until`. launched: until its work is in the GPU's queue. REQUIRES then:
+  // Submission::launched.
+  Status wait(Submission& submission, std::optional<EngineClock::time_point> until, bool launched = false);
   // Looks for lost ranks, unless another thread makes progress.
   void try_check_failures();
 
@@ -84,7 +85,8 @@ class ProgressEngine {
   // Looks for lost ranks and stalls. Returns when to do so again.
   EngineClock::time_point check_failures();
   void check_failures_locked();  // REQUIRES: mutex_
-  void sleep_until_done(Submission& submission, std::optional<EngineClock::time_point> until, bool listed);
+  void sleep_until(Submission& submission, const std::function<bool()>& over,
+                   std::optional<EngineClock::time_point> until, bool listed);
   void run_thread(const std::stop_token& stop);
   // Submissions and polls of the program's threads so far.
   std::uint32_t activity() const noexcept {

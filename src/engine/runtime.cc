@@ -153,6 +153,7 @@ Status Runtime::admit_gpu_memory(const Request& request, Submission& submission)
   auto mark = (*provider)->admit(addresses, request.stream);
   if (!mark) return failure(mark.error().code(), "{}: {}", submission.title(), mark.error().message());
   submission.mark = std::move(*mark);
+  if (gpu_->settings().waits_in_stream) submission.launched = std::make_unique<Launched>(submission.sizes.size());
   return {};
 }
 
@@ -171,6 +172,14 @@ Status Runtime::wait(Submission& submission, std::optional<EngineClock::time_poi
   if (submission.done()) return submission.status();
   if (fork_.forked()) return check_usable();
   return progress_->wait(submission, until);
+}
+
+Status Runtime::wait_in_stream(Submission& submission, void* stream, std::optional<EngineClock::time_point> until) {
+  if (!submission.launched || fork_.forked()) return wait(submission, until);
+  if (!submission.done()) XOE_TRY(progress_->wait(submission, until, /*launched=*/true));
+  if (submission.done()) return submission.status();
+  XOE_ASSIGN(net::Provider* const provider, gpu_->provider());
+  return provider->order(stream, submission.launched->events());
 }
 
 Result<SharedBuffer> Runtime::shared_buffer(std::size_t bytes) {
@@ -339,14 +348,29 @@ bool EngineHandle::poll() {
 
 Status EngineHandle::wait() { return wait_for(std::chrono::nanoseconds::max()); }
 
+namespace {
+
+// None: further away than the clock can tell.
+std::optional<engine::EngineClock::time_point> deadline_of(std::chrono::nanoseconds patience) {
+  const auto now = engine::EngineClock::now();
+  if (patience < engine::EngineClock::time_point::max() - now) return now + patience;
+  return std::nullopt;
+}
+
+}  // namespace
+
 Status EngineHandle::wait_for(std::chrono::nanoseconds patience) {
   if (submission_->done()) return submission_->status();
   const auto runtime = submission_->runtime.lock();
   if (runtime == nullptr) return submission_->status();
-  std::optional<engine::EngineClock::time_point> until;  // none: further away than the clock can tell
-  const auto now = engine::EngineClock::now();
-  if (patience < engine::EngineClock::time_point::max() - now) until = now + patience;
-  return runtime->wait(*submission_, until);
+  return runtime->wait(*submission_, deadline_of(patience));
+}
+
+Status EngineHandle::wait_in_stream(void* stream, std::chrono::nanoseconds patience) {
+  if (submission_->done()) return submission_->status();
+  const auto runtime = submission_->runtime.lock();
+  if (runtime == nullptr) return submission_->status();
+  return runtime->wait_in_stream(*submission_, stream, deadline_of(patience));
 }
 
 const std::vector<Output>& EngineHandle::outputs() const noexcept { return submission_->outputs; }

@@ -32,6 +32,7 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   Result<std::shared_ptr<Submission>> submit(const Request& request, Use use);
   bool poll(Submission& submission) { return progress_->poll(submission); }
   Status wait(Submission& submission, std::optional<EngineClock::time_point> until);
+  Status wait_in_stream(Submission& submission, void* stream, std::optional<EngineClock::time_point> until);
 
   const Topology& topology() const noexcept { return topology_; }
   Result<SharedBuffer> shared_buffer(std::size_t bytes);

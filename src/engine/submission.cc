@@ -350,6 +350,7 @@ void Submission::clear() noexcept {
   allocator_ = nullptr;
   callback_ = nullptr;
   mark.reset();
+  launched.reset();
   if (!status_) status_ = Status();
   if (!part_status) part_status = Status();
   stall_timer = {};

@@ -37,6 +37,29 @@ using TimePoint = EngineClock::time_point;
 // Does the operation have a root?
 constexpr bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 
+// How far the collectives of one operation on GPU memory have come: all of their work is in the GPU's queue, or not yet.
+class Launched {
+ public:
+  // slices: so many calls of add() complete it.
+  explicit Launched(std::size_t slices) : left_(slices) {}
+
+  // NCCL's thread: the work of one slice is in the queue, before `event`.
+  void add(const std::shared_ptr<const void>& event) {
+    const std::lock_guard lock(mutex_);
+    if (events_.empty() || events_.back() != event) events_.push_back(event);
+    if (--left_ == 0) all_.store(true, std::memory_order_release);
+  }
+  bool all() const noexcept { return all_.load(std::memory_order_acquire); }
+  // REQUIRES: all().
+  const std::vector<std::shared_ptr<const void>>& events() const noexcept { return events_; }
+
+ private:
+  std::mutex mutex_;
+  std::size_t left_;
+  std::vector<std::shared_ptr<const void>> events_;
+  std::atomic<bool> all_{false};
+};
+
 class SubmissionPool;  // submission_pool.h
 
 class Submission {
@@ -91,6 +114,7 @@ class Submission {
   bool takes_turns = false;  // a name in flight is no error: this submission enters after the one that has it
   std::chrono::nanoseconds timeout{0};  // with ranks that have not submitted it; 0: the engine's limit
   std::shared_ptr<const void> mark;     // of GPU memory: the work in its stream at the submit
+  std::unique_ptr<Launched> launched;   // of GPU memory, if its caller may wait in a stream
   EngineClock::time_point submitted;
   StageRange range;  // until its first batch starts
   std::weak_ptr<Runtime> runtime;

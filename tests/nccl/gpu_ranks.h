@@ -53,6 +53,7 @@ struct GpuUse {
   std::size_t staging_bytes = engine::GpuSettings().staging_bytes;
   bool has_nccl = true;
   bool many_ranks = false;
+  bool waits_in_stream = false;
   std::function<void(std::string_view)> warn = [](std::string_view) {};
 };
 
@@ -64,7 +65,9 @@ inline std::shared_ptr<engine::GpuPlugin> plugin_of(MockMachine& machine, int de
     return nccl::make_provider(std::move(libraries), {.local_rank = device, .many_ranks = use.many_ranks});
   };
   return std::make_shared<engine::GpuPlugin>(
-      open, engine::GpuSettings{.requested = use.requested, .staging_bytes = use.staging_bytes});
+      open, engine::GpuSettings{.requested = use.requested,
+                                .staging_bytes = use.staging_bytes,
+                                .waits_in_stream = use.waits_in_stream});
 }
 
 inline Result<std::shared_ptr<engine::Runtime>> make_gpu_runtime(MockMachine& machine, Communicator comm, int device,

@@ -21,6 +21,9 @@ hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
 
 
+gpu._is_capturing = lambda: False  # PyTorch would look for a GPU
+
+
 def on_gpu(dtype, layout=torch.strided):
     return types.SimpleNamespace(is_cuda=True, layout=layout, dtype=dtype)
 
@@ -47,6 +50,60 @@ def test_where_operations_work():
     with_gpu(False)
     assert gpu.choose_device([float32], "sum") == "cpu"
     with_gpu(None)
+
+
+def test_a_capture_is_no_place_for_copies():
+    with_gpu(False)
+    gpu._is_capturing = lambda: True
+    try:
+        gpu.choose_device([on_gpu(torch.float32)], "sum")
+    except xoe.UnsupportedError as error:
+        assert "torch.cuda.graph" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+    finally:
+        gpu._is_capturing = lambda: False
+        with_gpu(None)
+    assert gpu.choose_device([torch.ones(1)]) == "cpu"
+
+
+class Ordered:
+    """An operation on a GPU that has been started."""
+
+    def __init__(self, log, error=None):
+        self.log, self.error = log, error
+
+    def wait_in_stream(self, stream):
+        self.log.append(stream)
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_work_makes_each_stream_wait():
+    """With XOE_GPU_WAIT=stream: the thread that completes it, and later one that uses the result in another stream."""
+    from xoe.torch.distributed.completer import Completer
+    from xoe.torch.distributed.work import Work
+
+    streams, log = iter((7, 8, 9)), []
+    real, torch.cuda.current_stream = torch.cuda.current_stream, lambda device: types.SimpleNamespace(cuda_stream=next(streams))
+    try:
+        sequence = types.SimpleNamespace(add_work=lambda: 0)
+        device = torch.device("cuda", 0)
+        work = Work([Ordered(log)], None, [torch.ones(1)], Completer("test"), sequence, device=device)
+        work.complete()
+        assert log == [7] and work.is_completed()
+        assert work.wait() and log == [7, 8], log
+        failed = Work([Ordered(log, xoe.PeerLostError("gone"))], None, [], Completer("test"), sequence, device=device)
+        try:
+            failed.wait()
+        except xoe.PeerLostError:
+            pass
+        else:
+            raise AssertionError("nothing was raised")
+    finally:
+        torch.cuda.current_stream = real
+    assert not gpu.waits_in_stream([Ordered(log)], [torch.ones(1)])
+    assert not gpu.waits_in_stream([], [])
 
 
 def test_the_wish_is_obeyed():

@@ -55,9 +55,19 @@ bool Operation::poll() {
 }
 
 void Operation::wait() {
+  wait_by([&] { return xoe_wait_for(handle_.get(), kSignalPatience); });
+}
+
+void Operation::wait_in_stream(std::uintptr_t stream) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): frameworks tell streams as numbers
+  wait_by([&] { return xoe_wait_in_stream(handle_.get(), reinterpret_cast<void*>(stream), kSignalPatience); });
+}
+
+template <class Wait>
+void Operation::wait_by(Wait&& wait) {
   need_result(handle_);
   for (;;) {
-    xoe_status status = call_released([&] { return xoe_wait_for(handle_.get(), kSignalPatience); });
+    xoe_status status = call_released(wait);
     // It may have completed just after the turn; a timeout may also be its own error.
     const bool over = status != XOE_TIMEOUT || completed(handle_.get());
     if (over && status == XOE_TIMEOUT) status = xoe_wait(handle_.get());
@@ -100,6 +110,9 @@ void bind_operation(nb::module_& module) {
       .def("poll", &Operation::poll, "Whether it has completed, well or not. Does not block.")
       .def("wait", &Operation::wait,
            "Blocks until it has completed, without the interpreter's lock. Raises the operation's own error.")
+      .def("wait_in_stream", &Operation::wait_in_stream, nb::arg("stream"),
+           "With XOE_GPU_WAIT=stream: returns once its work is in the GPU's queue; later work in the stream, a "
+           "cudaStream_t, waits for the result, and the next operation has an error that comes after that. Else as wait().")
       .def(
           "outputs", [](nb::handle self) { return nb::cast<Operation&>(self).outputs(self); },
           "Results in memory of the engine, as arrays for DLPack. They keep the operation alive.")

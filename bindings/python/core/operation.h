@@ -27,6 +27,8 @@ class Operation {
 
   bool poll();
   void wait();
+  // Of a GPU: later work in the stream waits; see xoe_wait_in_stream().
+  void wait_in_stream(std::uintptr_t stream);
   nb::list outputs(nb::handle self);
   nb::list received_splits();
   int last_joined();
@@ -35,6 +37,9 @@ class Operation {
   static void sweep();
 
  private:
+  template <class Wait>
+  void wait_by(Wait&& wait);
+
   HandlePtr handle_;
   nb::object keep_;
 };

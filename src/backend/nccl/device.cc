@@ -124,6 +124,18 @@ CudaContext retain_context(const CudaApi& cuda, int device) noexcept {
   return context;
 }
 
+Result<std::shared_ptr<const void>> record_event(const std::shared_ptr<const Libraries>& libraries, int device,
+                                                 CudaStream stream) {
+  CudaEvent event = nullptr;
+  XOE_CUDA(libraries->cuda, event_create_with_flags, &event, kCudaEventDisableTiming);
+  std::shared_ptr<const void> mark(event, [libraries, device](const void* held) {
+    const DeviceScope own(*libraries, device);  // of whichever thread drops the last one
+    (void)libraries->cuda.event_destroy(static_cast<CudaEvent>(const_cast<void*>(held)));
+  });
+  XOE_CUDA(libraries->cuda, event_record, event, stream);
+  return mark;
+}
+
 Status check_not_capturing(const CudaApi& cuda, CudaStream stream) {
   CudaCapture capture = CudaCapture::kNone;
   const CudaError error = cuda.stream_is_capturing(stream, &capture);

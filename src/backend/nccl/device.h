@@ -1,6 +1,7 @@
 // This rank's GPU.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,10 @@ class DeviceScope {
 
 // For Libraries::context; null if the driver does not tell.
 CudaContext retain_context(const CudaApi& cuda, int device) noexcept;
+
+// An event behind the work that is in the stream now, destroyed with its last owner. REQUIRES: a DeviceScope.
+Result<std::shared_ptr<const void>> record_event(const std::shared_ptr<const Libraries>& libraries, int device,
+                                                 CudaStream stream);
 
 // `unsupported` while the stream's work becomes part of a CUDA graph.
 Status check_not_capturing(const CudaApi& cuda, CudaStream stream);

@@ -125,6 +125,10 @@ Status NcclNet::run_on_gpu(const Collective& given, Clock::time_point deadline) 
   XOE_TRY(launch(c, {c.in, c.out}, deadline));
   // A caller that passed events has continued with its stream: its later work must not wait for this collective.
   XOE_TRY(given.by_marks ? own.record_done() : own.make_wait(stream));
+  if (given.listener != nullptr) {
+    XOE_ASSIGN(auto event, record_event(parts_.libraries, parts_.device.index, own.handle()));
+    given.listener->launched(std::move(event));
+  }
   return wait_done(deadline);
 }
 

@@ -95,14 +95,17 @@ class NcclProvider final : public net::Provider {
     XOE_TRY(check_not_capturing(cuda, static_cast<CudaStream>(stream)));
     for (std::size_t i = 0; i < addresses.size(); ++i)
       XOE_TRY(check_memory_of(cuda, device_, addresses[i], fmt::format("buffer {}", i)));
-    CudaEvent event = nullptr;
-    XOE_CUDA(cuda, event_create_with_flags, &event, kCudaEventDisableTiming);
-    std::shared_ptr<const void> mark(event, [libraries = libraries_, device = device_.index](const void* held) {
-      const DeviceScope own(*libraries, device);  // of whichever thread drops the last one
-      (void)libraries->cuda.event_destroy(static_cast<CudaEvent>(const_cast<void*>(held)));
-    });
-    XOE_CUDA(cuda, event_record, event, static_cast<CudaStream>(stream));
-    return mark;
+    return record_event(libraries_, device_.index, static_cast<CudaStream>(stream));
+  }
+
+  Status order(void* stream, std::span<const std::shared_ptr<const void>> events) override {
+    const CudaApi& cuda = libraries_->cuda;
+    const DeviceScope scope(*libraries_, device_.index);
+    XOE_TRY(check_not_capturing(cuda, static_cast<CudaStream>(stream)));
+    for (const auto& event : events)
+      XOE_CUDA(cuda, stream_wait_event, static_cast<CudaStream>(stream),
+               static_cast<CudaEvent>(const_cast<void*>(event.get())), 0);
+    return {};
   }
 
   // Otherwise each call would reset the device to GPU 0, and create a context there; and calls such as cudaMalloc() would

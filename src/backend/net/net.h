@@ -76,6 +76,10 @@ class Provider {
   virtual Result<std::shared_ptr<const void>> admit(std::span<const void* const>, void* /*stream*/) {
     return failure(Code::kUnsupported, "{} does not take GPU memory", name());
   }
+  // Later work in `stream` waits for the events of LaunchListener::launched(). Any thread.
+  virtual Status order(void* /*stream*/, std::span<const std::shared_ptr<const void>> /*events*/) {
+    return failure(Code::kUnsupported, "{} does not take GPU memory", name());
+  }
   // What other ranks must know of this one's GPU; without a request, rank and staging bytes.
   virtual Result<RankGpu> rank_gpu() { return failure(Code::kUnsupported, "{} knows no GPU", name()); }
   // Pinned memory of `slots` parts of `slot_bytes`. ring: called by any thread when copies may be done, also after the

@@ -8,11 +8,14 @@ from typing import Any
 
 import torch
 
+from xoe import _core
 from xoe import world as _world
+from xoe.errors import UnsupportedError
 from xoe.torch.tensors import DTYPES
 
 _streams: dict[torch.device, Any] = {}
 _make_stream: Any = torch.cuda.Stream
+_is_capturing: Any = torch.cuda.is_current_stream_capturing
 _REDUCTIONS = frozenset(("sum", "average", "min", "max", "product"))
 _DTYPE_OF = {number: dtype for dtype, number in DTYPES.items()}
 
@@ -21,11 +24,18 @@ def choose_device(tensors: Sequence[torch.Tensor], reduction: str | None = None)
     """The kind of device on which an operation works: "cuda", on the tensors in place, where the engine supports it for
     GPU memory; else "cpu", and the tensors are copied there and back. The same on all ranks for the same types and devices.
 
-    reduction: "sum", ...; None for data movement.
+    reduction: "sum", ...; None for data movement. Raises UnsupportedError where such a copy would become part of a graph.
     """
-    if not tensors or not tensors[0].is_cuda or not _world.current().takes_gpu():
+    if not tensors or not tensors[0].is_cuda:
         return "cpu"
-    return "cuda" if all(_is_taken(tensor, reduction) for tensor in tensors) else "cpu"
+    if _world.current().takes_gpu() and all(_is_taken(tensor, reduction) for tensor in tensors):
+        return "cuda"  # the engine looks for a capture itself
+    if _is_capturing():
+        raise UnsupportedError(
+            "a CUDA graph is being captured, and no graph can hold an operation of Xoe, in which the host takes part; call it"
+            " before or after the capture (torch.cuda.graph)"
+        )
+    return "cpu"
 
 
 def _is_taken(tensor: torch.Tensor, reduction: str | None) -> bool:
@@ -37,6 +47,13 @@ def _is_taken(tensor: torch.Tensor, reduction: str | None) -> bool:
 def stream_of(device: str, tensors: Sequence[torch.Tensor]) -> int | None:
     """For ``Engine.submit``: the stream that produces the tensors; None on the CPU."""
     return torch.cuda.current_stream(tensors[0].device).cuda_stream if device == "cuda" else None
+
+
+def waits_in_stream(operations: Sequence[Any], results: Sequence[torch.Tensor]) -> bool:
+    """Whether a stream can wait for the results of these operations: tensors of one GPU, which the engine worked on in place."""
+    if not results or not all(isinstance(operation, _core.Operation) for operation in operations):
+        return False
+    return all(tensor.is_cuda and tensor.device == results[0].device for tensor in results)
 
 
 class Results:

@@ -31,13 +31,20 @@ Collective GpuCollective::view() const {
 }
 
 // A started collective.
-class GpuCommunicator::Work final : public Handle::Work {
+class GpuCommunicator::Work final : public Handle::Work, public LaunchListener {
  public:
-  explicit Work(GpuCollective job) : job_(std::move(job)) {
+  // wake: called when it has been launched.
+  Work(GpuCollective job, std::function<void()> wake) : job_(std::move(job)), wake_(std::move(wake)) {
     for (const auto& mark : job_.after) marks_.push_back(mark.get());
     collective_ = job_.view();
     collective_.after = marks_;
     collective_.by_marks = true;
+    if (job_.on_launch) collective_.listener = this;
+  }
+
+  void launched(std::shared_ptr<const void> event) noexcept override {
+    job_.on_launch(event);
+    wake_();
   }
 
   const Collective& collective() const noexcept { return collective_; }
@@ -65,6 +72,7 @@ class GpuCommunicator::Work final : public Handle::Work {
 
  private:
   const GpuCollective job_;
+  const std::function<void()> wake_;
   std::vector<const void*> marks_;
   Collective collective_;
   std::mutex mutex_;
@@ -255,7 +263,11 @@ bool GpuCommunicator::takes(const Collective& collective) const {
 }
 
 Result<Handle> GpuCommunicator::start(GpuCollective job) {
-  auto work = std::make_shared<Work>(std::move(job));
+  const auto wake = [state = state_.get()] {  // in its thread
+    const std::lock_guard lock(state->mutex);
+    state->tell();
+  };
+  auto work = std::make_shared<Work>(std::move(job), wake);
   const std::lock_guard lock(state_->mutex);
   if (state_->stopping) return failure(Code::kUnavailable, "given up");
   state_->queue.push_back(work);

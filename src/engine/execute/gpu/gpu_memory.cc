@@ -83,6 +83,12 @@ Task GpuMemory::run_fused(Batch& batch) {
     job.collective.in_count += slice.count();
     if (std::exchange(last, &s) != &s) wait_for_producer(job, s);
   }
+  const bool waited_for = std::ranges::any_of(batch.slices, [](const auto& slice) { return slice.submission->launched != nullptr; });
+  if (waited_for)
+    job.on_launch = [ready = batch.ready, slices = batch.slices](const std::shared_ptr<const void>& event) {
+      for (const TensorSlice& slice : slices)
+        if (slice.submission->launched) slice.submission->launched->add(event);
+    };
   job.collective.out_count = job.collective.in_count;
   XOE_CO_TRY(run_job(std::move(job), op, batch, /*whole_batch=*/true));
   batch.note_reduced(/*unpacks=*/false);

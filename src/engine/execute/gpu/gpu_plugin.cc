@@ -31,6 +31,7 @@ std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank)
   const std::string requested = requested_gpu_transport(env);
   const std::string folder = env.text("XOE_PLUGIN_DIR").value_or("");
   const StagingBytes staging = read_staging(env);
+  const std::string waits = env.text("XOE_GPU_WAIT").value_or("host");
   const bool ordered = env.text("XOE_DETERMINISTIC") == kPlacementFree;
   const auto open = [=]() -> Result<std::unique_ptr<net::Provider>> {
     if (requested == "host") return failure(Code::kUnsupported, "GPU memory is not taken: XOE_GPU=host");
@@ -41,13 +42,17 @@ std::shared_ptr<GpuPlugin> GpuPlugin::of_process(const Env& env, int local_rank)
       return failure(Code::kInvalidArgument,
                      "XOE_GPU=nccl with XOE_DETERMINISTIC=placement-free: NCCL combines ranks in an order of its own; "
                      "unset one of them");
+    if (waits != "host" && waits != "stream")
+      return failure(Code::kInvalidArgument, "environment variable XOE_GPU_WAIT={}: expected host, stream", waits);
     if (!staging.malformed.empty()) return failure(Code::kInvalidArgument, staging.malformed);
     auto opened = net::open_plugin("nccl", {.local_rank = local_rank, .gpu = requested}, folder);
     if (opened) return opened;
     return failure(Code::kUnsupported, "GPU memory is not taken: {}", opened.error().message());
   };
-  GpuSettings settings{
-      .requested = requested, .encrypts = env.text(kEncryptVariable) == "1", .staging_bytes = staging.bytes};
+  GpuSettings settings{.requested = requested,
+                       .encrypts = env.text(kEncryptVariable) == "1",
+                       .staging_bytes = staging.bytes,
+                       .waits_in_stream = waits == "stream"};
   // init() has refused malformed values.
   if (const auto seconds = env.seconds("XOE_TIMEOUT").value_or(std::nullopt))
     settings.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -26,6 +27,7 @@ from xoe.torch.distributed.point_to_point import ANY_RANK, PointToPoint
 from xoe.torch.distributed.shared_storages import SharedStorages
 from xoe.torch.distributed.untraced import untraced, untraced_methods
 from xoe.torch.distributed.work import Waitable, Work, forget
+from xoe.torch.gpu import waits_in_stream
 from xoe.torch.tensors import restore, shares_memory, to_engine
 
 _ProcessGroup: Any = _distributed_c10d.ProcessGroup
@@ -99,6 +101,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         self._completer = Completer(f"xoe group {name}")
         label = f"torch {members.name}"
         self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(timeout))
+        self._waits_in_stream = os.environ.get("XOE_GPU_WAIT") == "stream"
         self._one_host = members.engine.topology()[5] == 1
         self._shared = SharedStorages(members.engine)
         self._end_of_backward = EndOfBackward(failed=self._shared.close)
@@ -114,7 +117,9 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         source: Callable[[], int] | None = None,
         backward: EndOfBackward | None = None,
     ) -> Work:
-        work = Work(operations, finish, result, self._completer, self._lane.sequence(), source, backward)
+        in_stream = self._waits_in_stream and finish is None and waits_in_stream(operations, result)
+        device = result[0].device if in_stream else None
+        work = Work(operations, finish, result, self._completer, self._lane.sequence(), source, backward, device)
         if self._batch is not None:
             self._batch.append(work)
         return work

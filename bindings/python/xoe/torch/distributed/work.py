@@ -50,12 +50,15 @@ class Work(_Work):  # type: ignore[misc]
         sequence: callbacks.Sequence,
         source: Callable[[], int] | None = None,
         backward: EndOfBackward | None = None,
+        device: torch.device | None = None,
     ) -> None:
         """source: tells the sender of a received message. backward: completes it at the end of the backward that runs now,
-        where a future is asked for."""
+        where a future is asked for. device: of a GPU, whose current stream waits for the operations instead of the thread."""
         super().__init__()
         self._operations = list(operations)
         self._finish = finish
+        self._device = device
+        self._in_streams: list[Any] = []  # operations for which each stream that uses the result waits
         self._result = result
         self._completer = completer
         self._sequence = sequence
@@ -72,7 +75,8 @@ class Work(_Work):  # type: ignore[misc]
             _keep(self)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Blocks until it has completed. Raises the operation's own error: PeerLostError where a rank died.
+        """Blocks until it has completed, or, of GPU tensors with XOE_GPU_WAIT=stream, makes the current stream wait. Raises the
+        operation's own error: PeerLostError where a rank died.
 
         timeout: 0 or None: the group's.
         """
@@ -84,6 +88,8 @@ class Work(_Work):  # type: ignore[misc]
         self.complete()
         if self._error is not None:
             raise self._error
+        for operation in self._in_streams:  # another thread may have completed it, for a stream of its own
+            operation.wait_in_stream(torch.cuda.current_stream(self._device).cuda_stream)
         return True
 
     def is_completed(self) -> bool:
@@ -158,7 +164,10 @@ class Work(_Work):  # type: ignore[misc]
         # Wait for all operations, also after a failure: none may use the tensors any more.
         for operation in list(self._operations):
             try:
-                operation.wait()
+                if self._device is None:
+                    operation.wait()
+                else:
+                    operation.wait_in_stream(torch.cuda.current_stream(self._device).cuda_stream)  # type: ignore[attr-defined]
             except Exception as failure:
                 error = error or failure
         with self._lock:
@@ -173,6 +182,8 @@ class Work(_Work):  # type: ignore[misc]
                     error = failure
             self._error = error
             self._finish = None
+            if self._device is not None:
+                self._in_streams = self._operations
             self._operations = []
             self._done = True
 
