@@ -268,9 +268,20 @@ def core_tests(machine):
     return [Step("ctest", command, figures_of=results_of_tests, limit=120, least=15)]
 
 
+def vendor_program(name):
+    """Where it is installed; its name, if nowhere."""
+    installed = sorted(map(str, pathlib.Path("/opt/nvidia").glob("nsight-compute/*")))
+    folders = os.pathsep.join([os.environ["PATH"], "/usr/local/cuda/bin", *installed])
+    return shutil.which(name, path=folders) or name
+
+
+def profiler(machine):
+    found = vendor_program("ncu")
+    return [Step("Nsight Compute", [sys.executable, HERE / "ranges.py", found, machine.bin / "xoe"], needs=found, limit=60, least=15)]
+
+
 def sanitizer(machine):
-    folders = os.pathsep.join([os.environ["PATH"], "/usr/local/cuda/bin"])
-    found = shutil.which("compute-sanitizer", path=folders) or "compute-sanitizer"
+    found = vendor_program("compute-sanitizer")
     test = [found, "--error-exitcode", 9, sys.executable, ROOT / "tests" / "python" / "cuda_test.py"]
     return [Step("memcheck", machine.on_ranks(1, *test), {"XOE_TEST_RANK": "1"}, needs=found, limit=120, least=30)]
 
@@ -369,6 +380,15 @@ PARTS = (
         steps=core_tests,
         columns={},
         needs_build=True,
+    ),
+    Part(
+        "profiler",
+        "Ranges in a profiler",
+        "Kernels that Nsight Compute finds within a range of Xoe's (NVTX), while a tensor waits for the other rank.",
+        limit=60,
+        least=15,
+        steps=profiler,
+        columns={"kernels": "kernels"},
     ),
     Part(
         "sanitizer",

@@ -30,7 +30,7 @@ struct GpuCollective {
   std::vector<ReductionFactors> factors = {};  // of a reduction: of each segment, or of its one array
   std::vector<std::size_t> send_counts = {}, recv_counts = {};
   std::vector<std::shared_ptr<const void>> after = {};  // marks of Provider::admit()
-  // Called by NCCL's thread; see LaunchListener. What is staged does not call it.
+  // Called by NCCL's thread, as LaunchListener says; staging does not call it.
   std::function<void(const std::shared_ptr<const void>& event)> on_launch = {};
 
   // The collective with everything but the marks. It refers to this object.
