@@ -36,10 +36,9 @@ def rank():
 def main():
     ncu, xoe = sys.argv[1:]
     profiled = [ncu, "--nvtx", "--nvtx-include", "xoe@negotiate late", "--section", "LaunchStats", "--clock-control", "none"]
-    script = 'if [ "$XOE_RANK" = 0 ]; then exec "$@"; fi; while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+    only_rank_0 = f'[ "$XOE_RANK" = 0 ] || shift {len(profiled)}; exec "$@"'
     own = [sys.executable, __file__, "rank"]
-    # The rank's command follows the profiler's options, which end with "--" for the other rank's sake.
-    command = [xoe, "run", "-np", "2", "--no-tag-output", "sh", "-c", script, "sh", *profiled, "--", *own]
+    command = [xoe, "run", "-np", "2", "--no-tag-output", "sh", "-c", only_rank_0, "sh", *profiled, *own]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     print(done.stdout)
     kernels = len(re.findall(r"^ +\S.*\), Context \d+, Stream \d+", done.stdout, re.MULTILINE))
