@@ -33,7 +33,7 @@ if [[ -n $all ]]; then
 fi
 if [[ -n $check ]]; then exit 0; fi
 
-scripts/setup.sh --with wheel
+scripts/setup.sh --no-python --with wheel
 install_environment wheel "what makes wheels" requirements/wheel.txt
 scripts/portable.sh
 

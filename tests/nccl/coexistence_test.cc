@@ -21,6 +21,19 @@ void set_capturing(MockMachine& machine, const void* stream, bool on) {
     machine.capturing.erase(stream);
 }
 
+// An allreduce in place.
+Collective sum_of(const OnGpu<float>& data, const Stream& stream) {
+  return {.kind = CollectiveKind::kAllreduce,
+          .dtype = DType::kFloat32,
+          .op = ReduceOp::kSum,
+          .in = data.data(),
+          .out = data.data(),
+          .in_count = data.size(),
+          .out_count = data.size(),
+          .device = true,
+          .stream = stream.get()};
+}
+
 TEST(GpuGraphs, AnOperationInACaptureIsRefusedByName) {
   MockMachine machine(2);
   run_gpu_ranks(machine, 2, [&](GpuRank& rank) {
@@ -62,15 +75,7 @@ TEST(GpuGraphs, AMemberOfANetIsRefusedAndStays) {
     const OnGpu<float> data(10, 1.0F);
     const Stream stream;
     allocated.arrive_and_wait();
-    const Collective sum{.kind = CollectiveKind::kAllreduce,
-                         .dtype = DType::kFloat32,
-                         .op = ReduceOp::kSum,
-                         .in = data.data(),
-                         .out = data.data(),
-                         .in_count = 10,
-                         .out_count = 10,
-                         .device = true,
-                         .stream = stream.get()};
+    const Collective sum = sum_of(data, stream);
     set_capturing(machine, stream.get(), true);
     EXPECT_EQ(net.run(sum, in(seconds(30))).error().code(), Code::kUnsupported);
     set_capturing(machine, stream.get(), false);
@@ -143,15 +148,7 @@ TEST(GpuErrors, OfXoesOwnCallsAreNotLeftBehind) {
     const OnGpu<float> data(10, 1.0F), late(10, 2.0F);
     const Stream stream;
     stream.copy(data.data(), late.data(), 40);  // events are not ready at first
-    const Collective sum{.kind = CollectiveKind::kAllreduce,
-                         .dtype = DType::kFloat32,
-                         .op = ReduceOp::kSum,
-                         .in = data.data(),
-                         .out = data.data(),
-                         .in_count = 10,
-                         .out_count = 10,
-                         .device = true,
-                         .stream = stream.get()};
+    const Collective sum = sum_of(data, stream);
     EXPECT_TRUE(net.run(sum, in(seconds(30))));
     EXPECT_EQ(mock_cuda_api().get_last_error(), CudaError::kSuccess);
     both.arrive_and_wait();
