@@ -228,7 +228,12 @@ def build_result(build):
     done = build.results()
     reason = "; ".join(f"{name}: {one['reason']}" for name, one in done.items() if one["reason"])
     seconds = round(sum(one["seconds"] for one in done.values()), 1)
-    return {"status": min((one["status"] for one in done.values()), key=ORDER.index), "reason": reason, "seconds": seconds, "steps": done}
+    return {
+        "status": min((one["status"] for one in done.values()), key=ORDER.index),
+        "reason": reason,
+        "seconds": seconds,
+        "steps": done,
+    }
 
 
 def run_parts(check, wanted, written):
@@ -256,7 +261,11 @@ def check_machine(options, folder):
         install = parts.install()
         if install is not None:
             installed = steps.run(install, {}, deadline - time.monotonic(), log)
-            say(f"the wheel is installed after {installed['seconds']:.0f} s" if installed["status"] == "passed" else installed["reason"])
+            say(
+                f"the wheel is installed after {installed['seconds']:.0f} s"
+                if installed["status"] == "passed"
+                else installed["reason"]
+            )
         lay_out(machine)
         gpus = counted_gpus(counting)
         if not gpus and not machine.rehearsal:
@@ -279,7 +288,9 @@ def check_machine(options, folder):
             written.results["build"] = build_result(build)
             written.results["seconds"] = round(time.monotonic() - started, 1)
             written.write()
-    say(f"{written.results['seconds']:.0f} of {options.budget:.0f} s; results in {folder}: results.json, gpu.md, log.txt, build.log")
+    say(
+        f"{written.results['seconds']:.0f} of {options.budget:.0f} s; results in {folder}: results.json, gpu.md, log.txt, build.log"
+    )
     bad = [part.name for part in wanted if written.results["parts"][part.name]["status"] in ("failed", "timed out")]
     return f"error: {', '.join(bad)}: see log.txt" if bad else 0
 

@@ -97,7 +97,9 @@ def compared(part, steps):
     whole = look_up(figures_of(steps.get(base, {})), figure)
     if not whole:
         return {}
-    same_run = {name: known for name, known in steps.items() if known.get("good", {}).get("date") == steps[base]["good"]["date"]}
+    same_run = {
+        name: known for name, known in steps.items() if known.get("good", {}).get("date") == steps[base]["good"]["date"]
+    }
     own = {name: look_up(figures_of(known), figure) for name, known in same_run.items()}
     return {name: whole / value for name, value in own.items() if value}
 
@@ -175,13 +177,22 @@ def page_of_run(results):
     done = [(part.title, results["parts"][part.name]) for part in parts.PARTS if part.name in results["parts"]]
     if "build" in results:
         done.append(("Build", results["build"]))
-    text += table(["part", "", "seconds", "why"], [[title, one["status"], one["seconds"], one["reason"]] for title, one in done])
+    text += table(
+        ["part", "", "seconds", "why"], [[title, one["status"], one["seconds"], one["reason"]] for title, one in done]
+    )
     return f"{introduction()}{text}\n{sections(records.add(records.empty(), results))}"
 
 
 def sentence(record):
     """What README.md says."""
-    machines = sorted({known["good"]["machine"].split(",")[0] for steps in record["parts"].values() for known in steps.values() if "good" in known})
+    machines = sorted(
+        {
+            known["good"]["machine"].split(",")[0]
+            for steps in record["parts"].values()
+            for known in steps.values()
+            if "good" in known
+        }
+    )
     if not machines:
         return NOT_YET
     found = []

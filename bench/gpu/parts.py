@@ -86,7 +86,19 @@ def install():
     wanted = [wheel for wheel in found if wheel.name.startswith("xoe-") or not has("keras")]
     if not any(wheel.name.startswith("xoe-") for wheel in found):
         return None
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile", "--upgrade", "--target", PACKAGES]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+        "--upgrade",
+        "--target",
+        PACKAGES,
+    ]
     return Step("install the wheel", [*pip, *wanted], limit=60)
 
 
@@ -277,7 +289,11 @@ def vendor_program(name):
 
 def profiler(machine):
     found = vendor_program("ncu")
-    return [Step("Nsight Compute", [sys.executable, HERE / "ranges.py", found, machine.bin / "xoe"], needs=found, limit=60, least=15)]
+    return [
+        Step(
+            "Nsight Compute", [sys.executable, HERE / "ranges.py", found, machine.bin / "xoe"], needs=found, limit=60, least=15
+        )
+    ]
 
 
 def sanitizer(machine):
@@ -295,7 +311,15 @@ PARTS = (
         limit=60,
         least=5,
         steps=facts,
-        columns={"gpu": "GPU", "driver": "driver", "torch": "PyTorch", "nccl": "NCCL", "jax": "JAX", "cpu": "processor", "doctor": "findings"},
+        columns={
+            "gpu": "GPU",
+            "driver": "driver",
+            "torch": "PyTorch",
+            "nccl": "NCCL",
+            "jax": "JAX",
+            "cpu": "processor",
+            "doctor": "findings",
+        },
     ),
     Part(
         "two_ranks",

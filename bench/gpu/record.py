@@ -32,7 +32,12 @@ def add(record, results):
             if found["status"] == "passed" and origin["date"] >= known.get("good", origin)["date"]:
                 known["good"] = {"figures": found["figures"], **origin}
             if found["status"] != "skipped" and origin["date"] >= known.get("newest", origin)["date"]:
-                known["newest"] = {"status": found["status"], "reason": found["reason"], "tests": found["figures"].get("tests", []), **origin}
+                known["newest"] = {
+                    "status": found["status"],
+                    "reason": found["reason"],
+                    "tests": found["figures"].get("tests", []),
+                    **origin,
+                }
             if known:
                 parts[name][step] = known
     return {"parts": {name: steps for name, steps in parts.items() if steps}}

@@ -303,8 +303,8 @@ XOE_API xoe_status xoe_wait(xoe_handle* handle);
 /* XOE_TIMEOUT if it is not completed by then; the operation goes on. patience >= 0. */
 XOE_API xoe_status xoe_wait_for(xoe_handle* handle, int64_t patience);
 /* For GPU memory, with XOE_GPU_WAIT=stream and NCCL: returns once the operation's work is in the GPU's queue, and later
-   work in `stream` (a cudaStream_t) waits for the result; if the operation fails after that, the next one has its error.
-   In all other cases as xoe_wait_for(). Call it for each stream that uses the result. patience >= 0. */
+   work in `stream` (a cudaStream_t) waits for the result; if the operation fails after that, the next one has its
+   error. In all other cases as xoe_wait_for(). Call it for each stream that uses the result. patience >= 0. */
 XOE_API xoe_status xoe_wait_in_stream(xoe_handle* handle, void* stream, int64_t patience);
 /* Why the operation failed; "" if it did not, or is not completed. Never null; good until xoe_release(). */
 XOE_API const char* xoe_handle_error(xoe_handle* handle);

@@ -154,9 +154,9 @@ class EngineHandle {
   Status wait();
   // `timeout`: not completed within `patience`; the operation goes on.
   Status wait_for(std::chrono::nanoseconds patience);
-  // GPU memory, with XOE_GPU_WAIT=stream and NCCL: returns once the operation's work is in the GPU's queue, and later work
-  // in `stream` (a cudaStream_t) waits for the result; if the operation fails after that, the next one has its error. In
-  // all other cases as wait_for(). Call it for each stream that uses the result.
+  // GPU memory, with XOE_GPU_WAIT=stream and NCCL: returns once the operation's work is in the GPU's queue, and later
+  // work in `stream` (a cudaStream_t) waits for the result; if the operation fails after that, the next one has its
+  // error. In all other cases as wait_for(). Call it for each stream that uses the result.
   Status wait_in_stream(void* stream, std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
 
   // After completion:
@@ -196,8 +196,8 @@ struct EngineOptions {
   std::string timeline = {};                                        // a trace to write; rank 0's counts; empty: none
   // Bytes of a bucket of gradients; 0: gradients are reduced one by one. Set rank 0's counts.
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  // Ranges for Nsight Systems and other profilers that read NVTX: unset: while one is attached; true: and a warning where
-  // none is; false: never. They begin with the engine.
+  // Ranges for Nsight Systems and other profilers that read NVTX: unset: while one is attached; true: and a warning
+  // where none is; false: never. They begin with the engine.
   std::optional<bool> nvtx = {};
   int metrics_port = -1;  // serves /metrics on this loopback port + local rank; -1: nowhere
   // Receives warnings, one line each; any thread. Unset: standard error.

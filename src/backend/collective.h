@@ -25,8 +25,8 @@ constexpr bool is_reduction(CollectiveKind kind) noexcept {
   return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReduceScatter;
 }
 
-// Hears that all work of a collective on GPU memory is in the GPU's queue: work behind `event` (a cudaEvent_t) finds the
-// result. The thread that runs the collective calls it.
+// Hears that all work of a collective on GPU memory is in the GPU's queue: work behind `event` (a cudaEvent_t) finds
+// the result. The thread that runs the collective calls it.
 class LaunchListener {
  public:
   virtual void launched(std::shared_ptr<const void> event) noexcept = 0;

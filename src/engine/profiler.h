@@ -16,15 +16,15 @@
 
 namespace xoe::engine {
 
-// Of a tensor: kNegotiate from its submission until all ranks agree, kQueue until its batch starts. Of a batch: the rest.
+// Of a tensor: kNegotiate from its submission until all ranks agree, kQueue until its batch starts. Of a batch: the
+// rest.
 enum class ProfiledStage : std::uint8_t { kNegotiate, kQueue, kPack, kReduce, kUnpack };
 
 // The range of the stage that a tensor or a batch is in; ends at the latest with this object. For one thread at a time.
 class StageRange {
  public:
   StageRange() = default;
-  StageRange(StageRange&& other) noexcept
-      : domain_(std::exchange(other.domain_, nullptr)), range_(other.range_) {}
+  StageRange(StageRange&& other) noexcept : domain_(std::exchange(other.domain_, nullptr)), range_(other.range_) {}
   StageRange& operator=(StageRange other) noexcept {
     std::swap(domain_, other.domain_);
     std::swap(range_, other.range_);

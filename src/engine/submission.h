@@ -37,7 +37,8 @@ using TimePoint = EngineClock::time_point;
 // Does the operation have a root?
 constexpr bool has_root(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kBroadcastBytes; }
 
-// How far the collectives of one operation on GPU memory have come: all of their work is in the GPU's queue, or not yet.
+// How far the collectives of one operation on GPU memory have come: all of their work is in the GPU's queue, or not
+// yet.
 class Launched {
  public:
   // slices: so many calls of add() complete it.

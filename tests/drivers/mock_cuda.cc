@@ -206,7 +206,8 @@ CudaError allocate(void** memory, std::size_t bytes, bool host) {
   use_context();
   unsafe_in_captures("an allocation");
   if (faults().allocating != CudaError::kSuccess) return answer(faults().allocating);
-  MockMachine::Allocation made{bytes, current_device(), host, ++machine.allocated, std::make_unique<std::byte[]>(bytes)};
+  MockMachine::Allocation made{bytes, current_device(), host, ++machine.allocated,
+                               std::make_unique<std::byte[]>(bytes)};
   *memory = made.memory.get();
   machine.allocations.emplace(reinterpret_cast<std::uintptr_t>(*memory), std::move(made));
   return CudaError::kSuccess;

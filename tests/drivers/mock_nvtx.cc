@@ -1,5 +1,6 @@
-// Stands in for a profiler's library (NVTX_INJECTION64_PATH): writes what it hears of ranges into XOE_MOCK_NVTX, one line
-// each, "{pid}" in the path being this process. XOE_MOCK_NVTX_MODE: "refuse" does not attach, "empty" fills no slot.
+// Stands in for a profiler's library (NVTX_INJECTION64_PATH): writes what it hears of ranges into XOE_MOCK_NVTX, one
+// line each, "{pid}" in the path being this process. XOE_MOCK_NVTX_MODE: "refuse" does not attach, "empty" fills no
+// slot.
 #include <fcntl.h>
 #include <unistd.h>
 

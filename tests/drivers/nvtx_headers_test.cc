@@ -15,8 +15,7 @@ namespace xoe {
 namespace {
 
 #define XOE_SAME_NUMBER(ours, theirs) static_assert(static_cast<long long>(ours) == static_cast<long long>(theirs))
-#define XOE_SAME_PLACE(ours, theirs) \
-  static_assert(offsetof(NvtxEvent, ours) == offsetof(nvtxEventAttributes_t, theirs))
+#define XOE_SAME_PLACE(ours, theirs) static_assert(offsetof(NvtxEvent, ours) == offsetof(nvtxEventAttributes_t, theirs))
 
 static_assert(sizeof(NvtxEvent) == sizeof(nvtxEventAttributes_t) && NvtxEvent().size == NVTX_EVENT_ATTRIB_STRUCT_SIZE);
 XOE_SAME_PLACE(version, version);

@@ -15,10 +15,10 @@
 namespace xoe {
 namespace {
 
-using testing::HeardRanges;
-using testing::in_place;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using testing::HeardRanges;
+using testing::in_place;
 using ::testing::Key;
 using Shape = std::vector<std::int64_t>;
 
@@ -63,8 +63,7 @@ std::map<std::string, std::set<std::string>> timeline_of(const std::string& path
   std::map<std::pair<int, int>, std::string> lanes;
   std::map<std::string, std::set<std::string>> names;
   for (const auto& event : json.at("traceEvents"))
-    if (event.at("name") == "thread_name")
-      lanes[{event.at("pid"), event.at("tid")}] = event.at("args").at("name");
+    if (event.at("name") == "thread_name") lanes[{event.at("pid"), event.at("tid")}] = event.at("args").at("name");
   for (const auto& event : json.at("traceEvents")) {
     if (event.value("pid", -1) != rank) continue;
     if (event.at("ph") == "b") names[event.at("cat")].insert(event.at("name"));
@@ -95,14 +94,17 @@ TEST(Profiler, ShowsEachStageUnderTheTimelinesNames) {
     EXPECT_EQ(heard.open, 0u);
     for (const std::string name : {"bias0", "bias1", "bias2", "weight"})
       for (const std::string stage : {"negotiate", "queue"}) {
-        EXPECT_EQ(heard.begun.count(stage + " " + name) ? heard.begun.at(stage + " " + name) : 0, kRounds) << stage << " " << name;
+        EXPECT_EQ(heard.begun.count(stage + " " + name) ? heard.begun.at(stage + " " + name) : 0, kRounds)
+            << stage << " " << name;
         EXPECT_EQ(heard.bytes.at(stage + " " + name), long(name == "weight" ? kLarge : kSmall) * 4);
       }
     EXPECT_EQ(heard.begun.at("reduce weight"), kRounds);
     EXPECT_EQ(heard.begun.count("pack weight"), 0u) << "it is reduced where it lies";
     // What the timeline shows, the profiler does, in the category of the stage.
-    const std::map<std::string, std::pair<std::string, int>> stages{
-        {"negotiate", {"negotiate ", 1}}, {"queue", {"queue ", 2}}, {"engine: pack", {"pack ", 3}}, {"engine: reduce", {"reduce ", 4}}};
+    const std::map<std::string, std::pair<std::string, int>> stages{{"negotiate", {"negotiate ", 1}},
+                                                                    {"queue", {"queue ", 2}},
+                                                                    {"engine: pack", {"pack ", 3}},
+                                                                    {"engine: reduce", {"reduce ", 4}}};
     for (const auto& [lane, stage] : stages) {
       ASSERT_EQ(timeline.count(lane), 1u) << lane;
       for (const std::string& name : timeline.at(lane))
@@ -156,7 +158,8 @@ TEST(Profiler, OnlyWhereItIsWantedAndAttached) {
   };
   const auto run = [&](std::optional<bool> nvtx) {
     options.nvtx = nvtx;
-    testing::run_engines(1, [](Engine& engine) { EXPECT_EQ(run_steps(engine), ""); }, options);
+    testing::run_engines(
+        1, [](Engine& engine) { EXPECT_EQ(run_steps(engine), ""); }, options);
     return std::exchange(warnings, {});
   };
   {
@@ -169,8 +172,9 @@ TEST(Profiler, OnlyWhereItIsWantedAndAttached) {
     EXPECT_THAT(run(std::nullopt), Contains(HasSubstr("a profiler is attached, but shows nothing of Xoe: ")));
   }
   EXPECT_TRUE(run(std::nullopt).empty());
-  EXPECT_THAT(run(true), Contains("XOE_NVTX=1 has no effect: no profiler is attached; start the program under `nsys profile "
-                                  "--trace=nvtx,cuda`"));
+  EXPECT_THAT(run(true),
+              Contains("XOE_NVTX=1 has no effect: no profiler is attached; start the program under `nsys profile "
+                       "--trace=nvtx,cuda`"));
 }
 
 }  // namespace

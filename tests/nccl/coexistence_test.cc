@@ -127,7 +127,8 @@ TEST(GpuContexts, ThereIsNoneButOnTheRanksGpu) {
     ASSERT_TRUE(mark) << mark.error().message();
     EXPECT_EQ(mock_device(), 0) << "the thread's choice stays";
     kept = std::move(*mark);
-  }).join();
+  })
+      .join();
   std::jthread([&] { kept.reset(); }).join();
   EXPECT_THAT(machine.contexts, ElementsAre(1));
   std::jthread([&] {

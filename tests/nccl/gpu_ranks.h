@@ -64,10 +64,9 @@ inline std::shared_ptr<engine::GpuPlugin> plugin_of(MockMachine& machine, int de
                                     : nccl::without_nccl(mock_cuda_api(), mock_nvml_api(), "no libnccl.so.2 here");
     return nccl::make_provider(std::move(libraries), {.local_rank = device, .many_ranks = use.many_ranks});
   };
-  return std::make_shared<engine::GpuPlugin>(
-      open, engine::GpuSettings{.requested = use.requested,
-                                .staging_bytes = use.staging_bytes,
-                                .waits_in_stream = use.waits_in_stream});
+  return std::make_shared<engine::GpuPlugin>(open, engine::GpuSettings{.requested = use.requested,
+                                                                       .staging_bytes = use.staging_bytes,
+                                                                       .waits_in_stream = use.waits_in_stream});
 }
 
 inline Result<std::shared_ptr<engine::Runtime>> make_gpu_runtime(MockMachine& machine, Communicator comm, int device,

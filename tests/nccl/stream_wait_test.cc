@@ -121,8 +121,8 @@ TEST(StreamWait, AFailureAfterwardsReachesTheNextOperation) {
 }
 
 TEST(StreamWait, RefusesAnotherWord) {
-  const auto plugin = engine::GpuPlugin::of_process(
-      Env(std::map<std::string, std::string, std::less<>>{{"XOE_GPU_WAIT", "gpu"}}), 0);
+  const auto plugin =
+      engine::GpuPlugin::of_process(Env(std::map<std::string, std::string, std::less<>>{{"XOE_GPU_WAIT", "gpu"}}), 0);
   const auto provider = plugin->provider();
   ASSERT_FALSE(provider);
   EXPECT_THAT(provider.error().message(), HasSubstr("XOE_GPU_WAIT=gpu: expected host, stream"));

@@ -112,7 +112,8 @@ void bind_operation(nb::module_& module) {
            "Blocks until it has completed, without the interpreter's lock. Raises the operation's own error.")
       .def("wait_in_stream", &Operation::wait_in_stream, nb::arg("stream"),
            "With XOE_GPU_WAIT=stream: returns once its work is in the GPU's queue; later work in the stream, a "
-           "cudaStream_t, waits for the result, and the next operation has an error that comes after that. Else as wait().")
+           "cudaStream_t, waits for the result, and the next operation has an error that comes after that. Else as "
+           "wait().")
       .def(
           "outputs", [](nb::handle self) { return nb::cast<Operation&>(self).outputs(self); },
           "Results in memory of the engine, as arrays for DLPack. They keep the operation alive.")

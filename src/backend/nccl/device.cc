@@ -143,9 +143,10 @@ Status check_not_capturing(const CudaApi& cuda, CudaStream stream) {
   if (error != CudaError::kSuccess && error != CudaError::kStreamCaptureImplicit)
     return cuda_status(cuda, error, "stream_is_capturing");
   (void)cuda.get_last_error();
-  return failure(Code::kUnsupported,
-                 "a CUDA graph is being captured in its stream, and no graph can hold an operation of Xoe, in which the "
-                 "host takes part; call it before or after the capture (torch.cuda.graph)");
+  return failure(
+      Code::kUnsupported,
+      "a CUDA graph is being captured in its stream, and no graph can hold an operation of Xoe, in which the "
+      "host takes part; call it before or after the capture (torch.cuda.graph)");
 }
 
 CudaError query_event(const CudaApi& cuda, CudaEvent event) noexcept {

@@ -34,9 +34,9 @@ std::vector<int> compute_processes(const NvmlApi& nvml, const Device& device);
 // Whether this process is in the first PID namespace, so that NVML reports the process ids that it sees itself.
 bool sees_all_processes();
 
-// Until the end of the scope this rank's GPU is the thread's current one, and the thread's calls do not spoil a graph that
-// another thread captures. Then all is as before: the thread has no current context if it had none, since setting its
-// device back would create one on that GPU, of some hundred MiB.
+// Until the end of the scope this rank's GPU is the thread's current one, and the thread's calls do not spoil a graph
+// that another thread captures. Then all is as before: the thread has no current context if it had none, since setting
+// its device back would create one on that GPU, of some hundred MiB.
 class DeviceScope {
  public:
   DeviceScope(const Libraries& libraries, int device) noexcept;
@@ -60,8 +60,8 @@ Result<std::shared_ptr<const void>> record_event(const std::shared_ptr<const Lib
 // `unsupported` while the stream's work becomes part of a CUDA graph.
 Status check_not_capturing(const CudaApi& cuda, CudaStream stream);
 
-// cudaEventQuery() whose answer, such as "not ready", does not stay behind as this thread's last error: PyTorch would find
-// it after its next kernel.
+// cudaEventQuery() whose answer, such as "not ready", does not stay behind as this thread's last error: PyTorch would
+// find it after its next kernel.
 CudaError query_event(const CudaApi& cuda, CudaEvent event) noexcept;
 
 // `invalid_argument` for memory of the host or of another GPU, which would make kernels fault, and with them everything

@@ -108,8 +108,8 @@ class NcclProvider final : public net::Provider {
     return {};
   }
 
-  // Otherwise each call would reset the device to GPU 0, and create a context there; and calls such as cudaMalloc() would
-  // spoil a graph that another thread captures.
+  // Otherwise each call would reset the device to GPU 0, and create a context there; and calls such as cudaMalloc()
+  // would spoil a graph that another thread captures.
   void take_thread() noexcept override {
     (void)libraries_->cuda.set_device(device_.index);
     CudaCaptureMode mode = CudaCaptureMode::kRelaxed;

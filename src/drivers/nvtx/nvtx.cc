@@ -23,8 +23,7 @@ struct Tables {
 
   Tables() {
     for (std::size_t module = 0; module < kModules; ++module)
-      for (std::size_t slot = 1; slot < kNvtxSlots[module]; ++slot)
-        addresses[module][slot] = &slots[module][slot];
+      for (std::size_t slot = 1; slot < kNvtxSlots[module]; ++slot) addresses[module][slot] = &slots[module][slot];
   }
 };
 

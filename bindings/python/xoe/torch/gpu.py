@@ -50,7 +50,7 @@ def stream_of(device: str, tensors: Sequence[torch.Tensor]) -> int | None:
 
 
 def waits_in_stream(operations: Sequence[Any], results: Sequence[torch.Tensor]) -> bool:
-    """Whether a stream can wait for the results of these operations: tensors of one GPU, which the engine worked on in place."""
+    """Whether a stream can wait for these results: tensors of one GPU, on which the engine itself works."""
     if not results or not all(isinstance(operation, _core.Operation) for operation in operations):
         return False
     return all(tensor.is_cuda and tensor.device == results[0].device for tensor in results)

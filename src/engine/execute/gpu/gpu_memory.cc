@@ -83,7 +83,8 @@ Task GpuMemory::run_fused(Batch& batch) {
     job.collective.in_count += slice.count();
     if (std::exchange(last, &s) != &s) wait_for_producer(job, s);
   }
-  const bool waited_for = std::ranges::any_of(batch.slices, [](const auto& slice) { return slice.submission->launched != nullptr; });
+  const bool waited_for =
+      std::ranges::any_of(batch.slices, [](const auto& slice) { return slice.submission->launched != nullptr; });
   if (waited_for)
     job.on_launch = [ready = batch.ready, slices = batch.slices](const std::shared_ptr<const void>& event) {
       for (const TensorSlice& slice : slices)

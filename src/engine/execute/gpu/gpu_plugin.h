@@ -21,7 +21,7 @@ struct GpuSettings {
   bool encrypts = false;                               // what leaves this host
   std::size_t staging_bytes = std::size_t{8} << 20;    // of pinned memory, for each process set that needs it
   std::chrono::nanoseconds timeout = kDefaultTimeout;  // of each collective
-  bool waits_in_stream = false;                        // XOE_GPU_WAIT=stream: EngineHandle::wait_in_stream() may return early
+  bool waits_in_stream = false;  // XOE_GPU_WAIT=stream: EngineHandle::wait_in_stream() may return early
 };
 
 // The plug-in, loaded at the first call: a job without GPU tensors does not load CUDA. Any thread.
@@ -29,7 +29,8 @@ class GpuPlugin {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
   explicit GpuPlugin(Open open, GpuSettings settings = {}) : settings_(std::move(settings)), open_(std::move(open)) {}
-  // As XOE_GPU (auto, nccl or staged; or host for none), XOE_GPU_STAGING, XOE_GPU_WAIT, XOE_ENCRYPT and XOE_TIMEOUT say.
+  // As XOE_GPU (auto, nccl or staged; or host for none), XOE_GPU_STAGING, XOE_GPU_WAIT, XOE_ENCRYPT and XOE_TIMEOUT
+  // say.
   static std::shared_ptr<GpuPlugin> of_process(const Env& env, int local_rank);
 
   // The same result every time.
