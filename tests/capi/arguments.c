@@ -49,6 +49,7 @@ static void test_null_handle(void) {
   INVALID(xoe_poll(NULL, &number), "handle is null");
   INVALID(xoe_wait(NULL), "handle is null");
   INVALID(xoe_wait_for(NULL, 1), "handle is null");
+  INVALID(xoe_wait_in_stream(NULL, NULL, 1), "handle is null");
   INVALID(xoe_output_count(NULL, &count), "handle is null");
   INVALID(xoe_output_at(NULL, 0, &output), "handle is null");
   INVALID(xoe_received_splits(NULL, &rows, 1, &count), "handle is null");
