@@ -1,6 +1,7 @@
 #include "engine/profiler.h"
 
 #include <array>
+#include <mutex>
 #include <string>
 
 #include "base/error.h"
@@ -22,6 +23,18 @@ constexpr std::array<Look, 5> kLooks{{
 constexpr const char* kDomain = "xoe";
 
 std::uint32_t category_of(ProfiledStage stage) { return static_cast<std::uint32_t>(stage) + 1; }
+
+// One, since a program may start several engines.
+NvtxDomain domain_of_process(const NvtxApi& api) {
+  static std::mutex mutex;
+  static NvtxDomain domain = nullptr;
+  const std::lock_guard lock(mutex);
+  if (domain != nullptr) return domain;
+  domain = api.create_domain(kDomain);
+  for (std::uint32_t i = 0; i < kLooks.size(); ++i)
+    api.name_category(domain, category_of(static_cast<ProfiledStage>(i)), kLooks[i].name);
+  return domain;
+}
 
 NvtxRange start_range(NvtxDomain domain, ProfiledStage stage, std::string_view name, std::size_t bytes) {
   const Look& look = kLooks[static_cast<std::size_t>(stage)];
@@ -49,13 +62,7 @@ std::unique_ptr<const Profiler> Profiler::attach(std::optional<bool> wanted, con
                                                  const std::function<void(std::string_view)>& warn) {
   if (wanted == false) return nullptr;
   const auto api = attach_profiler(env);
-  // One of the process: a program may start engines one after the other.
-  static NvtxDomain domain = nullptr;
-  if (api && domain == nullptr) {
-    domain = api->create_domain(kDomain);
-    for (std::uint32_t i = 0; i < kLooks.size(); ++i)
-      api->name_category(domain, category_of(static_cast<ProfiledStage>(i)), kLooks[i].name);
-  }
+  const NvtxDomain domain = api ? domain_of_process(*api) : nullptr;
   if (api && domain != nullptr) return std::unique_ptr<const Profiler>(new Profiler(domain));
   const std::string reason = api ? "the profiler records no ranges of programs" : api.error().message();
   if (wanted == true)
