@@ -97,7 +97,7 @@ class Parts(unittest.TestCase):
         for stubborn in ("", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"):
             with tempfile.TemporaryDirectory() as folder:
                 pid = pathlib.Path(folder) / "pid"
-                result, _ = run(part([python("a", hang(pid, stubborn)), python("b", "pass")], limit=4))
+                result, _ = run(part([python("a", hang(pid, stubborn)), python("b", "pass")], limit=10))
                 self.assertEqual(result["status"], "timed out")
                 self.assertEqual(result["steps"]["a"]["figures"], {"x": 1})
                 self.assertIn("too little time", result["steps"]["b"]["reason"])
@@ -111,7 +111,7 @@ class Parts(unittest.TestCase):
         with checking(seconds=20) as running:
             result = running.run(part([python("a", "raise SystemExit('it ran')")], least=40))
         self.assertEqual((result["status"], result["steps"]), ("skipped", {}))
-        self.assertRegex(result["reason"], r"^too little time: (19|20) s left, 40 needed$")
+        self.assertRegex(result["reason"], r"^too little time: \d+ s left, 40 needed$")
 
     def test_a_step_with_too_little_time_leaves_the_part_unfinished(self):
         result, _ = run(part([python("a", "pass"), python("b", "pass", least=50)]))
@@ -241,7 +241,8 @@ class Build(unittest.TestCase):
             result = running.run(part([python("a", "pass")], needs_build=True))
             self.assertEqual(result["status"], "skipped")
             self.assertRegex(result["reason"], r"^the build has not ended: 1 of 4 steps, some 15\d\d s more$")
-            self.assertEqual(running.why_not(part([], needs_build=True, least=8), last=True), "the build has not ended: 1 of 4 steps")
+            running.deadline = time.monotonic() + 5
+            self.assertEqual(running.why_not(part([], needs_build=True, least=3), last=True), "the build has not ended: 1 of 4 steps")
             running.build.end()
             self.assertEqual(running.build.results()["compile"]["status"], "failed")
 
