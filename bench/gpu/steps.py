@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -48,8 +49,10 @@ def figures_of(step, output):
 
 
 def last_line(output):
+    """What most likely says why a program failed: the last error of Python, whose traceback others may follow, or the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and not line.startswith("{")]
-    return lines[-1][:400] if lines else "it printed nothing"
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return (errors or lines)[-1][:400] if lines else "it printed nothing"
 
 
 def session_of(pid):

@@ -93,6 +93,11 @@ class Parts(unittest.TestCase):
         self.assertEqual(result["steps"]["a"]["figures"], {"x": 1})
         self.assertEqual(result["steps"]["b"]["status"], "passed")
 
+    def test_the_reason_is_the_last_error(self):
+        said = "ValueError: one\nxoe.errors.PeerLostError: rank 1 died\nSet SOME_VARIABLE for more\n"
+        self.assertEqual(steps.last_line(said), "xoe.errors.PeerLostError: rank 1 died")
+        self.assertEqual(steps.last_line("a\nb\n"), "b")
+
     def test_a_step_that_hangs_is_ended_with_its_children(self):
         for stubborn in ("", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"):
             with tempfile.TemporaryDirectory() as folder:

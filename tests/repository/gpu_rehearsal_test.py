@@ -21,7 +21,7 @@ from debian_system import Inside, install_system, why_no_system
 
 SKIPPED = 77
 SUITE = "trixie"
-PACKAGES = ("g++", "libbz2-1.0", "libffi8", "liblzma5", "libreadline8t64", "libsqlite3-0", "libssl3t64")
+PACKAGES = ("g++", "libbz2-1.0", "libffi8", "liblzma5", "libreadline8t64", "libsqlite3-0", "libssl3t64", "openssl")
 ENVIRONMENT = ROOT / "build" / "peers" / "python-3.12"
 ALL = [part.name for part in parts.PARTS]
 
