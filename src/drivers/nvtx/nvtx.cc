@@ -1,128 +1,126 @@
 #include "drivers/nvtx/nvtx.h"
 
-#include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 
 namespace xoe {
 namespace {
 
-constexpr const char* kPathVariable = "NVTX_INJECTION64_PATH";
-constexpr std::string_view kNoProfiler = "./.";  // a path that asks for none
+constexpr const char* kNoProfiler = "./.";  // as NVIDIA's headers understand it
+constexpr std::size_t kModules = std::size(kNvtxSlots);
+constexpr std::size_t kMostSlots = 16;
 
-// The slots that a profiler fills, and the tables through which it reaches them. Xoe calls few of these functions, but
-// a profiler may write to any slot.
-class Slots {
- public:
-  Slots() {
-    for (std::size_t m = 0; m < kNvtxModules; ++m) {
-      slots_[m].resize(kNvtxFunctions[m]);
-      // One more null at the end, as in NVIDIA's headers: a profiler that reads too far finds no address.
-      tables_[m].resize(kNvtxFunctions[m] + 1);
-      for (std::size_t f = 1; f < kNvtxFunctions[m]; ++f) tables_[m][f] = &slots_[m][f];
-    }
+// A profiler asks for the tables without saying which process or object it means, so there is one set of them.
+struct Tables {
+  std::array<std::array<NvtxFunction, kMostSlots>, kModules> slots{};
+  std::array<std::array<NvtxFunction*, kMostSlots + 1>, kModules> addresses{};
+
+  Tables() {
+    for (std::size_t module = 0; module < kModules; ++module)
+      for (std::size_t slot = 1; slot < kNvtxSlots[module]; ++slot) addresses[module][slot] = &slots[module][slot];
   }
-  Slots(const Slots&) = delete;
-
-  NvtxTable table(NvtxModule module) { return tables_[static_cast<std::size_t>(module)].data(); }
-
-  NvtxApi api() const {
-    NvtxApi api;
-    find(api.domain_range_start, NvtxFunctionNumber::kDomainRangeStart);
-    find(api.domain_range_end, NvtxFunctionNumber::kDomainRangeEnd);
-    find(api.domain_name_category, NvtxFunctionNumber::kDomainNameCategory);
-    find(api.domain_register_string, NvtxFunctionNumber::kDomainRegisterString);
-    find(api.domain_create, NvtxFunctionNumber::kDomainCreate);
-    return api;
-  }
-
- private:
-  template <class Function>
-  void find(Function& function, NvtxFunctionNumber number) const {
-    const auto& core2 = slots_[static_cast<std::size_t>(NvtxModule::kCore2)];
-    function = reinterpret_cast<Function>(core2[static_cast<std::size_t>(number)]);
-  }
-
-  std::array<std::vector<NvtxFunction>, kNvtxModules> slots_;
-  std::array<std::vector<NvtxFunction*>, kNvtxModules> tables_;
 };
 
-struct Attachment {
-  NvtxInitialize initialize = nullptr;
-  Slots slots = {};
-  NvtxApi api = {};
-};
-
-// Of the process, because the protocol's functions have no argument that could lead to an object.
-struct Attachments {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Attachment>> all;  // the last one is being attached, or was
-};
-
-// Never destroyed: a profiler may write to slots until the process is gone.
-Attachments& attachments() {
-  static auto* const all = new Attachments;
-  return *all;
+Tables& tables() {
+  static Tables all;
+  return all;
 }
 
-// Called by a profiler within its `initialize`, so the mutex is held.
-int module_table(NvtxModule module, NvtxTable* table, unsigned* functions) {
-  const auto number = static_cast<std::size_t>(module);
-  if (number >= kNvtxModules || kNvtxFunctions[number] == 0) return 0;
-  if (functions != nullptr) *functions = static_cast<unsigned>(kNvtxFunctions[number]);
-  if (table != nullptr) *table = attachments().all.back()->slots.table(module);
+int module_table(NvtxModule module, NvtxFunction*** table, unsigned* slots) {
+  const auto index = static_cast<std::size_t>(module);
+  if (index == 0 || index >= kModules) return 0;
+  if (slots != nullptr) *slots = kNvtxSlots[index];
+  if (table != nullptr) *table = tables().addresses[index].data();
   return 1;
 }
 
-void ignore_version(std::uint32_t) {}
+const void* exported(std::uint32_t table) {
+  static constexpr NvtxCallbacks kCallbacks{.module_table = &module_table};
+  static constexpr NvtxVersionInfo kVersion{.set_profilers_version = [](std::uint32_t) {}};
+  if (table == kNvtxCallbacks) return &kCallbacks;
+  return table == kNvtxVersionInfo ? &kVersion : nullptr;
+}
 
-const void* get_export(NvtxExport which) {
-  static constexpr NvtxCallbacks kCallbacks{sizeof(NvtxCallbacks), module_table};
-  static constexpr NvtxVersionInfo kVersion{sizeof(NvtxVersionInfo), kNvtxVersion, 0, ignore_version};
-  switch (which) {
-    case NvtxExport::kCallbacks: return &kCallbacks;
-    case NvtxExport::kVersion: return &kVersion;
-  }
-  return nullptr;
+template <class Function>
+Function slot(NvtxSlot slot) noexcept {
+  const auto module = static_cast<std::size_t>(NvtxModule::kCore2);
+  return reinterpret_cast<Function>(tables().slots[module][static_cast<std::size_t>(slot)]);
+}
+
+// A profiler that attaches through the CUDA driver leaves this file, so that others need not load the driver.
+bool driver_has_profiler(const Env& env) {
+  if (::access("/run/nvidia/nvtx/nvtx-cuda.yaml", F_OK) == 0) return true;
+  const std::string folder = ::geteuid() == 0 ? "/run/nvidia/nvtx/user.0" : env.text("XDG_RUNTIME_DIR").value_or("");
+  const std::string file = folder + (::geteuid() == 0 ? "" : "/nvidia/nvtx") + "/nvtx-cuda.yaml";
+  return !folder.empty() && ::access(file.c_str(), F_OK) == 0;
+}
+
+Result<NvtxInitialize> initializer_of_driver() {
+  XOE_ASSIGN(const Library driver, Library::open({"libcuda.so.1"}));
+  int (*ask)(int kind, NvtxFunction*) = nullptr;
+  driver.find(ask, "cuNvtxGetInjectionInitializer");
+  NvtxFunction found = nullptr;
+  constexpr int kCore = 1;
+  if (ask == nullptr || ask(kCore, &found) != 0 || found == nullptr)
+    return failure(Code::kUnavailable, "the CUDA driver has no profiler for NVTX");
+  return reinterpret_cast<NvtxInitialize>(found);
+}
+
+Result<NvtxInitialize> find_initializer(const Env& env) {
+  const std::string path = env.text("NVTX_INJECTION64_PATH").value_or("");
+  if (path == kNoProfiler || (path.empty() && !driver_has_profiler(env)))
+    return failure(Code::kUnavailable, "no profiler is attached");
+  if (path.empty()) return initializer_of_driver();
+  XOE_ASSIGN(const Library library, Library::open({path}));
+  NvtxInitialize initialize = nullptr;
+  library.find(initialize, "InitializeInjectionNvtx2");
+  if (initialize == nullptr)
+    return failure(Code::kUnavailable, "NVTX_INJECTION64_PATH={}: it is no profiler's library for NVTX", path);
+  return initialize;
 }
 
 }  // namespace
 
-Result<NvtxInitialize> find_nvtx_profiler(const Env& env) {
-  const auto path = env.text(kPathVariable);
-  if (!path) {
-    auto* const found = static_cast<NvtxInitialize*>(::dlsym(RTLD_DEFAULT, "InitializeInjectionNvtx2_fnptr"));
-    return found == nullptr ? nullptr : *found;
-  }
-  if (*path == kNoProfiler) return nullptr;
-  // Lazily, as NVIDIA's headers do: profilers' libraries may lack symbols that only some programs have. Never closed.
-  void* const library = ::dlopen(path->c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr)
-    return failure(Code::kUnavailable, "{}={} does not load: {}", kPathVariable, *path, ::dlerror());
-  const auto initialize = reinterpret_cast<NvtxInitialize>(::dlsym(library, "InitializeInjectionNvtx2"));
-  if (initialize == nullptr)
-    return failure(Code::kUnsupported, "{}={} has no function InitializeInjectionNvtx2", kPathVariable, *path);
-  return initialize;
+NvtxDomain NvtxApi::create_domain(const char* name) const noexcept {
+  const auto create = slot<NvtxDomain (*)(const char*)>(NvtxSlot::kDomainCreate);
+  return create == nullptr ? nullptr : create(name);
 }
 
-Result<const NvtxApi*> attach_nvtx_profiler(NvtxInitialize initialize) {
-  Attachments& known = attachments();
-  const std::lock_guard lock(known.mutex);
-  for (const auto& attachment : known.all)
-    if (attachment->initialize == initialize && attachment->api.records_ranges()) return &attachment->api;
-  Attachment& made = *known.all.emplace_back(std::make_unique<Attachment>());
-  if (initialize(get_export) == 0) return failure(Code::kUnsupported, "the profiler refused to attach");
-  made.initialize = initialize;
-  made.api = made.slots.api();
-  if (!made.api.records_ranges())
-    return failure(Code::kUnsupported, "the profiler records no NVTX ranges");
-  return &made.api;
+void NvtxApi::name_category(NvtxDomain domain, std::uint32_t category, const char* name) const noexcept {
+  const auto set = slot<void (*)(NvtxDomain, std::uint32_t, const char*)>(NvtxSlot::kNameCategory);
+  if (set != nullptr) set(domain, category, name);
+}
+
+NvtxRange NvtxApi::start_range(NvtxDomain domain, const NvtxEvent& event) const noexcept {
+  const auto start = slot<NvtxRange (*)(NvtxDomain, const NvtxEvent*)>(NvtxSlot::kRangeStart);
+  return start == nullptr ? 0 : start(domain, &event);
+}
+
+void NvtxApi::end_range(NvtxDomain domain, NvtxRange range) const noexcept {
+  const auto end = slot<void (*)(NvtxDomain, NvtxRange)>(NvtxSlot::kRangeEnd);
+  if (end != nullptr) end(domain, range);
+}
+
+Result<NvtxApi> attach_profiler(const Env& env) {
+  static std::mutex mutex;
+  static std::optional<NvtxInitialize> attached;
+  const std::lock_guard lock(mutex);
+  XOE_ASSIGN(const NvtxInitialize initialize, find_initializer(env));
+  if (attached == initialize) return NvtxApi();
+  tables().slots = {};
+  attached.reset();
+  if (initialize(&exported) == 0) {
+    tables().slots = {};
+    return failure(Code::kUnavailable, "the profiler refuses to attach to NVTX ranges");
+  }
+  attached = initialize;
+  return NvtxApi();
 }
 
 }  // namespace xoe
