@@ -67,6 +67,8 @@ CudaError stream_is_capturing(CudaStream stream, CudaCapture* capture) {
 }
 
 CudaError thread_exchange_capture_mode(CudaCaptureMode* mode) {
+  const std::lock_guard lock(mock_machine().mutex);
+  use_context();  // as PyTorch has seen it do
   std::swap(*mode, capture_mode);
   return CudaError::kSuccess;
 }

@@ -103,6 +103,45 @@ def test_a_work_makes_each_stream_wait():
     finally:
         torch.cuda.current_stream = real
     assert not gpu.waits_in_stream([Ordered(log)], [torch.ones(1)])
+
+
+def test_a_completer_waits_in_a_stream_of_its_own():
+    """In the default one, backward's kernels would wait for the bucket."""
+    import contextlib
+    import threading
+
+    from xoe.torch.distributed.completer import Completer
+    from xoe.torch.distributed.work import Work
+
+    current, log, told = ["default"], [], threading.Event()
+
+    @contextlib.contextmanager
+    def enter(stream):
+        current.append(stream)
+        yield
+        current.pop()
+
+    real = torch.cuda.current_stream, torch.cuda.stream, gpu._make_stream
+    torch.cuda.current_stream = lambda device: types.SimpleNamespace(cuda_stream=current[-1])
+    torch.cuda.stream, gpu._make_stream = enter, lambda device: f"side of {device}"
+    try:
+        completer = Completer("test")
+        work = Work(
+            [Ordered(log)], None, [], completer, types.SimpleNamespace(add_work=lambda: 0), device=torch.device("cuda", 0)
+        )
+        work.call_back = lambda: (log.append(current[-1]), told.set())
+        completer.put(work)
+        assert told.wait(60)
+        completer.stop()
+    finally:
+        torch.cuda.current_stream, torch.cuda.stream, gpu._make_stream = real
+        gpu._side_streams.clear()
+    assert log == ["side of cuda:0"] * 2, log
+
+
+def test_nothing_else_waits_in_streams():
+    log = []
+    assert not gpu.waits_in_stream([Ordered(log)], [torch.ones(1)])
     assert not gpu.waits_in_stream([], [])
 
 

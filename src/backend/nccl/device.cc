@@ -96,21 +96,24 @@ Status check_memory_of(const CudaApi& cuda, const Device& device, const void* ad
   return {};
 }
 
+// The mode is changed while the context is current: in a thread without one the call might make one on GPU 0.
 DeviceScope::DeviceScope(const Libraries& libraries, int device) noexcept : cuda_(libraries.cuda) {
-  (void)cuda_.thread_exchange_capture_mode(&mode_);
   int now = -1;
-  if (cuda_.get_device(&now) == CudaError::kSuccess && now == device) return;
-  pushed_ = libraries.context != nullptr && cuda_.context_push_current(libraries.context) == 0;
-  if (pushed_) return;
-  before_ = now;
-  (void)cuda_.set_device(device);
+  if (cuda_.get_device(&now) != CudaError::kSuccess || now != device) {
+    pushed_ = libraries.context != nullptr && cuda_.context_push_current(libraries.context) == 0;
+    if (!pushed_) {
+      before_ = now;
+      (void)cuda_.set_device(device);
+    }
+  }
+  (void)cuda_.thread_exchange_capture_mode(&mode_);
 }
 
 DeviceScope::~DeviceScope() {
+  (void)cuda_.thread_exchange_capture_mode(&mode_);
   CudaContext own = nullptr;
   if (pushed_) (void)cuda_.context_pop_current(&own);
   if (before_ >= 0) (void)cuda_.set_device(before_);
-  (void)cuda_.thread_exchange_capture_mode(&mode_);
 }
 
 CudaContext retain_context(const CudaApi& cuda, int device) noexcept {
@@ -128,7 +131,8 @@ Result<std::shared_ptr<const void>> record_event(const std::shared_ptr<const Lib
                                                  CudaStream stream) {
   CudaEvent event = nullptr;
   XOE_CUDA(libraries->cuda, event_create_with_flags, &event, kCudaEventDisableTiming);
-  std::shared_ptr<const void> mark(event, [libraries, device](const void* held) {
+  std::shared_ptr<const void> mark(event, [libraries, device, owner = ::getpid()](const void* held) {
+    if (owner != ::getpid()) return;            // a forked child may not call CUDA
     const DeviceScope own(*libraries, device);  // of whichever thread drops the last one
     (void)libraries->cuda.event_destroy(static_cast<CudaEvent>(const_cast<void*>(held)));
   });

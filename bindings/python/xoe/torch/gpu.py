@@ -14,6 +14,7 @@ from xoe.errors import UnsupportedError
 from xoe.torch.tensors import DTYPES
 
 _streams: dict[torch.device, Any] = {}
+_side_streams: dict[torch.device, Any] = {}
 _make_stream: Any = torch.cuda.Stream
 _is_capturing: Any = torch.cuda.is_current_stream_capturing
 _REDUCTIONS = frozenset(("sum", "average", "min", "max", "product"))
@@ -47,6 +48,11 @@ def _is_taken(tensor: torch.Tensor, reduction: str | None) -> bool:
 def stream_of(device: str, tensors: Sequence[torch.Tensor]) -> int | None:
     """For ``Engine.submit``: the stream that produces the tensors; None on the CPU."""
     return torch.cuda.current_stream(tensors[0].device).cuda_stream if device == "cuda" else None
+
+
+def side_stream(device: torch.device) -> Any:
+    """A stream of this GPU in which nothing computes; the same one each time."""
+    return _side_streams.get(device) or _side_streams.setdefault(device, _make_stream(device))
 
 
 def waits_in_stream(operations: Sequence[Any], results: Sequence[torch.Tensor]) -> bool:

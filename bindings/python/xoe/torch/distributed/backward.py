@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
@@ -70,6 +71,9 @@ class Completable(Protocol):
 
     def submit(self) -> None:
         """Submits what is held."""
+
+    def completers_stream(self) -> AbstractContextManager[Any]:
+        """Where the completer's thread completes it."""
 
     def complete(self) -> None:
         """Waits for its operations."""

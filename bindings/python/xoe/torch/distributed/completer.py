@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 _PATIENCE = 10  # seconds to wait for callbacks at the end
 _here = threading.local()  # of a completer's thread: its completer
@@ -12,6 +13,9 @@ _here = threading.local()  # of a completer's thread: its completer
 
 class Completable(Protocol):
     """A work."""
+
+    def completers_stream(self) -> AbstractContextManager[Any]:
+        """Where the completer's thread completes it and tells its future."""
 
     def complete(self) -> None:
         """Waits for its operations."""
@@ -63,6 +67,7 @@ class Completer:
     def _run(self) -> None:
         _here.completer = self
         while (work := self._works.get()) is not None:
-            work.complete()
-            work.call_back()
+            with work.completers_stream():
+                work.complete()
+                work.call_back()
             del work

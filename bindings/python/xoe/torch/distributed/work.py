@@ -17,6 +17,7 @@ from xoe.torch.distributed import callbacks
 from xoe.torch.distributed.backward import EndOfBackward, Held
 from xoe.torch.distributed.completer import Completer
 from xoe.torch.distributed.untraced import untraced_methods
+from xoe.torch.gpu import side_stream
 
 _Work: Any = _distributed_c10d.Work
 
@@ -142,6 +143,10 @@ class Work(_Work):  # type: ignore[misc]
         if self._error is not None:
             raise self._error
         return self._result
+
+    def completers_stream(self) -> contextlib.AbstractContextManager[Any]:
+        """A stream of its own where streams wait: in the default one, backward's kernels would wait, too."""
+        return contextlib.nullcontext() if self._device is None else torch.cuda.stream(side_stream(self._device))
 
     def call_back(self) -> None:
         """Tells the future, after complete()."""
