@@ -135,12 +135,13 @@ def begin_to_count_gpus():
 
 
 def counted_gpus(process):
+    """None: PyTorch gave no answer."""
     try:
         return int(process.communicate(timeout=COUNTING)[0])
     except (ValueError, subprocess.TimeoutExpired):
         process.kill()
         process.wait()
-        return 0
+        return None
 
 
 def lay_out(machine):
@@ -268,6 +269,8 @@ def check_machine(options, folder):
             )
         lay_out(machine)
         gpus = counted_gpus(counting)
+        if gpus is None and not machine.rehearsal:
+            return f"error: {sys.executable} cannot import PyTorch, or took longer than {COUNTING} s to count GPUs; try: python3 -c 'import torch'"
         if not gpus and not machine.rehearsal:
             return "error: PyTorch finds no GPU here (see nvidia-smi); --rehearse runs all on the CPU"
         about = {"commit": commit(), "budget": options.budget, "cores": len(os.sched_getaffinity(0)), "gpus": gpus,

@@ -81,7 +81,7 @@ def has(*modules):
 
 
 def install():
-    """The wheels of the bundle, which take seconds; Keras only where there is none."""
+    """The step that installs the bundle's wheels; it leaves Keras out where the machine has it."""
     found = sorted(WHEELS.glob("*.whl"))
     wanted = [wheel for wheel in found if wheel.name.startswith("xoe-") or not has("keras")]
     if not any(wheel.name.startswith("xoe-") for wheel in found):

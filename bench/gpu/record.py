@@ -1,7 +1,8 @@
-"""What is known of Xoe on GPUs, from any number of runs of the check: of each step its newest good figures, with their date, commit and
-machine, and how its newest run ended, with the tests that were part of it. docs/gpu/results.json holds it; docs/gpu.md and a sentence of README.md are made of it.
+"""The record of all runs of the check: for each step the newest good figures, with their date, commit and machine, and how its newest run
+ended, with its tests. docs/gpu/results.json holds the record; docs/gpu.md and a sentence of README.md are made from it.
 """
 
+import datetime
 import json
 import pathlib
 import re
@@ -44,7 +45,11 @@ def add(record, results):
 
 
 def why_not(results):
-    """Why results are none of a GPU, if so."""
+    """The reason for which results are refused; empty if they are accepted."""
+    tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    for name, part in results["parts"].items():
+        if part["date"] > tomorrow.strftime("%Y-%m-%dT%H:%M:%SZ"):
+            return f"the part {name} is dated {part['date']}, in the future: no later run could replace it; correct the date"
     if results["rehearsal"] or any(part.get("rehearsal") for part in results["parts"].values()):
         return "a rehearsal on the CPU has no figures of a GPU"
     return "" if results["gpus"] else "the machine had no GPU"

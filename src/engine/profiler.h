@@ -16,8 +16,8 @@
 
 namespace xoe::engine {
 
-// Of a tensor: kNegotiate from its submission until all ranks agree, kQueue until its batch starts. Of a batch: the
-// rest.
+// A tensor is in kNegotiate from its submission until all ranks agree, then in kQueue until its batch starts. A batch
+// is in the other stages.
 enum class ProfiledStage : std::uint8_t { kNegotiate, kQueue, kPack, kReduce, kUnpack };
 
 // The range of the stage that a tensor or a batch is in; ends at the latest with this object. For one thread at a time.

@@ -19,7 +19,7 @@ int current_device() { return pushed_devices.empty() ? set_device_of_thread : pu
 
 MockFaults& faults() { return mock_machine().faults[static_cast<std::size_t>(current_device())]; }
 
-// What every call with an outcome but success leaves behind, "not ready" included.
+// Every call that does not succeed leaves its error behind, "not ready" included.
 CudaError answer(CudaError error) {
   if (error != CudaError::kSuccess) last_error = error;
   return error;
@@ -28,7 +28,7 @@ CudaError answer(CudaError error) {
 // Calls that need a context create one on the thread's device. Locked.
 void use_context() { mock_machine().contexts.insert(current_device()); }
 
-// What may not be called while any thread captures a graph, unless this thread has said that it knows. Locked.
+// Reports a call that invalidates another thread's capture, unless this thread's mode is relaxed. Locked.
 void unsafe_in_captures(const char* call) {
   if (!mock_machine().capturing.empty() && capture_mode != CudaCaptureMode::kRelaxed)
     mock_machine().misuse(std::string(call) + " spoils another thread's capture");

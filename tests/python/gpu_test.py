@@ -135,7 +135,7 @@ def test_a_completer_waits_in_a_stream_of_its_own():
         completer.stop()
     finally:
         torch.cuda.current_stream, torch.cuda.stream, gpu._make_stream = real
-        gpu._side_streams.clear()
+        gpu._streams.clear()
     assert log == ["side of cuda:0"] * 2, log
 
 

@@ -274,6 +274,11 @@ class Build(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    def test_no_answer_is_not_no_gpu(self):
+        for code, expected in (("print(0)", 0), ("print(2)", 2), ("raise SystemExit(1)", None)):
+            asked = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(check.counted_gpus(asked), expected)
+
     def start(self, folder, given, *options, wheel=True):
         """The check with these parts: code that makes a list of them."""
         code = f"""if True:
@@ -398,6 +403,14 @@ class Record(unittest.TestCase):
             self.assertIn("trains ResNet-50 at 99.3 % of its speed on NCCL", readme.read_text())
             self.assertNotIn("not yet run on a GPU", readme.read_text())
             self.assertEqual(readme.read_text().count("<!-- gpu: "), 2)
+
+    def test_refuses_a_date_in_the_future(self):
+        """The machine's clock was ahead: its figures would stay the newest for ever."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "results.json").write_text(json.dumps(later(results_of(), "2999-01-01T00:00:00Z")))
+            self.assertIn("in the future", record.merge_into(folder / "gpu", [folder], folder / "README.md"))
+            self.assertFalse((folder / "gpu").exists())
 
     def test_refuses_what_is_of_no_gpu(self):
         with tempfile.TemporaryDirectory() as name:

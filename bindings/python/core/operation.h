@@ -27,7 +27,7 @@ class Operation {
 
   bool poll();
   void wait();
-  // Of a GPU: later work in the stream waits; see xoe_wait_in_stream().
+  // Makes later work in a GPU's stream wait for the result; see xoe_wait_in_stream().
   void wait_in_stream(std::uintptr_t stream);
   nb::list outputs(nb::handle self);
   nb::list received_splits();

@@ -50,7 +50,7 @@ class DeviceScope {
   int before_ = -1;  // where contexts cannot be pushed
 };
 
-// For Libraries::context; null if the driver does not tell.
+// Returns the context for Libraries::context, or null if the driver lacks the functions.
 CudaContext retain_context(const CudaApi& cuda, int device) noexcept;
 
 // An event behind the work that is in the stream now, destroyed with its last owner. REQUIRES: a DeviceScope.
@@ -68,8 +68,8 @@ CudaError query_event(const CudaApi& cuda, CudaEvent event) noexcept;
 // that the process has on the GPU. `what` names it in the error.
 Status check_memory_of(const CudaApi& cuda, const Device& device, const void* address, std::string_view what);
 
-// The status of a call `what`: `resource_exhausted` when memory is short, else `unavailable` with CUDA's message. The
-// error is told here, and is none of this thread any more.
+// The status of a call `what`: `resource_exhausted` when memory is short, else `unavailable` with CUDA's message. It
+// clears the thread's last error, which the status now carries.
 Status cuda_status(const CudaApi& cuda, CudaError error, const char* what);
 
 }  // namespace xoe::nccl

@@ -37,7 +37,7 @@ struct CudaPointer {
 };
 
 enum class CudaCapture : int { kNone = 0, kActive = 1, kInvalidated = 2 };  // of a stream into a graph
-// What calls of this thread do to captures: kRelaxed never spoils one of another thread.
+// How this thread's calls treat captures: with kRelaxed they never invalidate a capture of another thread.
 enum class CudaCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 
 struct CudaContextObject;  // of the driver

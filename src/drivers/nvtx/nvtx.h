@@ -64,7 +64,8 @@ class NvtxApi {
 };
 
 // Attaches the profiler that NVTX_INJECTION64_PATH names, or that the CUDA driver has; it stays for the life of the
-// process. `unavailable`: there is none, or it cannot be loaded, or refuses. Any thread, any number of times.
+// process. `unavailable`: no profiler is named, its library cannot be loaded, or it refuses. Any thread may call this
+// any number of times.
 Result<NvtxApi> attach_profiler(const Env& env);
 
 }  // namespace xoe

@@ -13,8 +13,7 @@ from xoe import world as _world
 from xoe.errors import UnsupportedError
 from xoe.torch.tensors import DTYPES
 
-_streams: dict[torch.device, Any] = {}
-_side_streams: dict[torch.device, Any] = {}
+_streams: dict[tuple[str, torch.device], Any] = {}
 _make_stream: Any = torch.cuda.Stream
 _is_capturing: Any = torch.cuda.is_current_stream_capturing
 _REDUCTIONS = frozenset(("sum", "average", "min", "max", "product"))
@@ -50,9 +49,9 @@ def stream_of(device: str, tensors: Sequence[torch.Tensor]) -> int | None:
     return torch.cuda.current_stream(tensors[0].device).cuda_stream if device == "cuda" else None
 
 
-def side_stream(device: torch.device) -> Any:
-    """A stream of this GPU in which nothing computes; the same one each time."""
-    return _side_streams.get(device) or _side_streams.setdefault(device, _make_stream(device))
+def side_stream(purpose: str, device: torch.device) -> Any:
+    """A stream of this GPU in which nothing computes: each time the same one for a purpose."""
+    return _streams.get((purpose, device)) or _streams.setdefault((purpose, device), _make_stream(device))
 
 
 def waits_in_stream(operations: Sequence[Any], results: Sequence[torch.Tensor]) -> bool:
@@ -73,9 +72,7 @@ class Results:
         if isinstance(threading.current_thread(), threading._DummyThread):  # a thread of the engine's, with no current GPU yet
             torch.cuda.set_device(self._device)
         # In a stream of its own, so that there is hardly anything to wait for: NCCL writes to the memory at once.
-        stream = _streams.get(self._device)
-        if stream is None:
-            stream = _streams.setdefault(self._device, _make_stream(self._device))
+        stream = side_stream("results", self._device)
         with torch.cuda.stream(stream):
             tensor = torch.empty(shape, dtype=_DTYPE_OF[dtype], device=self._device)
         stream.synchronize()

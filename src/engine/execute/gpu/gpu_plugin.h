@@ -29,8 +29,7 @@ class GpuPlugin {
  public:
   using Open = std::function<Result<std::unique_ptr<net::Provider>>()>;
   explicit GpuPlugin(Open open, GpuSettings settings = {}) : settings_(std::move(settings)), open_(std::move(open)) {}
-  // As XOE_GPU (auto, nccl or staged; or host for none), XOE_GPU_STAGING, XOE_GPU_WAIT, XOE_ENCRYPT and XOE_TIMEOUT
-  // say.
+  // Reads XOE_GPU (auto, nccl or staged; or host for none), XOE_GPU_STAGING, XOE_GPU_WAIT, XOE_ENCRYPT and XOE_TIMEOUT.
   static std::shared_ptr<GpuPlugin> of_process(const Env& env, int local_rank);
 
   // The same result every time.

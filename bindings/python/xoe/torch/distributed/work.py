@@ -146,7 +146,7 @@ class Work(_Work):  # type: ignore[misc]
 
     def completers_stream(self) -> contextlib.AbstractContextManager[Any]:
         """A stream of its own where streams wait: in the default one, backward's kernels would wait, too."""
-        return contextlib.nullcontext() if self._device is None else torch.cuda.stream(side_stream(self._device))
+        return contextlib.nullcontext() if self._device is None else torch.cuda.stream(side_stream("waits", self._device))
 
     def call_back(self) -> None:
         """Tells the future, after complete()."""
@@ -204,7 +204,8 @@ def _keep(work: Work) -> None:
         _kept.append(work)
         _with_tensors.append(work)
         while len(_with_tensors) > _LAST_FEW and _with_tensors[0]._done and _with_tensors[0]._promise is None:
-            _with_tensors.popleft()._result = []
+            oldest = _with_tensors.popleft()
+            oldest._result, oldest._in_streams = [], []  # operations keep their tensors, too
         while len(_kept) > _MOST_KEPT and _kept[0]._done:
             _kept.popleft()
 
