@@ -205,7 +205,8 @@ class Written:
 
     def add(self, name, result):
         """Also says when, at which commit and where it was found, since RESULTS may hold parts of several runs."""
-        facts = self.results["parts"].get("facts", {}).get("steps", {}).get("machine", {}).get("figures", {})
+        known = result if name == "facts" else self.results["parts"].get("facts", {})
+        facts = known.get("steps", {}).get("machine", {}).get("figures", {})
         self.results["machine"] = machine_text(facts, self.results["cores"])
         date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.results["parts"][name] = {**result, "date": date}
