@@ -129,19 +129,21 @@ class Check:
 
 
 def begin_to_count_gpus():
-    """GPUs that PyTorch can use. It also brings PyTorch's files into memory, while the wheel is installed."""
-    count = [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"]
+    """GPUs that PyTorch can use, and the name of the first. It also brings PyTorch's files into memory, while the wheel is installed."""
+    asked = "import torch; n = torch.cuda.device_count(); print(n, torch.cuda.get_device_name(0) if n else 'no GPU')"
+    count = [sys.executable, "-c", asked]
     return subprocess.Popen(count, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def counted_gpus(process):
-    """None: PyTorch gave no answer."""
+    """How many, and the first one's name. None: PyTorch gave no answer."""
     try:
-        return int(process.communicate(timeout=COUNTING)[0])
+        count, name = process.communicate(timeout=COUNTING)[0].split(maxsplit=1)
+        return int(count), name.strip()
     except (ValueError, subprocess.TimeoutExpired):
         process.kill()
         process.wait()
-        return None
+        return None, ""
 
 
 def lay_out(machine):
@@ -207,7 +209,7 @@ class Written:
         """Also says when, at which commit and where it was found, since RESULTS may hold parts of several runs."""
         known = result if name == "facts" else self.results["parts"].get("facts", {})
         facts = known.get("steps", {}).get("machine", {}).get("figures", {})
-        self.results["machine"] = machine_text(facts, self.results["cores"])
+        self.results["machine"] = machine_text({"gpu": self.results["gpu"], **facts}, self.results["cores"])
         date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.results["parts"][name] = {**result, "date": date}
         for key in ("commit", "machine", "rehearsal"):
@@ -220,7 +222,7 @@ class Written:
 
 
 def machine_text(facts, cores):
-    gpu = facts.get("gpu", "no GPU") + (f", driver {facts['driver']}" if facts.get("driver") else "")
+    gpu = facts["gpu"] + (f", driver {facts['driver']}" if facts.get("driver") else "")
     return f"{gpu}; {cores} cores of {facts.get('cpu', 'an unknown processor')}"
 
 
@@ -269,13 +271,13 @@ def check_machine(options, folder):
                 else installed["reason"]
             )
         lay_out(machine)
-        gpus = counted_gpus(counting)
+        gpus, gpu = counted_gpus(counting)
         if gpus is None and not machine.rehearsal:
             return f"error: {sys.executable} cannot import PyTorch, or took longer than {COUNTING} s to count GPUs; try: python3 -c 'import torch'"
         if not gpus and not machine.rehearsal:
             return "error: PyTorch finds no GPU here (see nvidia-smi); --rehearse runs all on the CPU"
         about = {"commit": commit(), "budget": options.budget, "cores": len(os.sched_getaffinity(0)), "gpus": gpus,
-                 "rehearsal": machine.rehearsal, "machine": ""}  # fmt: skip
+                 "gpu": gpu, "rehearsal": machine.rehearsal, "machine": ""}  # fmt: skip
         written = Written(folder, about)
         build = background.Build(parts.build(machine), parts.build_variables(machine), folder / "build.log", parts.ROOT)
         wanted = [part for part in parts.PARTS if part.name in options.parts]

@@ -1,5 +1,7 @@
 """The pages of the check: of one run, docs/gpu.md, and README's sentence. All are made of a record (record.py)."""
 
+import re
+
 import parts
 import record as records
 
@@ -187,7 +189,7 @@ def sentence(record):
     """What README.md says."""
     machines = sorted(
         {
-            known["good"]["machine"].split(",")[0]
+            re.split("[,;]", known["good"]["machine"])[0]
             for steps in record["parts"].values()
             for known in steps.values()
             if "good" in known

@@ -1,15 +1,37 @@
 #include "base/env.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
 
+// The launcher is linked statically: it has no dynamic linker, and these are null there.
+#pragma weak dlopen
+#pragma weak dlsym
+#pragma weak dlclose
+
 namespace xoe {
+namespace {
+
+// A program that is not position-independent (Debian's and Ubuntu's Python) has a copy of libc's variable `environ`,
+// which libc uses, too. A library that is opened with RTLD_DEEPBIND, as jaxlib opens libxoe_mpi.so, sees the original,
+// which stays null. So the program is asked for the variable.
+char** environment() {
+  if (&::dlopen == nullptr) return ::environ;
+  void* const program = ::dlopen(nullptr, RTLD_LAZY);
+  if (program == nullptr) return ::environ;
+  auto* const variable = static_cast<char***>(::dlsym(program, "environ"));
+  char** const found = variable != nullptr ? *variable : ::environ;
+  ::dlclose(program);
+  return found;
+}
+
+}  // namespace
 
 Env Env::process() {
   std::map<std::string, std::string, std::less<>> values;
-  for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
+  for (char** entry = environment(); entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view line(*entry);
     if (const auto at = line.find('='); at != std::string_view::npos)
       values.emplace(line.substr(0, at), line.substr(at + 1));

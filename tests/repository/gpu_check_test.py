@@ -30,7 +30,9 @@ def python(name, code, **more):
 
 
 def part(part_steps, name="one", limit=30, least=1, **more):
-    return parts.Part(name, name.title(), "About it.", limit, least, lambda machine: part_steps, {"images_per_s": "images/s"}, **more)
+    return parts.Part(
+        name, name.title(), "About it.", limit, least, lambda machine: part_steps, {"images_per_s": "images/s"}, **more
+    )
 
 
 class FromWheel(parts.Machine):
@@ -40,7 +42,11 @@ class FromWheel(parts.Machine):
 @contextlib.contextmanager
 def checking(seconds=60, build_steps=()):
     """A check with so many seconds left, and a build that it has begun."""
-    with tempfile.TemporaryDirectory() as folder, open(pathlib.Path(folder) / "log.txt", "ab") as log, contextlib.redirect_stdout(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open(pathlib.Path(folder) / "log.txt", "ab") as log,
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
         build = background.Build(list(build_steps), {}, pathlib.Path(folder) / "build.log", folder)
         if build_steps:
             build.begin()
@@ -129,7 +135,7 @@ class Parts(unittest.TestCase):
             os.chdir(folder)
             parts_root, parts.ROOT = parts.ROOT, pathlib.Path(folder)
             try:
-                ask = figures + "print('{\"step_ms\": %d, \"gpu\": \"x%d\"}' % ((30, 10, 20)[n], n))"
+                ask = figures + 'print(\'{"step_ms": %d, "gpu": "x%d"}\' % ((30, 10, 20)[n], n))'
                 again = [python("a", ask, again=True), python("a", ask, again=True)]
                 result, _ = run(part([python("a", ask), *again, python("a", ask, least=500, again=True)]))
             finally:
@@ -184,7 +190,9 @@ class Parts(unittest.TestCase):
         for one in parts.PARTS:
             self.assertLess(one.least, one.limit)
             names = {step.name for step in one.steps(parts.Machine())}
-            self.assertLessEqual({step.name for step in one.steps(parts.Machine(quick=True))}, names, "figures of both are merged by name")
+            self.assertLessEqual(
+                {step.name for step in one.steps(parts.Machine(quick=True))}, names, "figures of both are merged by name"
+            )
 
 
 class Build(unittest.TestCase):
@@ -247,7 +255,9 @@ class Build(unittest.TestCase):
             self.assertEqual(result["status"], "skipped")
             self.assertRegex(result["reason"], r"^the build has not ended: 1 of 4 steps, some 15\d\d s more$")
             running.deadline = time.monotonic() + 5
-            self.assertEqual(running.why_not(part([], needs_build=True, least=3), last=True), "the build has not ended: 1 of 4 steps")
+            self.assertEqual(
+                running.why_not(part([], needs_build=True, least=3), last=True), "the build has not ended: 1 of 4 steps"
+            )
             running.build.end()
             self.assertEqual(running.build.results()["compile"]["status"], "failed")
 
@@ -275,7 +285,11 @@ class Build(unittest.TestCase):
 
 class Program(unittest.TestCase):
     def test_no_answer_is_not_no_gpu(self):
-        for code, expected in (("print(0)", 0), ("print(2)", 2), ("raise SystemExit(1)", None)):
+        for code, expected in (
+            ("print(0, 'no GPU')", (0, "no GPU")),
+            ("print(2, 'NVIDIA H200')", (2, "NVIDIA H200")),
+            ("raise SystemExit(1)", (None, "")),
+        ):
             asked = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
             self.assertEqual(check.counted_gpus(asked), expected)
 
@@ -331,7 +345,9 @@ class Program(unittest.TestCase):
                 process.communicate()
                 self.assertEqual(process.returncode, 0)
             results = json.loads((pathlib.Path(folder) / "results/results.json").read_text())
-            self.assertEqual({name: one["status"] for name, one in results["parts"].items()}, {"last": "passed", "first": "passed"})
+            self.assertEqual(
+                {name: one["status"] for name, one in results["parts"].items()}, {"last": "passed", "first": "passed"}
+            )
 
     def test_a_check_that_is_ended_ends_its_step(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -347,7 +363,11 @@ class Program(unittest.TestCase):
             wait_for_end(pid.read_text())
 
     def test_says_what_is_wrong_with_its_options(self):
-        for options, why in ((["--budget", "5"], "at least 20 s"), (["--parts", "nosuch"], "no part nosuch"), (["a", "b"], "--into")):
+        for options, why in (
+            (["--budget", "5"], "at least 20 s"),
+            (["--parts", "nosuch"], "no part nosuch"),
+            (["a", "b"], "--into"),
+        ):
             error = io.StringIO()
             with contextlib.redirect_stderr(error), self.assertRaises(SystemExit):
                 check.parse(options)
@@ -371,7 +391,10 @@ def later(results, date, **statuses):
 
 class Record(unittest.TestCase):
     def test_keeps_the_newest_good_figures_in_any_order(self):
-        old, new = results_of(), later(results_of(), "2026-12-01T08:00:00Z", **{"DDP with NCCL": "failed", 'DDP with "xoe"': "timed out"})
+        old, new = (
+            results_of(),
+            later(results_of(), "2026-12-01T08:00:00Z", **{"DDP with NCCL": "failed", 'DDP with "xoe"': "timed out"}),
+        )
         new["parts"]["training"]["steps"]["PyTorch alone"]["figures"]["step_ms"] = 25.0
         for runs in ((old, new), (new, old), (old, new, old)):
             found = record.empty()
@@ -383,7 +406,9 @@ class Record(unittest.TestCase):
             self.assertEqual(training["DDP with NCCL"]["good"]["figures"]["step_ms"], 30.0)
             self.assertEqual(training["DDP with NCCL"]["good"]["commit"], "0123456789abcdef")
             self.assertEqual(training["DDP with NCCL"]["newest"]["status"], "failed")
-            self.assertIn("| DDP with NCCL | passed; since then failed: it broke (2026-12-01, fedcba987654) |", page.page_of_record(found))
+            self.assertIn(
+                "| DDP with NCCL | passed; since then failed: it broke (2026-12-01, fedcba987654) |", page.page_of_record(found)
+            )
 
     def test_what_was_skipped_changes_nothing(self):
         old = results_of()
@@ -448,7 +473,9 @@ class Page(unittest.TestCase):
 
     def test_the_sentence(self):
         self.assertEqual(page.sentence(record.empty()), page.NOT_YET)
-        self.assertIn("two ranks that share a GPU sum 64 MiB at 54.4 GB/s", page.sentence(record.add(record.empty(), results_of())))
+        self.assertIn(
+            "two ranks that share a GPU sum 64 MiB at 54.4 GB/s", page.sentence(record.add(record.empty(), results_of()))
+        )
 
     def test_the_documents_are_the_pages(self):
         known = record.load(ROOT / "docs" / "gpu")
