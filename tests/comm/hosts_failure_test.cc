@@ -106,6 +106,25 @@ INSTANTIATE_TEST_SUITE_P(
                       Death{"GlooAlone", kTwoByTwo, 2, small_allreduce, "gloo"}),
     [](const auto& test) { return test.param.name; });
 
+// Each rank that leaves a group is an event for all ranks, and events are for good no more: 512 filled their log, after
+// which no failure was heard between hosts.
+TEST(GroupsThatComeAndGo, LeaveRoomForFailures) {
+  constexpr int kGroups = 200;
+  ProcessGroup group(kTwoByTwo, [](Communicator& communicator) -> std::string {
+    const auto pids = all_pids(communicator);
+    for (int i = 0; i < kGroups; ++i)
+      if (const Status status = in_a_split(communicator); !status) return status.error().to_string();
+    if (communicator.rank() == 3) ::raise(SIGKILL);
+    const double give_up = now_seconds() + 30;
+    Status status;
+    while (status && now_seconds() < give_up) status = small_allreduce(communicator);
+    if (status) return "no error";
+    const auto expected = fmt::format("rank 3 (host host1, pid {})", pids[3]);
+    return status.error().message().find(expected) == std::string::npos ? status.error().to_string() : "";
+  });
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(group.wait(rank), rank == 3 ? -SIGKILL : 0) << "rank " << rank;
+}
+
 // Survivors that end as soon as they are told close their connections, too, without a word.
 TEST(SurvivorsThatEndAtOnce, AreNotNamedByTheOthers) {
   if (XOE_SANITIZED != 0) GTEST_SKIP() << "a process that ends at once leaves threads behind, which sanitizers report";

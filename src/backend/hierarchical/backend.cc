@@ -86,8 +86,11 @@ HierarchicalBackend::~HierarchicalBackend() {
   operations_.stop([this] {
     end(Error(Code::kPeerLost, who(placement_.rank) + " destroyed its communicator while operations were pending"));
   });
-  context_->failures().append(
-      {.kind = FailureEvent::Kind::kRankLeft, .rank = context_->rank(), .group = number_, .done = done_});
+  context_->failures().append({.kind = FailureEvent::Kind::kRankLeft,
+                               .rank = context_->rank(),
+                               .group = number_,
+                               .done = done_,
+                               .members = static_cast<std::uint32_t>(ranks_.size())});
 }
 
 Status HierarchicalBackend::supports(const Collective& collective) const {

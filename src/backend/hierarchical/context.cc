@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kAskAgain(100);
 constexpr std::string_view kAnswerActivity = "activity:";
 
 // The log is followed by the set of the ranks that have left, and the ranks' progress.
-std::size_t log_bytes() { return (FailureLog::bytes() + 63) / 64 * 64; }
+std::size_t log_bytes(int ranks) { return (FailureLog::bytes(ranks) + 63) / 64 * 64; }
 
 }  // namespace
 
@@ -59,11 +59,12 @@ Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int 
 
 Status Context::connect() {
   static_assert(sizeof(shm::RankBits) % alignof(Progress) == 0);
-  XOE_ASSIGN(std::byte* const memory, host_backend_->host_memory(log_bytes() + sizeof(shm::RankBits) +
-                                                                 sizeof(Progress) * index(memory_->size())));
-  left_ = reinterpret_cast<shm::RankBits*>(memory + log_bytes());
-  progress_ = reinterpret_cast<Progress*>(memory + log_bytes() + sizeof(shm::RankBits));
-  log_.emplace(memory);
+  const int ranks = memory_->size();
+  XOE_ASSIGN(std::byte* const memory,
+             host_backend_->host_memory(log_bytes(ranks) + sizeof(shm::RankBits) + sizeof(Progress) * index(ranks)));
+  left_ = reinterpret_cast<shm::RankBits*>(memory + log_bytes(ranks));
+  progress_ = reinterpret_cast<Progress*>(memory + log_bytes(ranks) + sizeof(shm::RankBits));
+  log_.emplace(memory, placement_.local_rank(), ranks);
   FailureListener::Callback to_hosts;
   if (placement_.local_rank() == 0) {
     XOE_TRY(connect_hosts());
@@ -109,6 +110,7 @@ Context::~Context() {
   if (memory_ != nullptr) memory_->on_ended(nullptr);
   if (left_ != nullptr) left_->add(placement_.local_rank());
   listener_.reset();  // it forwards to the mesh
+  if (log_) log_->set_gone(placement_.local_rank());
   mesh_.reset();
 }
 
@@ -129,6 +131,7 @@ Result<std::vector<std::string>> Context::exchange(const std::string& key, const
 // Every rank of the host sees this itself. One of them reports it: the host's leader, because it alone reaches the
 // other hosts, or the next rank if the leader has ended.
 void Context::on_rank_ended(int local_rank) {
+  log_->set_gone(local_rank);
   if (left_->has(local_rank)) return;
   const int reporter = local_rank == 0 ? 1 : 0;
   if (placement_.local_rank() != reporter) return;
