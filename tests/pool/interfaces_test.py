@@ -37,6 +37,7 @@ EXAMPLES = {
     "/v1/teams": {"name": "x"},
     "/v1/users": {"name": "x"},
     "/v1/users/remove": {"name": "x"},
+    "/v1/hosts/forget": {"name": "x"},
     "/v1/backup": {"path": "/nowhere/x"},
 }
 

@@ -72,6 +72,13 @@ void add_admin_verbs(CLI::App& app, int& code) {
     code = send(*of_user, of_user->remove ? "/v1/users/remove" : "/v1/users");
   });
 
+  const auto of_host = std::make_shared<AdminOptions>();
+  CLI::App* const forget =
+      app.add_subcommand("forget", "forget a host that is gone, with its GPUs; it comes back with a report (admins)");
+  add_connection_options(*forget, of_host->connection);
+  add_field<std::string>(*forget, of_host, "HOST", "name", "that is offline")->required();
+  forget->callback([of_host, &code] { code = send(*of_host, "/v1/hosts/forget"); });
+
   const auto of_backup = std::make_shared<AdminOptions>();
   CLI::App* const backup =
       app.add_subcommand("backup", "write the database to a new file of the server's host (admins)");

@@ -85,7 +85,7 @@ class FailureLog {
 };
 
 // Events that a group's ranks may still have to learn of when they make it. Losses stay for good, one for each rank or
-// host; a group's events only until all of its ranks have left it, after which nobody can join it.
+// host; a group's events only until all of its ranks have left it, after which no rank can join it.
 class PastEvents {
  public:
   void add(const FailureEvent& event);

@@ -23,6 +23,12 @@ std::string processes_text(const std::vector<GpuProcess>& processes) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string use_text(const GpuActivity& seen) {
+  if (!seen.processes.empty()) return processes_text(seen.processes);
+  return fmt::format("processes that the driver does not list ({}{} MiB of memory used)",
+                     seen.utilisation ? fmt::format("{} % busy, ", *seen.utilisation) : "", seen.memory_used >> 20U);
+}
+
 std::vector<std::int64_t> processes_to_end(const State& state, std::string_view host) {
   std::vector<std::int64_t> pids;
   for (const auto& [id, lease] : state.leases) {
@@ -74,7 +80,7 @@ std::vector<Drift> find_drift(const State& state, Time now) {
     }
     const auto& processes = seen->second.processes;
     if (lease == nullptr) {
-      if (!processes.empty()) add(0, "in use without a lease by " + processes_text(processes));
+      if (state.is_used(gpu)) add(0, "in use without a lease by " + use_text(seen->second));
       continue;
     }
     if (seen->second.is_closed_to(lease->user) && now - lease->begins > kTimeToOpen) {
@@ -86,7 +92,7 @@ std::vector<Drift> find_drift(const State& state, Time now) {
     std::ranges::copy_if(processes, std::back_inserter(others),
                          [&](const GpuProcess& process) { return process.user != lease->user; });
     if (!others.empty()) add(lease->id, fmt::format("leased by {}, used by {}", lease->user, processes_text(others)));
-    if (processes.empty() && now - lease->begins > std::chrono::minutes(5))
+    if (seen->second.processes_known && !state.is_used(gpu) && now - lease->begins > std::chrono::minutes(5))
       add(lease->id, fmt::format("leased by {}, without a process", lease->user));
   }
   return found;

@@ -29,5 +29,7 @@ std::vector<GpuHolder> holders_on(const State& state, std::string_view host);
 
 // "ann (process 12), bob (process 13)"
 std::string processes_text(const std::vector<GpuProcess>& processes);
+// The processes, or what else shows that the GPU is used.
+std::string use_text(const GpuActivity& seen);
 
 }  // namespace xoe::pool

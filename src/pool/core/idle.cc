@@ -65,7 +65,7 @@ void IdleWatch::observe(const State& state, const HostReport& report, Span since
     sample.at = now;
     sample.stands_for = std::min({since, now - lease->begins, kMaxSampleSpan});
     sample.utilisation = std::max(sample.utilisation, static_cast<double>(seen.work()));
-    sample.processes |= !seen.processes.empty();
+    sample.processes |= !seen.processes_known || state.is_used(report.gpus[i]) || state.works(report.gpus[i]);
     for (const GpuProcess& process : seen.processes) sample.cpus += process.cpu;
   }
   for (const auto& [id, sample] : samples) windows_[id].add(sample, state.policy.idle);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "pool/core/forget.h"
 #include "pool/core/targets.h"
 
 namespace xoe::pool {
@@ -29,6 +30,38 @@ Status check_exact(const State& state, const Ask& ask) {
 // Whether this agent may not tell of what that one tells of.
 bool is_of_another(const State& state, const Host& host, std::string_view agent) {
   return !agent.empty() && !host.agent.empty() && host.agent != agent && state.users.contains(host.agent);
+}
+
+// For what has come together, not for this report alone: GPUs that are no more make room.
+Status check_room(const State& state, const HostReport& report) {
+  if (!state.hosts.contains(report.host) && state.hosts.size() >= kMaxHosts)
+    return failure(Code::kResourceExhausted,
+                   "the pool has room for {} hosts; an admin makes some with `xoe pool forget HOST`", kMaxHosts);
+  const auto fresh = std::ranges::count_if(report.gpus, [&](const Gpu& gpu) { return !state.gpus.contains(gpu.uuid); });
+  const std::size_t all = state.gpus.size() + static_cast<std::size_t>(fresh);
+  if (all <= kMaxGpus || all - gpus_to_forget_for(state, report).size() <= kMaxGpus) return {};
+  return failure(Code::kResourceExhausted,
+                 "the pool has room for {} GPUs, and this would be {}; an admin makes room with `xoe pool forget HOST`",
+                 kMaxGpus, all);
+}
+
+// What the user and the team hold already counts, as it does for a lease that the pool grants.
+Status check_held(const State& state, const User& user, const Ask& ask) {
+  std::int64_t by_user = ask.gpus;
+  std::int64_t by_team = ask.gpus;
+  for (const auto& [id, lease] : state.leases) {
+    if (!lease.is_open()) continue;
+    if (lease.user == user.name) by_user += std::ssize(lease.gpus);
+    if (lease.team == user.team) by_team += std::ssize(lease.gpus);
+  }
+  if (user.max_gpus != 0 && by_user > user.max_gpus)
+    return failure(Code::kResourceExhausted, "{} may hold {} at once, and would hold {}", user.name,
+                   counted(user.max_gpus, "GPU"), by_user);
+  const auto team = state.teams.find(user.team);
+  if (team != state.teams.end() && !team->second.may_borrow && by_team > team->second.quota)
+    return failure(Code::kResourceExhausted, "team {} has a quota of {}, may not borrow, and would hold {}", user.team,
+                   counted(team->second.quota, "GPU"), by_team);
+  return {};
 }
 
 }  // namespace
@@ -71,13 +104,18 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
 
 Status check_adoption(const State& state, const User& user, const Ask& ask) {
   if (ask.exact.empty()) return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
+  XOE_TRY(check_held(state, user, ask));
   for (const std::string& uuid : ask.exact) {
     const auto gpu = state.gpus.find(uuid);
     XOE_TRY(check_adoption_by_vm(state, ask, gpu->second));
     if (const Lease* holder = state.holder_of(uuid))
       return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
     const auto& processes = state.unleased_processes(gpu->second);
-    if (processes.empty()) return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
+    if (processes.empty() && !state.is_used(gpu->second))
+      return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
+    if (processes.empty() && user.role != Role::kAdmin)
+      return failure(Code::kInvalidArgument,
+                     "{} is used, but its driver does not list by which processes: only an admin can adopt it", uuid);
     for (const GpuProcess& process : processes)
       if (process.user != user.name && user.role != Role::kAdmin)
         return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
@@ -105,11 +143,7 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
       return failure(Code::kInvalidArgument, "{} is a GPU of host {}, not of {}", gpu.uuid, known->second.host,
                      report.host);
   }
-  const auto known_elsewhere =
-      std::ranges::count_if(state.gpus, [&](const auto& item) { return item.second.host != report.host; });
-  if (report.gpus.size() + static_cast<std::size_t>(known_elsewhere) > kMaxGpus)
-    return failure(Code::kResourceExhausted, "the pool has room for {} GPUs", kMaxGpus);
-  return {};
+  return check_room(state, report);
 }
 
 Status check_team(const Team& team) {

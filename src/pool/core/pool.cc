@@ -288,11 +288,8 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   for (const std::string& gpu : lease.gpus)
     if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end() && seen->second.open_to)
       seen->second.open_to->clear();
-  // Its holder has ended its processes, which may be seen until the next report tells what is left. Where another ended
-  // it, the GPUs are free when a report shows them so; a VM or a job keeps them until they are taken from it.
-  if (held && actor == lease.user && lease.ask.backend() == Backend::kHost)
-    for (const std::string& gpu : lease.gpus)
-      if (const auto seen = state_.activity.find(gpu); seen != state_.activity.end()) seen->second.processes.clear();
+  // GPUs that the last report showed in use are free when a report shows them so: whoever ended the lease, a process, a
+  // VM or a job may still have them.
   idle_.forget(lease.id);
   touched_.erase(lease.id);
   state_.leases.erase(lease.id);

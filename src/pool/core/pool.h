@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pool/core/forget.h"
 #include "pool/core/idle.h"
 #include "pool/core/usage_meter.h"
 #include "pool/model/state.h"
@@ -63,6 +64,8 @@ class Pool {
   Status set_team(const User& actor, const Team& team);
   Status set_user(const User& actor, const User& user);
   Status remove_user(const User& actor, const std::string& name);
+  // With its GPUs. `invalid_argument`: there is none, it is online, or a lease needs one of its GPUs.
+  Status forget_host(const User& actor, const std::string& name);
 
   // In any state, also one that ended long ago. `invalid_argument`: there is none.
   Result<Lease> lease(std::int64_t id);
@@ -90,6 +93,8 @@ class Pool {
   Status apply_plan();
   Status save_facts(const HostReport& report, std::string_view agent);
   Status note_unleased(const Gpu& gpu);
+  Status forget_gpu(const std::string& uuid, std::string_view actor, std::string_view why);
+  Status make_room(const HostReport& report);
 
   Store store_;
   State state_;
@@ -100,6 +105,7 @@ class Pool {
   std::map<std::int64_t, Time> touched_;                      // of leases that need their clients
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
   UsageMeter usage_;
+  MissingGpus missing_;
 };
 
 }  // namespace xoe::pool

@@ -27,15 +27,15 @@ class AmdGpus : public GpuVendor {
     }
     // A session for each call, as with NVIDIA's library.
     if (api_->init(0) != kGood) return failure(Code::kUnavailable, "ROCm SMI does not start");
-    add_devices(report);
+    const Status added = add_devices(report);
     api_->shutdown();
-    return {};
+    return added;
   }
 
  private:
-  void add_devices(HostReport& report) {
+  Status add_devices(HostReport& report) {
     std::uint32_t count = 0;
-    if (api_->device_count(&count) != kGood) return;
+    if (api_->device_count(&count) != kGood) return failure(Code::kUnavailable, "ROCm SMI does not count its GPUs");
     const std::size_t first = report.gpus.size();
     std::vector<std::uint32_t> devices;
     for (std::uint32_t device = 0; device < std::min(count, kMostDevices); ++device) {
@@ -50,6 +50,7 @@ class AmdGpus : public GpuVendor {
       for (std::size_t j = 0; j < devices.size(); ++j)
         if (i != j && are_linked(devices[i], devices[j]))
           report.gpus[first + i].nvlinks.push_back(report.gpus[first + j].uuid);
+    return {};
   }
 
   // The name that ROCR_VISIBLE_DEVICES understands: "GPU-" and 16 hexadecimal digits.
@@ -67,7 +68,7 @@ class AmdGpus : public GpuVendor {
   }
 
   GpuActivity activity_of(std::uint32_t device) const {
-    GpuActivity activity;
+    GpuActivity activity{.utilisation = std::nullopt, .processes_known = false};
     std::uint32_t percent = 0;
     if (api_->busy_percent != nullptr && api_->busy_percent(device, &percent) == kGood)
       activity.utilisation = static_cast<int>(std::min(percent, 100U));
@@ -87,6 +88,7 @@ class AmdGpus : public GpuVendor {
     count = static_cast<std::uint32_t>(list.size());
     if (api_->processes(list.data(), &count) != kGood) return;
     list.resize(std::min<std::size_t>(count, list.size()));
+    for (std::size_t i = 0; i < devices.size(); ++i) report.activity[first + i].processes_known = true;
     for (const RocmProcess& process : list) {
       std::uint32_t on[kMostDevices] = {};
       std::uint32_t some = kMostDevices;

@@ -26,9 +26,10 @@ std::string lower(std::string text) {
   return text;
 }
 
-std::vector<GpuProcess> processes_of(const NvmlApi& nvml, NvmlDevice device) {
+// nullopt: the driver does not list them.
+std::optional<std::vector<GpuProcess>> processes_of(const NvmlApi& nvml, NvmlDevice device) {
   std::vector<NvmlProcess> list(64);
-  if (nvml.compute_processes == nullptr) return {};
+  if (nvml.compute_processes == nullptr) return std::nullopt;
   for (int attempt = 0; attempt < 4; ++attempt) {
     auto count = static_cast<unsigned>(list.size());
     const NvmlResult result = nvml.compute_processes(device, &count, list.data());
@@ -36,13 +37,13 @@ std::vector<GpuProcess> processes_of(const NvmlApi& nvml, NvmlDevice device) {
       list.resize(count + 16);
       continue;
     }
-    if (result != NvmlResult::kSuccess) return {};
+    if (result != NvmlResult::kSuccess) return std::nullopt;
     std::vector<GpuProcess> processes;
     for (unsigned i = 0; i < std::min<std::size_t>(count, list.size()); ++i)
       processes.push_back({.pid = list[i].pid, .memory = list[i].memory == ~0ULL ? 0 : list[i].memory});
     return processes;
   }
-  return {};
+  return std::nullopt;
 }
 
 GpuActivity activity_of(const NvmlApi& nvml, NvmlDevice device) {
@@ -55,7 +56,9 @@ GpuActivity activity_of(const NvmlApi& nvml, NvmlDevice device) {
   unsigned degrees = 0;
   if (nvml.temperature != nullptr && nvml.temperature(device, kCoreTemperature, &degrees) == NvmlResult::kSuccess)
     activity.temperature = static_cast<int>(degrees);
-  activity.processes = processes_of(nvml, device);
+  auto processes = processes_of(nvml, device);
+  activity.processes_known = processes.has_value();
+  if (processes) activity.processes = std::move(*processes);
   return activity;
 }
 
@@ -105,15 +108,16 @@ class NvidiaGpus : public GpuVendor {
     // A session for each call: one that is kept does not see a driver that was reloaded.
     if (const NvmlResult error = api_->init(); error != NvmlResult::kSuccess)
       return failure(Code::kUnavailable, "NVML does not start: {}", api_->error_string(error));
-    add_devices(report);
+    const Status added = add_devices(report);
     api_->shutdown();
-    return {};
+    return added;
   }
 
  private:
-  void add_devices(HostReport& report) {
+  Status add_devices(HostReport& report) {
     unsigned count = 0;
-    if (api_->device_count(&count) != NvmlResult::kSuccess) return;
+    if (const NvmlResult error = api_->device_count(&count); error != NvmlResult::kSuccess)
+      return failure(Code::kUnavailable, "NVML does not count its GPUs: {}", api_->error_string(error));
     const std::size_t first = report.gpus.size();
     std::vector<Links> links;
     for (unsigned index = 0; index < std::min(count, kMaxDevices); ++index) {
@@ -129,6 +133,7 @@ class NvidiaGpus : public GpuVendor {
       for (std::size_t j = first; j < report.gpus.size(); ++j)
         if (i != j && are_linked(links[i - first], links[j - first], report.gpus[j]))
           report.gpus[i].nvlinks.push_back(report.gpus[j].uuid);
+    return {};
   }
 
   // A GPU in MIG mode is given away in instances; false: it is not in that mode.

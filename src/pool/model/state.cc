@@ -6,6 +6,9 @@
 namespace xoe::pool {
 namespace {
 
+constexpr std::uint64_t kUnusedMemory = std::uint64_t{1} << 30;  // bytes that a driver may keep for itself
+constexpr std::uint64_t kContext = std::uint64_t{64} << 20;      // bytes: less than any program's context takes
+
 constexpr std::array<std::string_view, 4> kRoles = {"agent", "user", "lead", "admin"};
 constexpr std::array<std::string_view, 3> kStates = {"waiting", "open", "ended"};
 constexpr std::array<std::string_view, 3> kPhases = {"busy", "warned", "signalled"};
@@ -50,6 +53,22 @@ const std::vector<GpuProcess>& State::unleased_processes(const Gpu& gpu) const {
   const auto seen = activity.find(gpu.uuid);
   const bool used = seen != activity.end() && !seen->second.processes.empty();
   return used && holder_of(gpu.uuid) == nullptr ? seen->second.processes : kNone;
+}
+
+bool State::works(const Gpu& gpu) const {
+  const auto seen = activity.find(gpu.uuid);
+  if (seen == activity.end() || !seen->second.utilisation) return false;
+  return *seen->second.utilisation > 0 && *seen->second.utilisation >= policy.idle.utilisation;
+}
+
+bool State::is_used(const Gpu& gpu) const {
+  const auto found = activity.find(gpu.uuid);
+  if (found == activity.end()) return false;
+  const GpuActivity& seen = found->second;
+  if (!seen.processes.empty()) return true;
+  // A driver that is loaded anew for each question tells of work on GPUs that have none, but not of memory.
+  const bool has_context = !seen.processes_known || seen.memory_used >= kContext;
+  return (has_context && works(gpu)) || seen.memory_used > std::max(kUnusedMemory, gpu.memory / 10);
 }
 
 std::string_view name_of(Role role) { return kRoles[static_cast<std::size_t>(role)]; }

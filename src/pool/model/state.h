@@ -50,11 +50,12 @@ struct GpuActivity {
   int temperature = 0;                 // degrees Celsius; 0: not known
   std::uint64_t memory_used = 0;
   std::vector<GpuProcess> processes = {};
+  bool processes_known = true;  // false: the driver does not list them, as to an agent without rights to MIG instances
   // The agent keeps its device file closed to all but these users, and root; nullopt: it does not.
   std::optional<std::vector<std::string>> open_to = {};
 
-  // Per cent; processes count as work where the driver does not tell.
-  int work() const { return utilisation.value_or(processes.empty() ? 0 : 100); }
+  // Per cent; processes count as work where the driver does not tell, even those that it may hide.
+  int work() const { return utilisation.value_or(processes.empty() && processes_known ? 0 : 100); }
   bool is_closed_to(const std::string& user) const {
     return open_to && std::ranges::find(*open_to, user) == open_to->end();
   }
@@ -264,8 +265,13 @@ struct State {
   bool is_guarded(const Lease& lease) const;
   // Some of them are still closed to its user: the agent does not know of it yet, or cannot open them.
   bool is_closed_to_holder(const Lease& lease) const;
-  // The processes on a GPU that no lease covers.
+  // The processes on a GPU that no lease covers. A driver may list none on a GPU that is used: see is_used().
   const std::vector<GpuProcess>& unleased_processes(const Gpu& gpu) const;
+  // Its last report shows a utilisation that is not idle.
+  bool works(const Gpu& gpu) const;
+  // Its last report shows a process, or more work or memory than a GPU has that nobody uses.
+  bool is_used(const Gpu& gpu) const;
+  bool is_used_without_lease(const Gpu& gpu) const { return is_used(gpu) && holder_of(gpu.uuid) == nullptr; }
 };
 
 std::string_view name_of(Role role);

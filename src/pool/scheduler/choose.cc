@@ -113,6 +113,10 @@ std::optional<GpuSet> choose_on_any_host(const GpuTable& table, const Ask& ask, 
 
 GpuTable::GpuTable(const State& state) {
   for (const auto& [uuid, gpu] : state.gpus) gpus_.push_back(&gpu);
+  if (gpus_.size() > kMaxGpus) {  // a database of an earlier version; those that are no more are forgotten by and by
+    std::ranges::stable_partition(gpus_, [&](const Gpu* gpu) { return state.is_present(*gpu); });
+    gpus_.resize(kMaxGpus);
+  }
   std::ranges::sort(gpus_, {}, [](const Gpu* gpu) { return std::tie(gpu->host, gpu->uuid); });
   links_.resize(gpus_.size());
   for (std::size_t i = 0; i < gpus_.size(); ++i) index_[gpus_[i]->uuid] = i;

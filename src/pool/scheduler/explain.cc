@@ -37,6 +37,9 @@ std::string explain_no_start(const PlanView& view, const Demand& demand) {
       return fmt::format("{} on {} is in use without a lease by {} (process {})", missing.uuid, missing.host,
                          processes.front().user.empty() ? "an unknown user" : processes.front().user,
                          processes.front().pid);
+    if (view.state.is_present(missing) && view.state.is_used_without_lease(missing))
+      return fmt::format("{} on {} is in use without a lease, by processes that its driver does not list", missing.uuid,
+                         missing.host);
     if (!view.state.is_present(missing)) return fmt::format("{} on {} is offline", missing.uuid, missing.host);
   }
   if (ask.at) return fmt::format("no {} is free for the whole time from {}", gpus_like(ask, "GPU"), time_text(*ask.at));

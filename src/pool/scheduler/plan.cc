@@ -22,7 +22,7 @@ using Class = std::pair<int, bool>;
 GpuSet available_gpus(const State& state, const GpuTable& table) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
-    set[gpu] = state.is_present(table[gpu]) && state.unleased_processes(table[gpu]).empty();
+    set[gpu] = state.is_present(table[gpu]) && !state.is_used_without_lease(table[gpu]);
   return set;
 }
 

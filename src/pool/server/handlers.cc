@@ -98,6 +98,7 @@ void Handlers::add_to(httplib::Server& server) {
   post("/v1/teams", &Handlers::set_team);
   post("/v1/users", &Handlers::set_user);
   post("/v1/users/remove", &Handlers::remove_user);
+  post("/v1/hosts/forget", &Handlers::forget_host);
   post("/v1/backup", &Handlers::backup);
   add(server, "GET", "/v1/openapi.json", [](const Request&, Response& a) {
     a.set_content(kOpenapiDocument.data(), kOpenapiDocument.size(), "application/json");
@@ -449,6 +450,18 @@ void Handlers::remove_user(const Request& request, Response& response) {
         XOE_ASSIGN(const std::string name, text_field(*body, "name"));
         if (name == user.name) return failure(Code::kInvalidArgument, "{} cannot remove itself", name);
         return pool.remove_user(user, name);
+      },
+      [](Pool&, const User&) -> Result<Json> { return Json::object(); });
+}
+
+void Handlers::forget_host(const Request& request, Response& response) {
+  const auto body = body_of(request, response, {"name"});
+  if (!body) return;
+  change(
+      request, response, Needs::kAdmin,
+      [&](Pool& pool, const User& user) -> Status {
+        XOE_ASSIGN(const std::string name, text_field(*body, "name"));
+        return pool.forget_host(user, name);
       },
       [](Pool&, const User&) -> Result<Json> { return Json::object(); });
 }

@@ -75,6 +75,7 @@ class Handlers {
   void set_team(const Request& request, Response& response);
   void set_user(const Request& request, Response& response);
   void remove_user(const Request& request, Response& response);
+  void forget_host(const Request& request, Response& response);
   void backup(const Request& request, Response& response);
 
   CommandQueue& queue_;

@@ -154,7 +154,7 @@ Json gpu_json(const Gpu& gpu, const GpuActivity* activity) {
   json["temperature"] = activity->temperature;
   json["memory_used"] = activity->memory_used;
   if (activity->open_to) json["open_to"] = lines_of(*activity->open_to);
-  json["processes"] = processes_json(*activity);
+  if (activity->processes_known) json["processes"] = processes_json(*activity);
   return json;
 }
 
@@ -415,6 +415,7 @@ Result<HostReport> report_of(const Json& json) {
     of_gpu.number("temperature", activity.temperature, -300, 1000);
     of_gpu.number("memory_used", activity.memory_used, 0, 1e15);
     if (each->contains("open_to")) of_gpu.texts("open_to", activity.open_to.emplace());
+    activity.processes_known = each->contains("processes");
     for (const Json* const one : of_gpu.objects("processes", kMostProcesses)) {
       GpuProcess process;
       Fields of_process(*one);

@@ -37,7 +37,7 @@ class Printer {
 std::string_view use_of(const State& state, const Gpu& gpu) {
   if (!state.is_present(gpu)) return "offline";
   if (state.holder_of(gpu.uuid) != nullptr) return "leased";
-  return state.unleased_processes(gpu).empty() ? "free" : "unleased";
+  return state.is_used_without_lease(gpu) ? "unleased" : "free";
 }
 
 void print_gpus(Printer& out, const State& state) {

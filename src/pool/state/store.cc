@@ -286,6 +286,14 @@ Status Store::remove_user(const std::string& name) {
   return run_once(database_, "DELETE FROM user WHERE name = ?", std::string_view(name));
 }
 
+Status Store::remove_gpu(const std::string& uuid) {
+  return run_once(database_, "DELETE FROM gpu WHERE uuid = ?", std::string_view(uuid));
+}
+
+Status Store::remove_host(const std::string& name) {
+  return run_once(database_, "DELETE FROM host WHERE name = ?", std::string_view(name));
+}
+
 Status Store::save(const Lease& lease) {
   XOE_TRY(save_lease_
               .bind_all(lease.id, std::string_view(lease.user), std::string_view(lease.team),

@@ -45,6 +45,9 @@ class Store {
   Status save(const Team& team);
   Status save(const User& user);
   Status remove_user(const std::string& name);
+  Status remove_gpu(const std::string& uuid);
+  // REQUIRES: none of its GPUs is left.
+  Status remove_host(const std::string& name);
   // With the GPUs that it holds.
   Status save(const Lease& lease);
   Status append(const Event& event);

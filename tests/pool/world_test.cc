@@ -1,0 +1,209 @@
+// Hosts as they are: GPUs that get other names, drivers that do not tell all, limits on every way in.
+#include <gmock/gmock.h>
+
+#include "pool/core/drift.h"
+#include "pool_fixture.h"
+
+namespace xoe::pool::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class World : public PoolTest {
+ protected:
+  explicit World(Policy policy = {.waiting_timeout = std::chrono::hours(24)}) : PoolTest(policy) {}
+
+  static HostReport report_of_instances(const std::string& host, int first, int count) {
+    HostReport report{.host = host};
+    for (int i = first; i < first + count; ++i) {
+      report.gpus.push_back(gpu_named(host, i));
+      report.gpus.back().uuid = "MIG-" + host + "-" + std::to_string(i);
+    }
+    report.activity.resize(report.gpus.size());
+    return report;
+  }
+};
+
+// --- GPUs that are no more ---
+
+TEST_F(World, InstancesOfManyRestartsMakeRoom) {
+  for (int round = 0; round < 17; ++round)
+    turn([&] {
+      const auto told = pool_.report(report_of_instances("m", 600 * round, 600));
+      ASSERT_TRUE(told) << told.error().message();
+    });
+  EXPECT_THAT(pool_.state().gpus, SizeIs(604)) << "those of host a, and the last ones";
+  const auto id = acquire(ann_, {.gpus = 1, .host = "m"}).value();
+  EXPECT_THAT(lease(id).gpus, SizeIs(1));
+  ASSERT_TRUE(pool_.abandon());
+  EXPECT_THAT(pool_.state().gpus, SizeIs(604)) << "the database forgets, too";
+}
+
+TEST_F(World, AGpuThatALeaseNeedsIsKept) {
+  turn([&] { ASSERT_TRUE(pool_.report(report_of_instances("m", 0, 600))); });
+  const auto id = acquire(ann_, {.gpus = 1, .host = "m"}).value();
+  const std::string held = lease(id).gpus.at(0);
+  turn([&] { ASSERT_TRUE(pool_.report(report_of_instances("m", 600, 600))); });
+  EXPECT_THAT(pool_.state().gpus, SizeIs(605));
+  EXPECT_TRUE(pool_.state().gpus.contains(held));
+}
+
+TEST_F(World, WhatHasComeTogetherIsLimited) {
+  turn([&] { ASSERT_TRUE(pool_.report(report_of_instances("m", 0, 600))); });
+  turn([&] {
+    const auto refused = pool_.report(report_of_instances("n", 0, 600));
+    ASSERT_FALSE(refused) << "600 of an online host cannot be forgotten";
+    EXPECT_THAT(refused.error().message(), HasSubstr("room for 1024 GPUs, and this would be 1204"));
+  });
+  EXPECT_THAT(pool_.state().gpus, SizeIs(604));
+}
+
+TEST_F(World, AnOldDatabaseWithTooManyGpusStillServes) {
+  turn([&] { ASSERT_TRUE(pool_.report(report_of_instances("m", 0, 600))); });
+  for (int i = 0; i < 600; ++i) {
+    Gpu gpu = gpu_named("m", 5000 + i);
+    gpu.uuid = "MIG-0-" + std::to_string(i);  // before the others, by name
+    ASSERT_TRUE(pool_.store().save(gpu));
+  }
+  ASSERT_TRUE(pool_.abandon());
+  ASSERT_THAT(pool_.state().gpus, SizeIs(1204));
+  const auto id = acquire(ann_, {.gpus = 2, .host = "m"}).value();
+  EXPECT_THAT(lease(id).gpus, SizeIs(2));
+  EXPECT_THAT(lease(id).gpus.at(0), HasSubstr("MIG-m-"));
+}
+
+TEST_F(World, AGpuThatIsMissingForADayIsForgotten) {
+  const auto without_one = [](HostReport& report) {
+    report.gpus.pop_back();
+    report.activity.pop_back();
+  };
+  pass(std::chrono::hours(23), without_one);
+  EXPECT_TRUE(pool_.state().gpus.contains("GPU-a3"));
+  pass(std::chrono::hours(2), without_one);
+  EXPECT_FALSE(pool_.state().gpus.contains("GPU-a3"));
+  EXPECT_THAT(events(0), ::testing::Contains("gpu-forgotten"));
+  pass(seconds(30));
+  EXPECT_TRUE(pool_.state().gpus.contains("GPU-a3"));
+}
+
+TEST_F(World, AHostThatIsGoneCanBeForgotten) {
+  turn([&] { ASSERT_TRUE(pool_.report(report_of("b", 2))); });
+  const auto id = acquire(ann_, {.gpus = 1, .host = "b"}).value();
+  const auto forget = [&](const std::string& host) {
+    Status done;
+    turn([&] { done = pool_.forget_host(admin_, host); });
+    return done ? std::string() : done.error().message();
+  };
+  EXPECT_EQ(forget("c"), "there is no host c");
+  EXPECT_THAT(forget("b"), HasSubstr("it is online"));
+  pass(minutes(5));
+  EXPECT_THAT(forget("b"), HasSubstr("lease 1 of ann needs GPU-b"));
+  turn([&] { ASSERT_TRUE(pool_.release(ann_, id, token_number(1), "done")); });
+  EXPECT_EQ(forget("b"), "");
+  ASSERT_TRUE(pool_.abandon());
+  EXPECT_FALSE(pool_.state().hosts.contains("b"));
+  EXPECT_THAT(pool_.state().gpus, SizeIs(4));
+}
+
+TEST_F(World, AFactThatADriverDoesNotTellNowHasNotChanged) {
+  pass(seconds(30), [](HostReport& report) {
+    for (Gpu& gpu : report.gpus) gpu.memory = 0, gpu.name.clear();
+  });
+  EXPECT_EQ(pool_.state().gpus.at("GPU-a0"), gpu_named("a", 0));
+}
+
+// --- what a driver does not list ---
+
+GpuActivity hidden_work() { return {.utilisation = 99, .memory_used = 15ULL << 30, .processes_known = false}; }
+
+class WorldWithIdle : public World {
+ protected:
+  WorldWithIdle()
+      : World({.min_runtime = minutes(0),
+               .waiting_timeout = std::chrono::hours(24),
+               .idle = {.on = true,
+                        .window = minutes(1),
+                        .no_process_window = minutes(1),
+                        .warn_grace = seconds(30),
+                        .signal_grace = seconds(30)}}) {}
+};
+
+TEST_F(WorldWithIdle, WorkWithoutListedProcessesKeepsALease) {
+  for (const bool known : {false, true}) {
+    const auto id = acquire(ann_, {.gpus = 4}).value();
+    pass(minutes(10), [&](HostReport& report) {
+      for (GpuActivity& activity : report.activity) {
+        activity = hidden_work();
+        activity.processes_known = known;
+      }
+    });
+    EXPECT_TRUE(lease(id).is_open());
+    EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+    turn([&] { ASSERT_TRUE(pool_.revoke(admin_, id, "")); });
+    pass(seconds(30));
+  }
+}
+
+TEST_F(WorldWithIdle, NothingKnownIsNotIdle) {
+  const auto id = acquire(ann_, {.gpus = 4}).value();
+  pass(minutes(10), [](HostReport& report) {
+    for (GpuActivity& activity : report.activity) activity = {.utilisation = std::nullopt, .processes_known = false};
+  });
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+}
+
+TEST_F(World, AGpuThatIsUsedIsNotGivenAwayAlthoughNoProcessIsListed) {
+  pass(seconds(30), [](HostReport& report) { report.activity[0] = hidden_work(); });
+  const auto all = acquire(ann_, {.gpus = 4}).value();
+  EXPECT_THAT(lease(all).why, HasSubstr("GPU-a0 on a is in use without a lease, by processes that its driver"));
+  const auto three = acquire(ann_, {.gpus = 3}).value();
+  EXPECT_THAT(lease(three).gpus, ElementsAre("GPU-a1", "GPU-a2", "GPU-a3"));
+  EXPECT_EQ(find_drift(pool_.state(), now_).at(0).what,
+            "in use without a lease by processes that the driver does not list (99 % busy, 15360 MiB of memory used)");
+  turn([&] {
+    const Ask adopted{.gpus = 1, .exact = {"GPU-a0"}};
+    EXPECT_THAT(pool_.adopt(bob_, adopted, token_number(60)).error().message(), HasSubstr("only an admin can adopt"));
+    EXPECT_TRUE(pool_.adopt(admin_, adopted, token_number(61)));
+  });
+}
+
+// A driver that is loaded for each question tells of full use on idle GPUs.
+TEST_F(World, UtilisationWithoutMemoryIsNoUse) {
+  pass(seconds(30), [](HostReport& report) { report.activity[0] = {.utilisation = 99, .memory_used = 3 << 20}; });
+  EXPECT_THAT(lease(acquire(ann_, {.gpus = 4}).value()).gpus, SizeIs(4));
+}
+
+// --- limits on every way in ---
+
+TEST_F(World, AdoptedGpusCountForTheLimitsOfTheUserAndTheTeam) {
+  turn([&] {
+    ASSERT_TRUE(pool_.set_team(admin_, {.name = "strict", .quota = 2, .may_borrow = false}));
+    ASSERT_TRUE(pool_.set_user(admin_, {.name = "cat", .team = "strict", .token_hash = "c"}));
+    ASSERT_TRUE(pool_.set_user(admin_, {.name = "dan", .token_hash = "d", .max_gpus = 1}));
+  });
+  const User cat = pool_.state().users.at("cat");
+  const User dan = pool_.state().users.at("dan");
+  pass(seconds(30), [](HostReport& report) {
+    for (const int gpu : {0, 1}) report.activity[gpu].processes = {{.pid = 7, .user = gpu == 0 ? "cat" : "dan"}};
+  });
+  const auto two = acquire(cat, {.gpus = 2}).value();
+  const auto adopt = [&](const User& user, const char* gpu) {
+    std::string why;
+    turn([&] {
+      const auto id = pool_.adopt(user, {.gpus = 1, .exact = {gpu}}, token_number(++tokens_));
+      if (!id) why = id.error().message();
+    });
+    return why;
+  };
+  EXPECT_EQ(adopt(cat, "GPU-a0"), "team strict has a quota of 2 GPUs, may not borrow, and would hold 3");
+  turn([&] { ASSERT_TRUE(pool_.revoke(admin_, two, "")); });
+  EXPECT_EQ(adopt(cat, "GPU-a0"), "");
+  ASSERT_TRUE(lease(acquire(dan, {.gpus = 1}).value()).is_open());
+  EXPECT_EQ(adopt(dan, "GPU-a1"), "dan may hold 1 GPU at once, and would hold 2");
+}
+
+}  // namespace
+}  // namespace xoe::pool::testing
