@@ -17,7 +17,7 @@ inline constexpr std::size_t kMaxHosts = 4096;
 bool can_forget(const State& state, const Gpu& gpu);
 
 // Those of `host` that its new report does not have, and those of other hosts that are online: what makes room for GPUs
-// that nobody knew.
+// that were not known.
 std::vector<std::string> gpus_to_forget_for(const State& state, const HostReport& report);
 
 // Why a host cannot be forgotten with its GPUs: it is online, or a lease needs one of them. Empty: it can.

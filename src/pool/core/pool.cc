@@ -63,47 +63,27 @@ Result<Pool> Pool::open(Store store, Policy policy) {
   return pool;
 }
 
-Error Pool::database_failed(Error error) {
-  failure_ = error;
-  return error;
-}
-
-Status Pool::kept(Status status) {
-  if (!status) failure_ = status.error();
-  return status;
-}
-
-Status Pool::log(std::string_view actor, std::string_view kind, std::int64_t lease, std::string_view subject,
-                 std::string_view why) {
-  return kept(store_.append({.at = now_,
-                             .actor = std::string(actor),
-                             .kind = std::string(kind),
-                             .lease = lease,
-                             .subject = std::string(subject),
-                             .why = std::string(why)}));
-}
-
 Status Pool::begin(Time now) {
   now_ = time_of_turn(state_, touched_, now_, now);
-  failure_.reset();
+  journal_.begin_turn(now_);
   first_new_ = state_.next_lease;
-  XOE_TRY(kept(store_.begin()));
+  XOE_TRY(journal_.kept(journal_.store().begin()));
   XOE_TRY(end_what_is_over());
   XOE_TRY(drop_abandoned());
-  return watch_hosts();
+  return hosts_.watch(turn());
 }
 
 Status Pool::finish() {
   XOE_TRY(settle());
   for (auto& [id, lease] : state_.leases)
     if (lease.is_open()) XOE_TRY(watch_lease(lease));
-  if (usage_.is_due(now_)) XOE_TRY(kept(usage_.store_in(store_, now_)));
-  return kept(store_.commit());
+  if (usage_.is_due(now_)) XOE_TRY(journal_.kept(usage_.store_in(journal_.store(), now_)));
+  return journal_.kept(journal_.store().commit());
 }
 
 Status Pool::abandon() {
-  store_.rollback();
-  XOE_ASSIGN(State loaded, store_.load());
+  journal_.store().rollback();
+  XOE_ASSIGN(State loaded, journal_.store().load());
   // What agents told is not stored and stays true.
   loaded.policy = state_.policy;
   loaded.activity = std::move(state_.activity);
@@ -114,8 +94,8 @@ Status Pool::abandon() {
       host.online = before->second.online;
     }
   state_ = std::move(loaded);
-  unleased_.clear();  // to be told again
-  failure_.reset();
+  hosts_.tell_again();
+  journal_.begin_turn(now_);
   return {};
 }
 
@@ -124,8 +104,8 @@ std::optional<Time> Pool::next_event() const { return xoe::pool::next_event(stat
 // --- commands ---
 
 Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::string& token_hash) {
-  auto found = store_.find_lease(user.name, token_hash);
-  if (!found) return failure(database_failed(found.error()));
+  auto found = journal_.store().find_lease(user.name, token_hash);
+  if (!found) return failure(journal_.failed(found.error()));
   if (!*found) return std::optional<std::int64_t>();
   return std::optional((*found)->id);
 }
@@ -143,9 +123,10 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
   Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
   touch(id, now_);
-  XOE_TRY(log(user.name, "asked", id, {},
-              fmt::format("{} for {}{}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
-                          ask.vm.empty() ? "" : " for VM " + ask.vm, ask.purpose.empty() ? "" : ": ", ask.purpose)));
+  XOE_TRY(journal_.log(
+      user.name, "asked", id, {},
+      fmt::format("{} for {}{}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
+                  ask.vm.empty() ? "" : " for VM " + ask.vm, ask.purpose.empty() ? "" : ": ", ask.purpose)));
   XOE_TRY(save(state_.leases.emplace(id, std::move(lease)).first->second));
   return id;
 }
@@ -161,7 +142,7 @@ Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_v
   lease.gpus = ask.exact;
   const std::int64_t id = lease.id;
   Lease& stored = state_.leases.emplace(id, std::move(lease)).first->second;
-  XOE_TRY(log(user.name, "adopted", id, gpus_text(stored.gpus), ask.purpose));
+  XOE_TRY(journal_.log(user.name, "adopted", id, gpus_text(stored.gpus), ask.purpose));
   XOE_TRY(open_lease(stored, now_));
   return id;
 }
@@ -178,8 +159,8 @@ Result<Lease*> Pool::own_lease(const User& user, std::int64_t id, std::string_vi
     if (!opens(found->second)) return refused();
     return &found->second;
   }
-  auto ended = store_.find_lease(id);
-  if (!ended) return failure(database_failed(ended.error()));
+  auto ended = journal_.store().find_lease(id);
+  if (!ended) return failure(journal_.failed(ended.error()));
   if (!*ended || !opens(**ended)) return refused();
   return nullptr;
 }
@@ -199,7 +180,7 @@ Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Sp
                    time_text(until), promise->lease, promise->user, time_text(promise->starts));
   lease->expires = until;
   lease->expiry_warned = false;
-  XOE_TRY(log(user.name, "renewed", id, gpus_text(lease->gpus), "until " + time_text(until)));
+  XOE_TRY(journal_.log(user.name, "renewed", id, gpus_text(lease->gpus), "until " + time_text(until)));
   return save(*lease);
 }
 
@@ -208,7 +189,7 @@ Status Pool::claim(const User& user, std::int64_t id) {
   if (found == state_.leases.end() || !found->second.unclaimed || found->second.user != user.name) return {};
   found->second.unclaimed = false;
   touched_.erase(id);
-  XOE_TRY(log(user.name, "claimed", id, gpus_text(found->second.gpus), {}));
+  XOE_TRY(journal_.log(user.name, "claimed", id, gpus_text(found->second.gpus), {}));
   return save(found->second);
 }
 
@@ -226,16 +207,16 @@ Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
 Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
   XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "exempt"));
   lease->idle_exempt = true;
-  XOE_TRY(log(actor.name, "exempted", id, gpus_text(lease->gpus), why));
+  XOE_TRY(journal_.log(actor.name, "exempted", id, gpus_text(lease->gpus), why));
   return save(*lease);
 }
 
 Status Pool::set_team(const User& actor, const Team& team) {
   XOE_TRY(check_team(team));
   state_.teams[team.name] = team;
-  XOE_TRY(log(actor.name, "team", 0, team.name,
-              fmt::format("quota {}{}", team.quota, team.may_borrow ? "" : ", may not borrow")));
-  return kept(store_.save(team));
+  XOE_TRY(journal_.log(actor.name, "team", 0, team.name,
+                       fmt::format("quota {}{}", team.quota, team.may_borrow ? "" : ", may not borrow")));
+  return journal_.kept(journal_.store().save(team));
 }
 
 Status Pool::set_user(const User& actor, const User& user) {
@@ -243,19 +224,35 @@ Status Pool::set_user(const User& actor, const User& user) {
   User& stored = state_.users[user.name];
   const bool new_token = stored.token_hash != user.token_hash;
   stored = user;
-  XOE_TRY(log(actor.name, "user", 0, user.name, describe(user, new_token)));
-  return kept(store_.save(user));
+  XOE_TRY(journal_.log(actor.name, "user", 0, user.name, describe(user, new_token)));
+  return journal_.kept(journal_.store().save(user));
 }
 
 Status Pool::remove_user(const User& actor, const std::string& name) {
   if (state_.users.erase(name) == 0) return failure(Code::kInvalidArgument, "there is no user {}", name);
-  XOE_TRY(log(actor.name, "user-removed", 0, name, {}));
-  return kept(store_.remove_user(name));
+  XOE_TRY(journal_.log(actor.name, "user-removed", 0, name, {}));
+  return journal_.kept(journal_.store().remove_user(name));
+}
+
+Status Pool::forget_host(const User& actor, const std::string& name) { return hosts_.forget_host(turn(), actor, name); }
+
+Status Pool::report(const HostReport& report, std::string_view agent) {
+  const auto known = state_.hosts.find(report.host);
+  const Span since = known == state_.hosts.end() ? Span(0) : now_ - known->second.heard;
+  XOE_TRY(hosts_.take(turn(), report, agent));
+  for (const std::int64_t id : forbidden_waits(state_)) {
+    Lease& lease = state_.leases.at(id);
+    XOE_TRY(end(lease, now_, kPoolItself, fmt::format("VM {} is not for {} any more", lease.ask.vm, lease.user)));
+  }
+  const Span stands_for = std::min(since, state_.policy.host_timeout);
+  idle_.observe(state_, report, stands_for, now_);
+  usage_.observe(state_, report, stands_for, now_);
+  return {};
 }
 
 Result<Lease> Pool::lease(std::int64_t id) {
   if (const auto found = state_.leases.find(id); found != state_.leases.end()) return found->second;
-  XOE_ASSIGN(auto ended, store_.find_lease(id));
+  XOE_ASSIGN(auto ended, journal_.store().find_lease(id));
   if (!ended) return failure(Code::kInvalidArgument, "there is no lease {}", id);
   return std::move(*ended);
 }
@@ -274,7 +271,7 @@ Status Pool::open_lease(Lease& lease, Time begins) {
   else
     touched_.erase(lease.id);
   lease.why.clear();
-  XOE_TRY(log(kPoolItself, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
+  XOE_TRY(journal_.log(kPoolItself, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
   return save(lease);
 }
 
@@ -283,12 +280,12 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   lease.state = LeaseState::kEnded;
   lease.ended = at;
   lease.why = why;
-  XOE_TRY(log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
+  XOE_TRY(journal_.log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
   for (const std::string& gpu : lease.gpus)
     if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end() && seen->second.open_to)
       seen->second.open_to->clear();
-  // GPUs that the last report showed in use are free when a report shows them so: whoever ended the lease, a process, a
+  // GPUs that the last report showed in use are free when a report shows them so: its holder may have ended the lease, and a process, a
   // VM or a job may still have them.
   idle_.forget(lease.id);
   touched_.erase(lease.id);
@@ -319,20 +316,10 @@ Status Pool::drop_abandoned() {
   return {};
 }
 
-Status Pool::watch_hosts() {
-  for (auto& [name, host] : state_.hosts) {
-    if (!host.online || now_ - host.heard <= state_.policy.host_timeout) continue;
-    host.online = false;
-    XOE_TRY(log(kPoolItself, "host-offline", 0, name, fmt::format("silent for {}", span_text(now_ - host.heard))));
-    XOE_TRY(kept(store_.save(host)));
-  }
-  return {};
-}
-
 Status Pool::watch_lease(Lease& lease) {
   if (lease.expiry_warned || now_ < warning_time(state_.policy, lease)) return {};
   lease.expiry_warned = true;
-  XOE_TRY(log(kPoolItself, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
+  XOE_TRY(journal_.log(kPoolItself, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
   return save(lease);
 }
 
@@ -358,7 +345,7 @@ Status Pool::watch_idle(Lease& lease) {
 Status Pool::enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why) {
   lease.idle_phase = phase;
   lease.idle_phase_since = now_;
-  XOE_TRY(log(kPoolItself, kind, lease.id, lease.user, why));
+  XOE_TRY(journal_.log(kPoolItself, kind, lease.id, lease.user, why));
   return save(lease);
 }
 
@@ -375,7 +362,8 @@ Status Pool::settle() {
   for (const std::int64_t id : calls_that_are_over(state_)) {
     Lease& lease = state_.leases.at(id);
     lease.give_way.reset();
-    XOE_TRY(log(kPoolItself, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
+    XOE_TRY(
+        journal_.log(kPoolItself, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
     XOE_TRY(save(lease));
   }
   for (bool again = true; again;) {
@@ -392,9 +380,9 @@ Status Pool::apply_plan() {
   for (const GiveWayCall& call : plan.calls) {
     Lease& lease = state_.leases.at(call.lease);
     lease.give_way = call.give_way;
-    XOE_TRY(log(kPoolItself, "give-way", lease.id, lease.user,
-                fmt::format("for lease {}{}", call.give_way.for_lease,
-                            call.give_way.by ? ", by " + time_text(*call.give_way.by) : std::string())));
+    XOE_TRY(journal_.log(kPoolItself, "give-way", lease.id, lease.user,
+                         fmt::format("for lease {}{}", call.give_way.for_lease,
+                                     call.give_way.by ? ", by " + time_text(*call.give_way.by) : std::string())));
     XOE_TRY(save(lease));
   }
   for (PlannedLease& planned : plan.waiting) {
@@ -412,7 +400,7 @@ Status Pool::apply_plan() {
       XOE_TRY(open_lease(lease, punctual ? *promised : now_));
       continue;
     }
-    if (later) XOE_TRY(log(kPoolItself, "postponed", lease.id, lease.user, lease.why));
+    if (later) XOE_TRY(journal_.log(kPoolItself, "postponed", lease.id, lease.user, lease.why));
     if (moved) XOE_TRY(save(lease));
   }
   return {};
@@ -428,7 +416,7 @@ Result<bool> Pool::refuse_those_that_do_not_wait() {
       continue;
     }
     lease.ask.wait = true;  // a reservation that has its time waits for it
-    XOE_TRY(log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
+    XOE_TRY(journal_.log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
     XOE_TRY(save(lease));
   }
   for (Lease* const lease : refused) {

@@ -11,8 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/core/forget.h"
+#include "pool/core/host_book.h"
 #include "pool/core/idle.h"
+#include "pool/core/journal.h"
 #include "pool/core/usage_meter.h"
 #include "pool/model/state.h"
 #include "pool/state/store.h"
@@ -25,7 +26,7 @@ class Pool {
   static Result<Pool> open(Store store, Policy policy);
 
   const State& state() const noexcept { return state_; }
-  Store& store() noexcept { return store_; }
+  Store& store() noexcept { return journal_.store(); }
 
   // Ends what is over by `now`.
   Status begin(Time now);
@@ -38,7 +39,7 @@ class Pool {
 
   // Commands; each belongs to the turn that has begun. An error is one of the caller's, nothing has changed, and the
   // turn goes on, unless it came from the database.
-  const std::optional<Error>& database_failure() const noexcept { return failure_; }
+  const std::optional<Error>& database_failure() const noexcept { return journal_.failure(); }
 
   // Returns the lease's id. The same user and token: the lease of the first time, whatever has become of it.
   // `invalid_argument`, `resource_exhausted`: refused by a limit.
@@ -71,41 +72,31 @@ class Pool {
   Result<Lease> lease(std::int64_t id);
 
  private:
-  Pool(Store store, Policy policy) : store_(std::move(store)) { state_.policy = policy; }
+  Pool(Store store, Policy policy) : journal_(std::move(store)) { state_.policy = policy; }
 
-  Status kept(Status status);  // remembers the database's failure
-  Error database_failed(Error error);
-  Status log(std::string_view actor, std::string_view kind, std::int64_t lease, std::string_view subject,
-             std::string_view why);
-  Status save(Lease& lease) { return kept(store_.save(lease)); }
+  Turn turn() { return {state_, journal_, now_}; }
+  Status save(Lease& lease) { return journal_.kept(journal_.store().save(lease)); }
   Result<std::optional<std::int64_t>> known(const User& user, const std::string& token_hash);
   Result<Lease*> own_lease(const User& user, std::int64_t id, std::string_view token);
   Status end(Lease& lease, Time at, std::string_view actor, std::string_view why);
   Status open_lease(Lease& lease, Time begins);
   Status end_what_is_over();
   Status drop_abandoned();
-  Status watch_hosts();
   Status watch_lease(Lease& lease);
   Status watch_idle(Lease& lease);
   Status enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why);
   Status settle();
   Result<bool> refuse_those_that_do_not_wait();
   Status apply_plan();
-  Status save_facts(const HostReport& report, std::string_view agent);
-  Status note_unleased(const Gpu& gpu);
-  Status forget_gpu(const std::string& uuid, std::string_view actor, std::string_view why);
-  Status make_room(const HostReport& report);
 
-  Store store_;
+  Journal journal_;
   State state_;
   Time now_ = {};
-  std::optional<Error> failure_;  // of the database, in this turn
   IdleWatch idle_;
-  std::int64_t first_new_ = 0;                                // lease of this turn
-  std::map<std::int64_t, Time> touched_;                      // of leases that need their clients
-  std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
+  std::int64_t first_new_ = 0;            // lease of this turn
+  std::map<std::int64_t, Time> touched_;  // of leases that need their clients
   UsageMeter usage_;
-  MissingGpus missing_;
+  HostBook hosts_;
 };
 
 }  // namespace xoe::pool

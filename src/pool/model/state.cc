@@ -66,7 +66,7 @@ bool State::is_used(const Gpu& gpu) const {
   if (found == activity.end()) return false;
   const GpuActivity& seen = found->second;
   if (!seen.processes.empty()) return true;
-  // A driver that is loaded anew for each question tells of work on GPUs that have none, but not of memory.
+  // A driver that is loaded again for each question tells of work on GPUs that have none, but not of memory.
   const bool has_context = !seen.processes_known || seen.memory_used >= kContext;
   return (has_context && works(gpu)) || seen.memory_used > std::max(kUnusedMemory, gpu.memory / 10);
 }

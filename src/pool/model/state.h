@@ -269,7 +269,7 @@ struct State {
   const std::vector<GpuProcess>& unleased_processes(const Gpu& gpu) const;
   // Its last report shows a utilisation that is not idle.
   bool works(const Gpu& gpu) const;
-  // Its last report shows a process, or more work or memory than a GPU has that nobody uses.
+  // Its last report shows a process, or more work or memory than a GPU has without any.
   bool is_used(const Gpu& gpu) const;
   bool is_used_without_lease(const Gpu& gpu) const { return is_used(gpu) && holder_of(gpu.uuid) == nullptr; }
 };

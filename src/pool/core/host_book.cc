@@ -1,0 +1,134 @@
+#include "pool/core/host_book.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "pool/core/drift.h"
+#include "pool/core/limits.h"
+
+namespace xoe::pool {
+namespace {
+
+void take_activity(State& state, const HostReport& report) {
+  for (const auto& [uuid, gpu] : state.gpus)
+    if (gpu.host == report.host) state.activity.erase(uuid);
+  for (std::size_t i = 0; i < report.gpus.size(); ++i) {
+    GpuActivity& seen = state.activity[report.gpus[i].uuid] = report.activity[i];
+    // It is about to be closed to the one who held it before.
+    const Lease* const lease = seen.open_to ? state.holder_of(report.gpus[i].uuid) : nullptr;
+    if (seen.open_to)
+      std::erase_if(*seen.open_to, [&](const std::string& user) { return lease == nullptr || lease->user != user; });
+  }
+  std::erase_if(state.vms, [&](const auto& item) { return item.second.host == report.host; });
+  for (const Vm& vm : report.vms) state.vms[vm.name] = vm;
+}
+
+}  // namespace
+
+Status HostBook::take(const Turn& turn, const HostReport& report, std::string_view agent) {
+  XOE_TRY(check_report(turn.state, report, agent));
+  XOE_TRY(make_room(turn, report));
+  XOE_TRY(save_facts(turn, report, agent));
+  Host& host = turn.state.hosts.at(report.host);
+  if (!host.online) {
+    XOE_TRY(turn.journal.log("pool", "host-online", 0, host.name, fmt::format("{} GPUs", report.gpus.size())));
+    host.heard = turn.now;
+    XOE_TRY(turn.journal.kept(turn.journal.store().save(host)));
+  }
+  host.heard = turn.now;
+  host.online = true;
+  host.problem = report.problem;
+  take_activity(turn.state, report);
+  for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(turn, gpu));
+  missing_.observe(turn.state, report, turn.now);
+  for (const std::string& uuid : missing_.due(turn.state, host.name, turn.now))
+    XOE_TRY(
+        forget_gpu(turn, uuid, "pool", fmt::format("{} has not had it for {}", host.name, span_text(kForgetAfter))));
+  return {};
+}
+
+Status HostBook::watch(const Turn& turn) {
+  for (auto& [name, host] : turn.state.hosts) {
+    if (!host.online || turn.now - host.heard <= turn.state.policy.host_timeout) continue;
+    host.online = false;
+    XOE_TRY(turn.journal.log("pool", "host-offline", 0, name,
+                             fmt::format("silent for {}", span_text(turn.now - host.heard))));
+    XOE_TRY(turn.journal.kept(turn.journal.store().save(host)));
+  }
+  return {};
+}
+
+Status HostBook::save_facts(const Turn& turn, const HostReport& report, std::string_view agent) {
+  const auto [host, is_new] = turn.state.hosts.try_emplace(report.host, Host{.name = report.host, .heard = turn.now});
+  if (is_new || host->second.without != report.without) {
+    XOE_TRY(turn.journal.log("pool", is_new ? "host" : "host-changed", 0, report.host,
+                             report.without.empty() ? "it has GPUs" : "no GPUs: " + report.without));
+    host->second.without = report.without;
+    XOE_TRY(turn.journal.kept(turn.journal.store().save(host->second)));
+  }
+  if (!agent.empty() && host->second.agent != agent) {
+    host->second.agent = agent;
+    XOE_TRY(turn.journal.log(agent, "host-agent", 0, report.host, "reports of it are taken from this agent"));
+    XOE_TRY(turn.journal.kept(turn.journal.store().save(host->second)));
+  }
+  for (Gpu gpu : report.gpus) {
+    const auto known = turn.state.gpus.find(gpu.uuid);
+    if (known != turn.state.gpus.end()) {  // a driver that does not tell a fact now has not changed it
+      if (gpu.memory == 0) gpu.memory = known->second.memory;
+      if (gpu.name.empty()) gpu.name = known->second.name;
+      if (gpu.pci.empty()) gpu.pci = known->second.pci;
+      if (known->second == gpu) continue;
+    }
+    XOE_TRY(turn.journal.log("pool", known == turn.state.gpus.end() ? "gpu" : "gpu-changed", 0, gpu.uuid,
+                             fmt::format("{} on {}", gpu.name, gpu.host)));
+    turn.state.gpus[gpu.uuid] = gpu;
+    XOE_TRY(turn.journal.kept(turn.journal.store().save(gpu)));
+  }
+  return {};
+}
+
+Status HostBook::forget_gpu(const Turn& turn, const std::string& uuid, std::string_view actor, std::string_view why) {
+  turn.state.gpus.erase(uuid);
+  turn.state.activity.erase(uuid);
+  unleased_.erase(uuid);
+  missing_.forget(uuid);
+  XOE_TRY(turn.journal.log(actor, "gpu-forgotten", 0, uuid, why));
+  return turn.journal.kept(turn.journal.store().remove_gpu(uuid));
+}
+
+// For GPUs that were not known, where the pool is full of some that are no more.
+Status HostBook::make_room(const Turn& turn, const HostReport& report) {
+  const auto fresh =
+      std::ranges::count_if(report.gpus, [&](const Gpu& gpu) { return !turn.state.gpus.contains(gpu.uuid); });
+  if (turn.state.gpus.size() + static_cast<std::size_t>(fresh) <= kMaxGpus) return {};
+  for (const std::string& uuid : gpus_to_forget_for(turn.state, report))
+    XOE_TRY(forget_gpu(turn, uuid, "pool", "its host does not have it any more, and others need its place"));
+  return {};
+}
+
+Status HostBook::forget_host(const Turn& turn, const User& actor, const std::string& name) {
+  const auto host = turn.state.hosts.find(name);
+  if (host == turn.state.hosts.end()) return failure(Code::kInvalidArgument, "there is no host {}", name);
+  if (const std::string why = why_host_stays(turn.state, host->second); !why.empty())
+    return failure(Code::kInvalidArgument, "host {} cannot be forgotten: {}", name, why);
+  std::vector<std::string> uuids;
+  for (const auto& [uuid, gpu] : turn.state.gpus)
+    if (gpu.host == name) uuids.push_back(uuid);
+  for (const std::string& uuid : uuids) XOE_TRY(forget_gpu(turn, uuid, actor.name, "host " + name + " was forgotten"));
+  turn.state.hosts.erase(host);
+  std::erase_if(turn.state.vms, [&](const auto& item) { return item.second.host == name; });
+  XOE_TRY(turn.journal.log(actor.name, "host-forgotten", 0, name, {}));
+  return turn.journal.kept(turn.journal.store().remove_host(name));
+}
+
+Status HostBook::note_unleased(const Turn& turn, const Gpu& gpu) {
+  const std::string users =
+      turn.state.is_used_without_lease(gpu) ? use_text(turn.state.activity.at(gpu.uuid)) : std::string();
+  std::string& before = unleased_[gpu.uuid];
+  if (before == users) return {};
+  before = users;
+  return users.empty() ? turn.journal.log("pool", "unleased-use-over", 0, gpu.uuid, {})
+                       : turn.journal.log("pool", "unleased-use", 0, gpu.uuid, "in use without a lease by " + users);
+}
+
+}  // namespace xoe::pool

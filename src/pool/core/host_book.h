@@ -1,0 +1,43 @@
+// The pool's part that knows hosts and their GPUs: it takes what agents report, and forgets what is no more.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "pool/core/forget.h"
+#include "pool/core/journal.h"
+#include "pool/model/state.h"
+
+namespace xoe::pool {
+
+// What a command of one turn changes.
+struct Turn {
+  State& state;
+  Journal& journal;
+  Time now;
+};
+
+// One thread at a time.
+class HostBook {
+ public:
+  // `agent`: who tells it; empty: an admin, who may for every host.
+  Status take(const Turn& turn, const HostReport& report, std::string_view agent);
+  // Hosts that have been silent for too long are offline.
+  Status watch(const Turn& turn);
+  // With its GPUs. `invalid_argument`: there is none, it is online, or a lease needs one of its GPUs.
+  Status forget_host(const Turn& turn, const User& actor, const std::string& name);
+  // Unleased use is told again.
+  void tell_again() { unleased_.clear(); }
+
+ private:
+  Status save_facts(const Turn& turn, const HostReport& report, std::string_view agent);
+  Status note_unleased(const Turn& turn, const Gpu& gpu);
+  Status forget_gpu(const Turn& turn, const std::string& uuid, std::string_view actor, std::string_view why);
+  Status make_room(const Turn& turn, const HostReport& report);
+
+  std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
+  MissingGpus missing_;
+};
+
+}  // namespace xoe::pool
