@@ -48,6 +48,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_PLUGIN_DIR",
     "XOE_POOL",
     "XOE_POOL_LEASE",
+    "XOE_POOL_RUN",
     "XOE_POOL_TOKEN_FILE",
     "XOE_PRETEND_HOSTS",
     "XOE_PROGRESS_THREAD",

@@ -1,6 +1,6 @@
 """The pool's HTTP interface, fuzzed from its own OpenAPI document with Schemathesis: no answer 5xx, none that the document does not have.
 
-  api_test.py XOE MOCK_NVML [EXAMPLES]     EXAMPLES: of each operation; default 25
+api_test.py XOE MOCK_NVML [EXAMPLES]     EXAMPLES: of each operation; default 25
 """
 
 import pathlib
@@ -31,11 +31,41 @@ class Api(unittest.TestCase):
     def fuzz(self, pool, token, *options):
         (pool.home / "schemathesis.toml").write_text(SETTINGS)
         done = subprocess.run(
-            [FUZZER, "run", f"{pool.url}/v1/openapi.json", "--header", f"Authorization: Bearer {token}", "--checks", CHECKS,
-             "--max-examples", EXAMPLES, "--seed", "1", "--request-timeout", "20", "--exclude-path", "/v1/events/stream",
-             "--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all", "--warnings", "off",
-             "--continue-on-failure", "--workers", "2", "--no-color", "--generation-database", "none", *options],
-            text=True, capture_output=True, timeout=1200, cwd=pool.home, check=False,
+            [
+                FUZZER,
+                "run",
+                f"{pool.url}/v1/openapi.json",
+                "--header",
+                f"Authorization: Bearer {token}",
+                "--checks",
+                CHECKS,
+                "--max-examples",
+                EXAMPLES,
+                "--seed",
+                "1",
+                "--request-timeout",
+                "20",
+                "--exclude-path",
+                "/v1/events/stream",
+                "--phases",
+                "examples,coverage,fuzzing",
+                "--suppress-health-check",
+                "all",
+                "--warnings",
+                "off",
+                "--continue-on-failure",
+                "--workers",
+                "2",
+                "--no-color",
+                "--generation-database",
+                "none",
+                *options,
+            ],
+            text=True,
+            capture_output=True,
+            timeout=1200,
+            cwd=pool.home,
+            check=False,
         )
         self.assertEqual(done.returncode, 0, done.stdout[-6000:] + done.stderr)
         return done.stdout

@@ -19,12 +19,31 @@ import time
 from pool_program import PoolProgram
 
 USERS = {  # each with a habit
-    "ann": "vision", "bob": "vision", "cem": "vision", "dora": "vision", "eve": "speech",
-    "finn": "speech", "gina": "speech", "hugo": "robots", "ida": "robots", "jan": "robots",
+    "ann": "vision",
+    "bob": "vision",
+    "cem": "vision",
+    "dora": "vision",
+    "eve": "speech",
+    "finn": "speech",
+    "gina": "speech",
+    "hugo": "robots",
+    "ida": "robots",
+    "jan": "robots",
 }
 PURPOSES = ("ResNet-50, ablation", "fine-tuning", "evaluation", "sweep over rates", "data check", "demo for Friday")
-WANTED = ("granted", "queued", "refused", "renewed", "released", "reserved", "gave way", "idle warned", "expiry warned",
-          "taken back by a lead", "use without a lease")
+WANTED = (
+    "granted",
+    "queued",
+    "refused",
+    "renewed",
+    "released",
+    "reserved",
+    "gave way",
+    "idle warned",
+    "expiry warned",
+    "taken back by a lead",
+    "use without a lease",
+)
 
 
 class Hosts:
@@ -39,8 +58,17 @@ class Hosts:
         self.work = subprocess.Popen(["sleep", "1000"])
         self.strays = set()
         self.agents = [
-            pool.start("agent", "--host", f"gpu{host}", "--nvml", str(pool.mock), "--interval", "1s",
-                       XOE_MOCK_HOST=str(host), XOE_MOCK_STATE=str(file))
+            pool.start(
+                "agent",
+                "--host",
+                f"gpu{host}",
+                "--nvml",
+                str(pool.mock),
+                "--interval",
+                "1s",
+                XOE_MOCK_HOST=str(host),
+                XOE_MOCK_STATE=str(file),
+            )
             for host, file in enumerate(self.files, 1)
         ]
 
@@ -91,8 +119,13 @@ class Person(threading.Thread):
         draw = self.draw
         token = f"{draw.getrandbits(128):032x}"
         wait = draw.random() < 0.8
-        wishes = {"token": token, "gpus": draw.choice((1, 1, 1, 2, 2, 3)), "seconds": draw.choice((12, 40, 3600, 7200)),
-                  "purpose": draw.choice(PURPOSES), "wait": wait}
+        wishes = {
+            "token": token,
+            "gpus": draw.choice((1, 1, 1, 2, 2, 3)),
+            "seconds": draw.choice((12, 40, 3600, 7200)),
+            "purpose": draw.choice(PURPOSES),
+            "wait": wait,
+        }
         if self.name == "ida":  # more important than the others
             wishes |= {"priority": 5, "gpus": 4, "wait": True}
         if self.name == "jan":  # the lazy one, who holds a GPU and does not use it
@@ -138,8 +171,7 @@ def play(pool, seconds, stay):
     for team, quota in (("vision", 4), ("speech", 2), ("robots", 2)):
         pool.run("team", team, "--quota", str(quota))
     people = [
-        Person(pool, name, pool.user(name, "--team", team, "--max-priority", "9"), seen, stop)
-        for name, team in USERS.items()
+        Person(pool, name, pool.user(name, "--team", team, "--max-priority", "9"), seen, stop) for name, team in USERS.items()
     ]
     lead = pool.user("lea", "--team", "vision", "--role", "lead")
     hosts = Hosts(pool)
@@ -148,7 +180,9 @@ def play(pool, seconds, stay):
         print(f"the token:  {admin}   (an admin's; a lead's: {lead})", flush=True)
         while len(json.loads(pool.ask("/v1/status", admin)[2])["gpus"]) < 8:
             time.sleep(0.1)
-        people[0].ask("/v1/leases", {"token": "r" * 32, "gpus": 4, "at": time.time() + 7200, "seconds": 3600, "purpose": "a course"})
+        people[0].ask(
+            "/v1/leases", {"token": "r" * 32, "gpus": 4, "at": time.time() + 7200, "seconds": 3600, "purpose": "a course"}
+        )
         lease = people[0].ask("/v1/leases", {"token": "n" * 32, "seconds": 60, "purpose": "a short look"})[1]["lease"]
         people[0].ask(f"/v1/leases/{lease['id']}/renew", {"seconds": 120})
         people[0].ask(f"/v1/leases/{lease['id']}/release", {})
@@ -189,8 +223,23 @@ def main():
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with PoolProgram(
-        options.xoe.absolute(), options.mock.absolute(), "--min-runtime", "5s", "--give-way", "reclaim", "--give-way-grace", "5s",
-        "--reclaim-idle", "--no-process-window", "1m", "--idle-window", "1m", "--idle-warn-grace", "5s", "--idle-signal-grace", "5s",
+        options.xoe.absolute(),
+        options.mock.absolute(),
+        "--min-runtime",
+        "5s",
+        "--give-way",
+        "reclaim",
+        "--give-way-grace",
+        "5s",
+        "--reclaim-idle",
+        "--no-process-window",
+        "1m",
+        "--idle-window",
+        "1m",
+        "--idle-warn-grace",
+        "5s",
+        "--idle-signal-grace",
+        "5s",
     ) as pool:
         return play(pool, options.seconds, options.stay)
 

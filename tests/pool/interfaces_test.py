@@ -1,6 +1,6 @@
 """The pool's interfaces, each with a client that is not ours: metrics, TLS, webhooks, mail.
 
-  interfaces_test.py XOE MOCK_NVML
+interfaces_test.py XOE MOCK_NVML
 """
 
 import contextlib
@@ -74,7 +74,12 @@ class Interfaces(unittest.TestCase):
             }
             document = json.loads(pool.ask("/v1/openapi.json")[2])
             self.assertEqual(document["openapi"], "3.1.0")
-            allowed = {"user": {"user", "lead", "admin"}, "lead": {"lead", "admin"}, "admin": {"admin"}, "agent": {"agent", "admin"}}
+            allowed = {
+                "user": {"user", "lead", "admin"},
+                "lead": {"lead", "admin"},
+                "admin": {"admin"},
+                "agent": {"agent", "admin"},
+            }
             for path, operations in document["paths"].items():
                 for method, operation in operations.items():
                     if operation.get("security") == []:
@@ -119,9 +124,28 @@ class Interfaces(unittest.TestCase):
             key, certificate, other = (f"{folder}/{name}" for name in ("key.pem", "certificate.pem", "other.pem"))
             for out in (other, certificate):
                 subprocess.run(
-                    ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                     "-subj", "/CN=pool", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", out],
-                    check=True, capture_output=True,
+                    [
+                        "openssl",
+                        "req",
+                        "-x509",
+                        "-newkey",
+                        "ec",
+                        "-pkeyopt",
+                        "ec_paramgen_curve:prime256v1",
+                        "-nodes",
+                        "-days",
+                        "2",
+                        "-subj",
+                        "/CN=pool",
+                        "-addext",
+                        "subjectAltName=IP:127.0.0.1",
+                        "-keyout",
+                        key,
+                        "-out",
+                        out,
+                    ],
+                    check=True,
+                    capture_output=True,
                 )
             with PoolProgram(XOE, MOCK, "--listen", "0.0.0.0", "--tls-cert", certificate, "--tls-key", key) as pool:
                 self.assertRegex(pool.url, "^https://0.0.0.0:")
@@ -182,7 +206,9 @@ class Interfaces(unittest.TestCase):
                 wait_for(lambda: received)
                 path, headers, body = received.pop()
                 self.assertEqual(path, "/hooks/1")
-                self.assertEqual(headers["X-Xoe-Signature"], "sha256=" + hmac.new(b"a secret", body, hashlib.sha256).hexdigest())
+                self.assertEqual(
+                    headers["X-Xoe-Signature"], "sha256=" + hmac.new(b"a secret", body, hashlib.sha256).hexdigest()
+                )
                 notice = json.loads(body)
                 self.assertRegex(notice["text"], rf"lease {lease['id']}: 2 GPUs on a until ")
                 self.assertEqual((notice["event"]["kind"], notice["lease"]["gpus"]), ("granted", lease["gpus"]))

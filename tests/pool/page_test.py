@@ -1,6 +1,6 @@
 """The pool's web page in a real browser, as several people use it at once.
 
-  page_test.py XOE MOCK_NVML [--pictures FOLDER]     FOLDER: where the pictures of the documentation go
+page_test.py XOE MOCK_NVML [--pictures FOLDER]     FOLDER: where the pictures of the documentation go
 """
 
 import datetime
@@ -45,8 +45,17 @@ class PageTest(unittest.TestCase):
             state = self.states[host] = pool.home / host
             state.write_text("")
             self.agents.append(
-                pool.start("agent", "--host", host, "--nvml", str(MOCK), "--interval", "1s", XOE_MOCK_HOST=str(number),
-                           XOE_MOCK_STATE=str(state))
+                pool.start(
+                    "agent",
+                    "--host",
+                    host,
+                    "--nvml",
+                    str(MOCK),
+                    "--interval",
+                    "1s",
+                    XOE_MOCK_HOST=str(number),
+                    XOE_MOCK_STATE=str(state),
+                )
             )
         self.addCleanup(lambda: [pool.stop(agent) for agent in self.agents])
         for team, quota in (("vision", "4"), ("speech", "4")):
@@ -70,8 +79,14 @@ class PageTest(unittest.TestCase):
         self.addCleanup(context.close)
         page = context.new_page()
         # A refused log-in is an answer that the browser itself notes, too.
-        page.on("console", lambda message: self.troubles.append(message.text) if message.type in ("error", "warning")
-                and "401" not in message.text and "ERR_" not in message.text else None)
+        page.on(
+            "console",
+            lambda message: (
+                self.troubles.append(message.text)
+                if message.type in ("error", "warning") and "401" not in message.text and "ERR_" not in message.text
+                else None
+            ),
+        )
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
         page.goto(self.pool.url)
@@ -124,7 +139,9 @@ class PageTest(unittest.TestCase):
         expect(held.first).to_contain_text(re.compile(r"(4 h 59 min|5 h 00 min) left"))
 
         self.acquire(bob, 8, "too much", wait=False)
-        expect(bob.get_by_role("alert")).to_contain_text(re.compile("ann holds 3 GPUs .* with --wait it would start at|refused: .*"))
+        expect(bob.get_by_role("alert")).to_contain_text(
+            re.compile("ann holds 3 GPUs .* with --wait it would start at|refused: .*")
+        )
         self.acquire(bob, 4, "speech model")
         expect(bob.locator(".lease")).to_contain_text("4 GPUs on")
         self.acquire(bob, 4, "next")
@@ -196,11 +213,22 @@ class PageTest(unittest.TestCase):
             ("bob", "--gpus", "1", "--for", "90m", "--purpose", "evaluation"),
             ("eve", "--gpus", "1", "--for", "3h", "--purpose", "speech, fine-tuning"),
             ("eve", "--gpus", "2", "--for", "8h", "--purpose", "speech, large"),
-            ("lea", "--gpus", "4", "--for", "3h", "--purpose", "demo", "--at",
-             (datetime.datetime.now() + datetime.timedelta(hours=9)).strftime("%Y-%m-%dT%H:%M")),
+            (
+                "lea",
+                "--gpus",
+                "4",
+                "--for",
+                "3h",
+                "--purpose",
+                "demo",
+                "--at",
+                (datetime.datetime.now() + datetime.timedelta(hours=9)).strftime("%Y-%m-%dT%H:%M"),
+            ),
         ):
             pool.run("acquire", *words, XOE_POOL_TOKEN_FILE=str(files[name]))
-        waits = pool.start("acquire", "--gpus", "4", "--for", "2h", "--purpose", "sweep", "--wait", XOE_POOL_TOKEN_FILE=str(files["bob"]))
+        waits = pool.start(
+            "acquire", "--gpus", "4", "--for", "2h", "--purpose", "sweep", "--wait", XOE_POOL_TOKEN_FILE=str(files["bob"])
+        )
         self.addCleanup(lambda: pool.stop(waits))
         page = self.log_in("lea")
         expect(page.locator("table.queue")).to_contain_text("bob")

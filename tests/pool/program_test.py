@@ -1,8 +1,9 @@
 """`xoe pool` as its users see it: a server, agents on a mock of NVML, and commands.
 
-  program_test.py XOE MOCK_NVML
+program_test.py XOE MOCK_NVML
 """
 
+import calendar
 import errno
 import json
 import os
@@ -58,7 +59,10 @@ class Pool(unittest.TestCase):
         self.report()
         out = subprocess.run(
             ["bash", "-c", f'eval "$({XOE} pool acquire)"; echo $CUDA_VISIBLE_DEVICES; {XOE} pool release $XOE_POOL_LEASE'],
-            env=self.env, text=True, capture_output=True, check=True,
+            env=self.env,
+            text=True,
+            capture_output=True,
+            check=True,
         )
         self.assertRegex(out.stdout, "^GPU-")
 
@@ -127,8 +131,18 @@ class Pool(unittest.TestCase):
         for folder in (devices, driver / "gpus", host / "run"):
             folder.mkdir(parents=True)
         self.home.chmod(0o755)
-        guard = ("agent", "--host", "a", "--nvml", str(MOCK), "--guard-devices", "--system-root", str(host),
-                 "--interval", "0.1")
+        guard = (
+            "agent",
+            "--host",
+            "a",
+            "--nvml",
+            str(MOCK),
+            "--guard-devices",
+            "--system-root",
+            str(host),
+            "--interval",
+            "0.1",
+        )
         (driver / "params").write_text("ModifyDeviceFiles: 1\n")
         self.assertIn("NVreg_ModifyDeviceFiles=0" if os.geteuid() == 0 else "by root only", self.pool(*guard, expect=1).stderr)
         (driver / "params").write_text("ModifyDeviceFiles: 0\n")
@@ -262,6 +276,63 @@ class Pool(unittest.TestCase):
         self.pool("acquire", "--gpus", "6", expect=3)
         self.assertEqual(self.json("acquire", "--gpus", "6", "--any-host")["hosts"], ["a", "b"])
 
+    def test_what_a_killed_run_leaves_is_ended_before_its_gpus_are_free(self):
+        self.report()
+        child = self.home / "child"
+        orphan = f"setsid sh -c 'trap \"\" TERM; echo $$ >{child}; exec sleep 300' & wait"
+        run = self.start("run", "--gpus", "1", "--", "sh", "-c", orphan)
+        while not child.exists() or not child.read_text().strip():
+            time.sleep(0.02)
+        pid = int(child.read_text())
+        run.kill()
+        run.communicate()
+        while self.json("status")["leases"]:
+            time.sleep(0.02)
+        state = pathlib.Path(f"/proc/{pid}/stat")  # where no process of the machine collects orphans, it stays as a zombie
+        self.assertTrue(not state.exists() or ") Z " in state.read_text(), "a process of the former holder has the GPU")
+
+    def test_times_of_reservations(self):
+        self.report()
+
+        def refused(at, text, **variables):
+            self.assertIn(text, self.pool("acquire", "--at", at, expect=1, **variables).stderr)
+
+        refused("2027-02-30T09:00", "there is no such day")
+        refused("2027-02-20T25:00", "no such time of the day")
+        refused("tomorrow", "is no time")
+        berlin = {"TZ": "Europe/Berlin"}
+        refused("2027-03-28T02:30", "does not come that day", **berlin)
+        refused("2027-10-31T02:30", "comes twice", **berlin)
+        refused("2020-01-01T00:00Z", "is over")
+        lease = self.json("acquire", "--gpus", "1", "--at", time.strftime("%Y-%m-%dT%H:%M"))
+        self.assertEqual(lease["state"], "open")
+        day = time.gmtime(time.time() + 86400)
+        for zone, hours in (("Z", 0), ("+02:00", 2), ("-0130", -1.5)):
+            at = self.json("acquire", "--gpus", "1", "--for", "1h", "--at", time.strftime("%Y-%m-%dT%H:%M", day) + zone)["at"]
+            self.assertEqual(at, calendar.timegm(day) // 60 * 60 - hours * 3600)
+
+    def test_a_time_has_a_unit(self):
+        self.assertIn("a time with its unit", self.pool("acquire", "--for", "4", expect=2).stderr)
+
+    def test_a_team_keeps_what_is_not_told(self):
+        self.pool("team", "t", "--quota", "2", "--no-borrowing")
+        self.pool("team", "t")
+        self.pool("team", "t", "--borrowing")
+        told = [event["why"] for event in self.json("events")["events"] if event["subject"] == "t"]
+        self.assertEqual(told, ["quota 2, may not borrow", "quota 2, may not borrow", "quota 2"])
+
+    def test_a_host_that_is_gone_is_forgotten(self):
+        self.report("b")
+        self.assertIn("it is online", self.pool("forget", "b", expect=1).stderr)
+        self.assertIn("there is no host c", self.pool("forget", "c", expect=1).stderr)
+
+    def test_names_are_names(self):
+        for name in ("a,b", "=cmd|x", "../../x", ".x", "a b"):
+            self.assertIn("cannot be the name", self.pool("user", name, expect=1).stderr)
+        self.assertIn("cannot be the name", self.pool("user", "--", "-rf", expect=1).stderr)
+        self.report()
+        self.assertIn("purpose: ", self.pool("acquire", "--purpose", "a\u202eb", expect=1).stderr)
+
     def test_a_server_that_is_killed_keeps_its_leases(self):
         self.report()
         lease = self.json("acquire", "--gpus", "2")
@@ -282,7 +353,8 @@ class Pool(unittest.TestCase):
         copy = self.home / "copy.db"
         self.pool("backup", str(copy))
         self.assertGreater(copy.stat().st_size, 1000)
-        self.assertIn("output file already exists", self.pool("backup", str(copy), expect=1).stderr)
+        self.assertEqual(copy.stat().st_mode & 0o777, 0o600)
+        self.assertIn("it exists; a backup needs a new file", self.pool("backup", str(copy), expect=1).stderr)
 
     def test_a_second_server_on_the_same_state(self):
         second = self.start("serve", "--port", "0")
@@ -293,6 +365,7 @@ class Pool(unittest.TestCase):
     def test_other_hosts_need_tls(self):
         done = self.pool("serve", "--listen", "0.0.0.0", "--port", "0", "--state", str(self.home / "other"), expect=1)
         self.assertIn("give --tls-cert and --tls-key", done.stderr)
+        self.assertFalse((self.home / "other").exists())
 
     def test_requests_that_are_wrong(self):
         self.report()

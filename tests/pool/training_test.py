@@ -148,8 +148,17 @@ class PoolTraining(unittest.TestCase):
         return self.start(*words, output=output, **{name: value})
 
     def test_a_rank_for_each_gpu(self):
-        done = self.xoe("run", "--pool", "--gpus", "2", "--no-tag-output", "--", "sh", "-c",
-                        "echo $XOE_RANK of $XOE_SIZE on $CUDA_VISIBLE_DEVICES")
+        done = self.xoe(
+            "run",
+            "--pool",
+            "--gpus",
+            "2",
+            "--no-tag-output",
+            "--",
+            "sh",
+            "-c",
+            "echo $XOE_RANK of $XOE_SIZE on $CUDA_VISIBLE_DEVICES",
+        )
         lines = sorted(done.stdout.splitlines())
         self.assertEqual(len(lines), 2)
         for rank, line in enumerate(lines):
@@ -177,9 +186,11 @@ class PoolTraining(unittest.TestCase):
 
     def test_ranks_on_gpus_of_several_hosts(self):
         """Two further hosts, which ssh reaches; each has two A100s, and this host has four T4s."""
+
         def report(host, number):
-            self.xoe("pool", "agent", "--once", f"--host={host}", "--nvml", str(MOCK), XOE_MOCK_HOST=number,
-                     XOE_MOCK_GPUS="pair")
+            self.xoe(
+                "pool", "agent", "--once", f"--host={host}", "--nvml", str(MOCK), XOE_MOCK_HOST=number, XOE_MOCK_GPUS="pair"
+            )
 
         report("one", "1")
         report("two", "2")
@@ -188,15 +199,28 @@ class PoolTraining(unittest.TestCase):
         ssh.chmod(0o755)
 
         def run(*options, expect=0):
-            done = self.xoe("run", "--pool", "--any-host", *options, "--ssh-command", str(ssh), "--no-tag-output", "--", "sh",
-                            "-c", "echo $XOE_RANK $XOE_SIZE $XOE_LOCAL_RANK ${XOE_HOSTNAME:-here} $CUDA_VISIBLE_DEVICES",
-                            expect=expect)
+            done = self.xoe(
+                "run",
+                "--pool",
+                "--any-host",
+                *options,
+                "--ssh-command",
+                str(ssh),
+                "--no-tag-output",
+                "--",
+                "sh",
+                "-c",
+                "echo $XOE_RANK $XOE_SIZE $XOE_LOCAL_RANK ${XOE_HOSTNAME:-here} $CUDA_VISIBLE_DEVICES",
+                expect=expect,
+            )
             return sorted(line.split() for line in done.stdout.splitlines()), done.stderr
 
         here = socket.gethostname()
         ranks, _ = run("--gpus", "4", "--type", "a100")
-        self.assertEqual([rank[:4] for rank in ranks],
-                         [["0", "4", "0", "one"], ["1", "4", "1", "one"], ["2", "4", "0", "two"], ["3", "4", "1", "two"]])
+        self.assertEqual(
+            [rank[:4] for rank in ranks],
+            [["0", "4", "0", "one"], ["1", "4", "1", "one"], ["2", "4", "0", "two"], ["3", "4", "1", "two"]],
+        )
         self.assertEqual([rank[4][:12] for rank in ranks], ["GPU-00000001"] * 2 + ["GPU-00000002"] * 2)
         self.assertEqual(len({rank[4] for rank in ranks}), 4)
         ranks, _ = run("--gpus", "6")  # this host's ranks are the first
@@ -317,9 +341,31 @@ class PoolTraining(unittest.TestCase):
         output = (self.home / "output").open("w+")
         self.addCleanup(output.close)
         training = self.marked(
-            "run", "--pool", "--gpus", "1:3", "--", XOE, "train", "--device", "cpu", "--synthetic", "--model", "resnet18",
-            "--image-size", "32", "--batch", "8", "--steps", "100000", "--report-every", "1", "--run-dir", str(run),
-            "--checkpoint", str(self.home / "checkpoints"), output=output,
+            "run",
+            "--pool",
+            "--gpus",
+            "1:3",
+            "--",
+            XOE,
+            "train",
+            "--device",
+            "cpu",
+            "--synthetic",
+            "--model",
+            "resnet18",
+            "--image-size",
+            "32",
+            "--batch",
+            "8",
+            "--steps",
+            "100000",
+            "--report-every",
+            "1",
+            "--run-dir",
+            str(run),
+            "--checkpoint",
+            str(self.home / "checkpoints"),
+            output=output,
         )
         metrics = run / "metrics.jsonl"
 

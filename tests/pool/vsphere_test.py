@@ -18,7 +18,7 @@ import unittest
 
 XOE, SOURCE, BUILD = (pathlib.Path(arg).absolute() for arg in sys.argv[1:4])
 SKIPPED = 77
-PCI = [f"0000:{0x3b + i:02x}:00.0" for i in range(4)]
+PCI = [f"0000:{0x3B + i:02x}:00.0" for i in range(4)]
 
 
 def build_gpusim():
@@ -28,12 +28,25 @@ def build_gpusim():
         return None, "Go is not there (https://go.dev/dl, 1.25 or later)"
     BUILD.mkdir(parents=True, exist_ok=True)
     program = BUILD / "gpusim"
-    built = subprocess.run([go, "build", "-trimpath", "-o", program, "."], cwd=SOURCE, text=True, capture_output=True,
-                           env={**os.environ, "GOFLAGS": "-buildvcs=false -mod=readonly"}, check=False)
+    built = subprocess.run(
+        [go, "build", "-trimpath", "-o", program, "."],
+        cwd=SOURCE,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "GOFLAGS": "-buildvcs=false -mod=readonly"},
+        check=False,
+    )
     if built.returncode == 0:
         return program, None
-    missing = ("dial tcp", "no such host", "proxyconnect", "i/o timeout", "connection refused", "toolchain not available",
-               "requires go >=")
+    missing = (
+        "dial tcp",
+        "no such host",
+        "proxyconnect",
+        "i/o timeout",
+        "connection refused",
+        "toolchain not available",
+        "requires go >=",
+    )
     if any(word in built.stderr for word in missing):
         return None, "gpusim's Go modules are not to be had: " + built.stderr.strip().splitlines()[-1]
     raise SystemExit(f"gpusim does not build:\n{built.stderr}")
@@ -43,8 +56,9 @@ class Simulator:
     """A running gpusim, and the files that its clients need."""
 
     def __init__(self, program, folder, *options):
-        self.process = subprocess.Popen([program, "-strict", *options], text=True, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [program, "-strict", *options], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.url = self.process.stdout.readline().strip()
         port = int(self.url.split(":")[2].split("/")[0])
         self.certificate = folder / "vcenter.pem"
@@ -52,8 +66,16 @@ class Simulator:
         self.password = folder / "password"
         self.password.write_text("secret\n")
         self.password.chmod(0o600)
-        self.options = ["--vcenter", self.url, "--vcenter-user", "pool", "--password-file", str(self.password),
-                        "--vcenter-ca", str(self.certificate)]
+        self.options = [
+            "--vcenter",
+            self.url,
+            "--vcenter-user",
+            "pool",
+            "--password-file",
+            str(self.password),
+            "--vcenter-ca",
+            str(self.certificate),
+        ]
 
     def tell(self, command):
         self.process.stdin.write(command + "\n")
@@ -76,8 +98,13 @@ class Vsphere(unittest.TestCase):
         self.env = {**os.environ, "HOME": str(self.home)}
         for name in [name for name in self.env if name.startswith("XOE_POOL") or "proxy" in name.lower()]:
             del self.env[name]
-        self.server = subprocess.Popen([XOE, "pool", "serve", "--port", "0", "--host-timeout", "1h"], env=self.env, text=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.server = subprocess.Popen(
+            [XOE, "pool", "serve", "--port", "0", "--host-timeout", "1h"],
+            env=self.env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         self.env["XOE_POOL"] = self.server.stdout.readline().split()[-1]
         self.vcenter = Simulator(self.gpusim, self.home, *self.simulator_options)
 
@@ -181,8 +208,9 @@ class Scenario(Vsphere):
         self.release(lease)
         self.look()
         self.assertEqual(self.devices()["python"], PCI[:1])
-        self.assertIn("VM python has it without a lease: the VM is running; GPUs change only while it is off: shut it down",
-                      self.drift())
+        self.assertIn(
+            "VM python has it without a lease: the VM is running; GPUs change only while it is off: shut it down", self.drift()
+        )
         three = self.acquire("r", 3)  # the fourth is not to be had while python runs
         self.pool("acquire", "--vm", "r", expect=3)
         self.release(three)
@@ -216,16 +244,22 @@ class Scenario(Vsphere):
         have = self.devices()
         self.assertEqual((len(have["python"]), len(have["r"])), (2, 1))
         # The list of python changes: what bob has stays, what it waits for does not start.
-        with subprocess.Popen([XOE, "pool", "acquire", "--vm", "python", "--gpus", "2", "--wait", "--token-file",
-                               str(tokens["bob"])], env=self.env, text=True, stderr=subprocess.PIPE,
-                              stdout=subprocess.PIPE) as waits:
+        with subprocess.Popen(
+            [XOE, "pool", "acquire", "--vm", "python", "--gpus", "2", "--wait", "--token-file", str(tokens["bob"])],
+            env=self.env,
+            text=True,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as waits:
             self.assertIn("place 1 in the queue", waits.stderr.readline())
             self.look("--vm-users", "*=@vision")
             self.assertIn("VM python is not for bob any more", waits.communicate(timeout=30)[1])
             self.assertEqual(waits.returncode, 3)
         self.assertEqual(len(self.json("status")["leases"]), 3)
-        self.assertIn("expected VM=USER", self.pool("vsphere", "agent", *self.vcenter.options, "--once", "--vm-users", "python=",
-                                                    expect=2).stderr)
+        self.assertIn(
+            "expected VM=USER",
+            self.pool("vsphere", "agent", *self.vcenter.options, "--once", "--vm-users", "python=", expect=2).stderr,
+        )
 
     def test_power_cycle(self):
         refused = self.pool("vsphere", "agent", *self.vcenter.options, "--once", "--allow-power-cycle", expect=2)
@@ -265,8 +299,12 @@ class Faults(Vsphere):
     def test_a_session_that_expires(self):
         self.look()
         self.acquire("python", 1)
-        agent = subprocess.Popen([XOE, "pool", "vsphere", "agent", *self.vcenter.options, "--interval", "1s"], env=self.env,
-                                 text=True, stderr=subprocess.PIPE)
+        agent = subprocess.Popen(
+            [XOE, "pool", "vsphere", "agent", *self.vcenter.options, "--interval", "1s"],
+            env=self.env,
+            text=True,
+            stderr=subprocess.PIPE,
+        )
         try:
             self.wait_for(lambda: self.devices()["python"] == PCI[:1])
             self.vcenter.tell("expire")
@@ -301,8 +339,23 @@ class Faults(Vsphere):
         self.look("--only-vm", "python", "--allow-power-cycle")
         self.acquire("python", 1, "--power-cycle")
         self.vcenter.tell("busy 1000")
-        agent = subprocess.Popen([XOE, "pool", "vsphere", "agent", *self.vcenter.options, "--interval", "1s",
-                                  "--only-vm", "python", "--allow-power-cycle"], env=self.env, text=True, stderr=subprocess.PIPE)
+        agent = subprocess.Popen(
+            [
+                XOE,
+                "pool",
+                "vsphere",
+                "agent",
+                *self.vcenter.options,
+                "--interval",
+                "1s",
+                "--only-vm",
+                "python",
+                "--allow-power-cycle",
+            ],
+            env=self.env,
+            text=True,
+            stderr=subprocess.PIPE,
+        )
         try:
             self.wait_for(lambda: any("it was shut down in vain" in what for what in self.drift()))
             self.assertTrue(self.running()["python"])

@@ -1,7 +1,10 @@
 // Hosts as they are: GPUs that get other names, drivers that do not tell all, limits on every way in.
 #include <gmock/gmock.h>
 
+#include <tuple>
+
 #include "pool/core/drift.h"
+#include "pool/core/wall_clock.h"
 #include "pool_fixture.h"
 
 namespace xoe::pool::testing {
@@ -174,6 +177,67 @@ TEST_F(World, AGpuThatIsUsedIsNotGivenAwayAlthoughNoProcessIsListed) {
 TEST_F(World, UtilisationWithoutMemoryIsNoUse) {
   pass(seconds(30), [](HostReport& report) { report.activity[0] = {.utilisation = 99, .memory_used = 3 << 20}; });
   EXPECT_THAT(lease(acquire(ann_, {.gpus = 4}).value()).gpus, SizeIs(4));
+}
+
+// --- clocks that are set ---
+
+TEST(WallClocks, FollowSmallStepsAndHoldJumps) {
+  WallClock::Reading machine{Time(std::chrono::hours(1000)), seconds(50)};
+  WallClock clock([&] { return machine; });
+  const auto pass = [&](Span time, Span step = Span(0)) {
+    machine.steady += time;
+    machine.wall += time + step;
+    return clock.now();
+  };
+  Time right = Time(std::chrono::hours(1000));
+  EXPECT_EQ(pass(seconds(5)), right += seconds(5));
+  EXPECT_EQ(pass(seconds(5), seconds(20)), right += seconds(25)) << "a clock that is kept right";
+  EXPECT_FALSE(clock.news());
+  EXPECT_EQ(pass(seconds(1), std::chrono::days(1)), right += seconds(1));
+  const auto jumped = clock.news();
+  ASSERT_TRUE(jumped && !jumped->accepted && !jumped->over);
+  EXPECT_EQ(jumped->by, std::chrono::days(1));
+  EXPECT_EQ(pass(seconds(1)), right += seconds(1));
+  EXPECT_FALSE(clock.news()) << "told once";
+  EXPECT_EQ(pass(seconds(1), -std::chrono::days(1)), right += seconds(1));
+  EXPECT_TRUE(clock.news()->over);
+  EXPECT_EQ(pass(seconds(1), -std::chrono::hours(2)), right += seconds(1));
+  EXPECT_EQ(pass(WallClock::kAcceptAfter - seconds(1)), right += WallClock::kAcceptAfter - seconds(1));
+  EXPECT_EQ(clock.news()->by, -std::chrono::hours(2));
+  EXPECT_EQ(pass(seconds(1)), right += seconds(1) - std::chrono::hours(2)) << "a correction";
+  EXPECT_TRUE(clock.news()->accepted);
+  EXPECT_EQ(pass(seconds(1)), right += seconds(1));
+  EXPECT_FALSE(clock.news());
+}
+
+TEST_F(World, AClockThatIsSetEndsNoLeaseAndMovesNone) {
+  const auto open = acquire(ann_, {.gpus = 4, .duration = std::chrono::hours(2)}).value();
+  const auto waits = acquire(bob_, {.gpus = 1, .wait = true}).value();
+  for (const Span by : {Span(std::chrono::days(1)), -Span(std::chrono::days(2))}) {
+    now_ += by;
+    ASSERT_TRUE(pool_.begin(now_, ClockJump{.by = by, .accepted = true}));
+    ASSERT_TRUE(pool_.finish());
+    EXPECT_TRUE(lease(open).is_open());
+    EXPECT_TRUE(lease(waits).is_waiting());
+    EXPECT_EQ(lease(open).expires - now_, std::chrono::hours(2));
+    ASSERT_TRUE(pool_.abandon());
+    EXPECT_EQ(lease(open).expires - now_, std::chrono::hours(2)) << "it is stored";
+  }
+  EXPECT_THAT(events(0), ::testing::Contains("clock-set").Times(2));
+}
+
+// --- sizes and times as people say them ---
+
+TEST_F(World, MemoryIsThatWhichCardsAreSoldWith) {
+  for (const auto& [mebibytes, gigabytes, fits] :
+       {std::tuple(15360, 16, true), {81559, 80, true}, {73728, 80, true}, {40960, 80, false}, {12288, 16, false}}) {
+    pass(seconds(30), [&](HostReport& report) {
+      for (Gpu& gpu : report.gpus) gpu.memory = std::uint64_t(mebibytes) << 20;
+    });
+    const auto id = acquire(ann_, {.gpus = 1, .memory = std::uint64_t(gigabytes) << 30}).value();
+    EXPECT_EQ(lease(id).is_open(), fits) << mebibytes << " MiB for " << gigabytes << "G: " << lease(id).why;
+    if (fits) turn([&] { ASSERT_TRUE(pool_.revoke(admin_, id, "")); });
+  }
 }
 
 // --- limits on every way in ---

@@ -40,9 +40,11 @@ void add_admin_verbs(CLI::App& app, int& code) {
   CLI::App* const team = app.add_subcommand("team", "make or change a team (admins)");
   add_connection_options(*team, of_team->connection);
   add_field<std::string>(*team, of_team, "NAME", "name", "of the team")->required();
-  add_field<int>(*team, of_team, "--quota", "quota", "GPUs that it can count on")->default_str("0");
+  add_field<int>(*team, of_team, "--quota", "quota", "GPUs that it can count on; 0 for a new team");
   team->add_flag_callback(
       "--no-borrowing", [of_team] { of_team->body["may_borrow"] = false; }, "it may not use what others leave");
+  team->add_flag_callback(
+      "--borrowing", [of_team] { of_team->body["may_borrow"] = true; }, "it may; the default of a new team");
   team->callback([of_team, &code] { code = send(*of_team, "/v1/teams"); });
 
   const auto of_user = std::make_shared<AdminOptions>();

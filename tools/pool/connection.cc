@@ -39,8 +39,9 @@ std::string lease_file(const Connection& connection, std::int64_t id) {
   return fmt::format("{}/leases/{}-{}", data_folder(), pool, id);
 }
 
-std::optional<Span> parse_span(std::string text) {
-  double unit = 1;
+// plain: what a number without a unit counts, in seconds; 0: it needs one.
+std::optional<Span> parse_span(std::string text, double plain) {
+  double unit = plain;
   if (!text.empty())
     for (const auto& [letter, seconds] : {std::pair('s', 1.0), {'m', 60.0}, {'h', 3600.0}, {'d', 86400.0}})
       if (text.back() == letter) {
@@ -49,7 +50,7 @@ std::optional<Span> parse_span(std::string text) {
         break;
       }
   const auto number = parse_number(text);
-  if (!number || !(*number > 0) || *number * unit > 1e10) return std::nullopt;
+  if (!number || !(*number > 0) || unit == 0 || *number * unit > 1e10) return std::nullopt;
   return Span(static_cast<std::int64_t>(std::llround(*number * unit * 1000)));
 }
 
@@ -116,9 +117,11 @@ void add_span_option(CLI::App& verb, const std::string& name, Span& value, const
   verb.add_option_function<std::string>(
           name,
           [&value, name](const std::string& given) {
-            const auto span = parse_span(given);
+            const bool needs_unit = name == "--for";  // `--for 4` means four hours to its writer
+            const auto span = parse_span(given, needs_unit ? 0 : 1);
             if (!span)
-              throw CLI::ValidationError(fmt::format("{} {}: expected a time such as 90s, 30m, 4h or 2d", name, given),
+              throw CLI::ValidationError(fmt::format("{} {}: expected a time{}, such as 90s, 30m, 4h or 2d", name,
+                                                     given, needs_unit ? " with its unit" : ""),
                                          CLI::ExitCodes::ValidationError);
             value = *span;
           },

@@ -13,9 +13,12 @@ namespace xoe::tools::pool {
 
 // The cgroup of the program of this process's `xoe pool run`, where it has one.
 std::string device_rule_name(pid_t run);
+// The value of kRunVariable for the program of the `xoe pool run` with this process id: no other run ever has it.
+std::string run_mark(pid_t run);
+inline constexpr const char* kRunVariable = "XOE_POOL_RUN";
 
 // Of a program with one thread. The keeper ends with this object, or after it has given back what was held when this
-// process died: once the program that used the GPUs is gone, too.
+// process died: once the program that used the GPUs is gone, too, and all that it started.
 class Keeper {
  public:
   // To be started before anything is held.

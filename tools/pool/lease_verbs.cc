@@ -6,6 +6,7 @@
 #include "base/random_token.h"
 #include "base/text.h"
 #include "tools/pool/held_signals.h"
+#include "tools/pool/point_in_time.h"
 #include "tools/pool/verbs.h"
 
 namespace xoe::tools::pool {
@@ -164,7 +165,8 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
       ->type_name("N")
       ->default_str("1");
   verb.add_option_function<std::string>("--type", set("type"), "part of their name, such as t4")->type_name("NAME");
-  verb.add_option("--memory", options.memory, "of each at least, such as 16G")
+  verb.add_option("--memory", options.memory,
+                  "of each at least, such as 16G, as cards are sold: they have up to a tenth less")
       ->type_name("BYTES")
       ->check(
           [](const std::string& text) { return parse_bytes(text) ? std::string() : "expected a size such as 16G"; });
@@ -207,13 +209,9 @@ Result<Reply> ask_lease(Client& client, const Connection& connection, const Leas
   body["seconds"] = std::chrono::duration<double>(options.duration).count();
   if (!options.memory.empty()) body["memory"] = *parse_bytes(options.memory);
   if (!options.at.empty()) {
-    std::tm parts = {};
-    const char* const end = ::strptime(options.at.c_str(), "%Y-%m-%dT%H:%M", &parts);
-    parts.tm_isdst = -1;
-    if (end == nullptr || *end != '\0')
-      return failure(Code::kInvalidArgument, "--at {}: expected a time of this host such as 2026-12-01T09:00",
-                     options.at);
-    body["at"] = static_cast<double>(std::mktime(&parts));
+    const auto at = parse_point_in_time(options.at);
+    if (!at) return failure(at.error().code(), "--at: {}", at.error().message());
+    body["at"] = std::chrono::duration<double>(at->time_since_epoch()).count();
   }
   XOE_ASSIGN(Reply reply, client.post(path, body));
   if (!reply.ok() || reply.body.at("lease").at("state") == "ended") return reply;
@@ -271,7 +269,8 @@ void add_lease_verbs(CLI::App& app, int& code) {
   CLI::App* const acquire = add_verb(app, "acquire", "take GPUs; prints what a shell needs to use them", acquired);
   add_lease_options(*acquire, acquired->lease);
   add_place_options(*acquire, acquired->lease);
-  acquire->add_option("--at", acquired->lease.at, "reserve them from a time on: 2026-12-01T09:00")->type_name("TIME");
+  acquire->add_option("--at", acquired->lease.at, "reserve them from a time on: 2026-12-01T09:00, or with Z or +01:00")
+      ->type_name("TIME");
   acquire->callback([acquired, &code] { code = acquire_or_adopt(*acquired, "/v1/leases"); });
 
   const auto adopted = std::make_shared<LeaseVerb>();

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "pool/core/wall_clock.h"
 #include "pool/enforce/device_rule.h"
 #include "remote/children.h"
 #include "remote/spawn.h"
@@ -151,8 +152,8 @@ class Watch {
     if (idle != idle_ && idle == "warned") say("its GPUs are idle; they will be taken back");
     if (idle == "signalled") return end("its GPUs were idle for too long");
     idle_ = idle;
-    const double left = lease_.at("expires").get<double>() -
-                        std::chrono::duration<double>(xoe::pool::system_now().time_since_epoch()).count();
+    const double left =
+        lease_.at("expires").get<double>() - std::chrono::duration<double>(clock_.now().time_since_epoch()).count();
     if (left <= std::chrono::duration<double>(options_.grace).count()) end("its lease is about to end");
   }
 
@@ -174,6 +175,7 @@ class Watch {
   Json lease_;
   pid_t pid_;
   ExtraGpus* extras_;
+  xoe::pool::WallClock clock_ = xoe::pool::WallClock();  // one that is set must not end the program
   Json told_ = {};
   bool warned_ = false;
   std::string idle_ = "busy";
@@ -388,6 +390,7 @@ int run(RunOptions options) {
   say(fmt::format("lease {} until {}: {}", id, local_time(lease.at("expires")), visible_devices(lease)));
   ::setenv(visible_variable(lease), visible_devices(lease).c_str(), 1);
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
+  ::setenv(kRunVariable, run_mark(::getpid()).c_str(), 1);
   // Its looks must not keep it from passing signals on while the server does not answer.
   auto watcher = connect_briefly(options.connection);
   const int code = !watcher ? fail(watcher.error())

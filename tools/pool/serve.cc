@@ -35,6 +35,7 @@ using xoe::pool::NoticeCounters;
 using xoe::pool::Notifier;
 using xoe::pool::Pool;
 using xoe::pool::Store;
+using xoe::pool::WallClock;
 
 struct ServeOptions {
   std::string state = {};
@@ -67,13 +68,14 @@ Status add_first_user(Pool& pool, const std::string& state) {
   return {};
 }
 
-Result<std::unique_ptr<CommandQueue>> open_queue(const ServeOptions& options) {
+Result<std::unique_ptr<CommandQueue>> open_queue(const ServeOptions& options, WallClock& clock) {
   const std::string file = options.state + "/pool.db";
   if (!make_folder_of(file)) return failure(Code::kUnavailable, "cannot make {}: {}", options.state, errno_text(errno));
   XOE_ASSIGN(Store store, Store::open(file));
   XOE_ASSIGN(Pool pool, Pool::open(std::move(store), options.policy));
   XOE_TRY(add_first_user(pool, options.state));
-  return std::make_unique<CommandQueue>(std::move(pool), xoe::pool::system_now);
+  return std::make_unique<CommandQueue>(
+      std::move(pool), [&clock] { return clock.now(); }, [&clock] { return clock.news(); });
 }
 
 using Notifiers = std::vector<std::unique_ptr<Notifier>>;
@@ -118,11 +120,14 @@ int serve(ServeOptions options) {
   const HeldSignals held;  // also of the threads that start from here on
   NoticeCounters counters;
   options.server.notices = &counters;
-  const auto queue = open_queue(options);
+  if (const Status allowed = xoe::pool::check_server_options(options.server); !allowed) return fail(allowed.error());
+  WallClock clock;
+  const auto queue = open_queue(options, clock);
   if (!queue) return fail(queue.error());
   const auto notifiers = start_notifiers(options, **queue, counters);
   if (!notifiers) return fail(notifiers.error());
-  const auto server = HttpServer::start(**queue, xoe::pool::system_now, options.server);
+  const auto server = HttpServer::start(
+      **queue, [&clock] { return clock.now(); }, options.server);
   if (!server) return fail(server.error());
   const bool tls = !options.server.certificate.empty();
   const int printed = print(fmt::format("the pool listens on {}://{}:{}\n", tls ? "https" : "http",

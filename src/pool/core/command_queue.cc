@@ -15,8 +15,11 @@ constexpr Span kPauseAfterFailure = std::chrono::seconds(1);
 
 }  // namespace
 
-CommandQueue::CommandQueue(Pool pool, Clock clock)
-    : pool_(std::move(pool)), clock_(std::move(clock)), worker_([this](const std::stop_token& stop) { work(stop); }) {}
+CommandQueue::CommandQueue(Pool pool, Clock clock, Jumps jumps)
+    : pool_(std::move(pool)),
+      clock_(std::move(clock)),
+      jumps_(std::move(jumps)),
+      worker_([this](const std::stop_token& stop) { work(stop); }) {}
 
 CommandQueue::~CommandQueue() {
   worker_.request_stop();
@@ -75,7 +78,8 @@ void CommandQueue::work(const std::stop_token& stop) {
     const auto next = pool_.next_event();
     const bool changes = std::ranges::any_of(entries, [](const Entry* entry) { return bool(entry->command); });
     const bool paused = failed && !entries.empty();  // only reads came
-    const bool turns = changes || due || (!paused && next && *next <= clock_());
+    const Time now = clock_();
+    const bool turns = changes || due || (!paused && ((next && *next <= now) || note_jump()));
     due = false;
     if (turns) failed = !run_turn(entries);
     for (Entry* const entry : entries)
@@ -85,6 +89,17 @@ void CommandQueue::work(const std::stop_token& stop) {
     if (turns) ++turn_;
     done_.notify_all();
   }
+}
+
+// Whether one is to be stored.
+bool CommandQueue::note_jump() {
+  if (const auto jump = jumps_()) {
+    // One that was accepted, and not stored, must not be lost.
+    const bool kept = jump_ && jump_->accepted;
+    if (kept && jump->accepted) jump_->by += jump->by;
+    if (!kept) jump_ = jump;
+  }
+  return jump_.has_value();
 }
 
 bool CommandQueue::run_turn(const std::vector<Entry*>& entries) {
@@ -97,12 +112,16 @@ bool CommandQueue::run_turn(const std::vector<Entry*>& entries) {
 }
 
 Status CommandQueue::try_turn(const std::vector<Entry*>& entries) {
-  XOE_TRY(pool_.begin(clock_()));
+  const Time now = clock_();
+  note_jump();
+  XOE_TRY(pool_.begin(now, jump_));
   for (Entry* const entry : entries) {
     if (entry->command) entry->command(pool_);
     if (pool_.database_failure()) return failure(*pool_.database_failure());
   }
-  return pool_.finish();
+  XOE_TRY(pool_.finish());
+  jump_.reset();
+  return {};
 }
 
 }  // namespace xoe::pool

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -16,9 +17,12 @@ namespace xoe::pool {
 class CommandQueue {
  public:
   using Clock = std::function<Time()>;
+  using Jumps = std::function<std::optional<ClockJump>()>;
   using Work = std::function<void(Pool&)>;
 
-  CommandQueue(Pool pool, Clock clock);
+  // jumps: of the clock, each told once.
+  CommandQueue(
+      Pool pool, Clock clock, Jumps jumps = [] { return std::nullopt; });
   CommandQueue(const CommandQueue&) = delete;
   CommandQueue& operator=(const CommandQueue&) = delete;
   ~CommandQueue();
@@ -45,11 +49,14 @@ class CommandQueue {
   };
   void run(Entry& entry);
   void work(const std::stop_token& stop);
+  bool note_jump();
   bool run_turn(const std::vector<Entry*>& entries);
   Status try_turn(const std::vector<Entry*>& entries);
 
   Pool pool_;
   Clock clock_;
+  Jumps jumps_;
+  std::optional<ClockJump> jump_;  // that no turn has stored yet
   mutable std::mutex mutex_;
   std::condition_variable_any arrived_;
   std::condition_variable done_;

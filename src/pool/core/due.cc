@@ -44,6 +44,20 @@ std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int
   return abandoned;
 }
 
+void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
+  for (auto& [id, at] : touched) at += by;
+  for (auto& [name, host] : state.hosts) host.heard += by;
+  for (auto& [id, lease] : state.leases) {
+    if (!lease.is_open()) continue;
+    lease.begins += by;
+    lease.expires += by;
+    lease.idle_phase_since += by;
+    if (!lease.give_way) continue;
+    lease.give_way->asked += by;
+    if (lease.give_way->by) *lease.give_way->by += by;
+  }
+}
+
 Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time before, Time now) {
   if (now >= before || before - now <= kStepBack) return std::max(before, now);
   for (auto& [id, at] : touched) at = std::min(at, now);

@@ -23,6 +23,10 @@ std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int
 // The time of the turn after one at `before`: the clock's, or that of before where the clock went back a little, so
 // that nothing that was decided is undone. After a large step back the wrong time is over: what was heard of in it
 // counts as heard of now.
+// Moves what is under way by as much as the clock was set, so that no lease is longer or shorter for it. Reservations
+// stay: they are times of the day.
+void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by);
+
 Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time before, Time now);
 
 }  // namespace xoe::pool

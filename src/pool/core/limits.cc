@@ -1,6 +1,7 @@
 #include "pool/core/limits.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -25,6 +26,30 @@ Status check_exact(const State& state, const Ask& ask) {
   for (const std::string& uuid : ask.exact)
     if (!state.gpus.contains(uuid)) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
   return {};
+}
+
+constexpr const char* kNames =
+    "a name has up to 64 letters, digits and the characters . _ - @ +, and begins with a letter, a digit or _";
+
+// Names stand in tables, CSV files, paths and command lines.
+bool is_name(std::string_view text) {
+  constexpr std::size_t kLongest = 64;
+  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  return !text.empty() && text.size() <= kLongest && is_plain(text[0]) && std::ranges::all_of(text, [&](char c) {
+    return is_plain(c) || std::string_view(".-@+").find(c) != std::string_view::npos;
+  });
+}
+
+// Control characters, and those of Unicode that turn the direction: U+202A to U+202E, U+2066 to U+2069.
+bool has_hidden_characters(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto at = [&](std::size_t n) { return n < text.size() ? static_cast<unsigned char>(text[n]) : 0U; };
+    if (at(i) < 0x20 || at(i) == 0x7f) return true;
+    if (at(i) != 0xe2) continue;
+    if (at(i + 1) == 0x80 && at(i + 2) >= 0xaa && at(i + 2) <= 0xae) return true;
+    if (at(i + 1) == 0x81 && at(i + 2) >= 0xa6 && at(i + 2) <= 0xa9) return true;
+  }
+  return false;
 }
 
 // Whether this agent may not tell of what that one tells of.
@@ -76,7 +101,9 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
   if (ask.gpus < 1 || ask.gpus > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", ask.gpus, kMaxGpus);
   XOE_TRY(check_duration(state.policy, ask.duration));
-  if (ask.at && (*ask.at < now || *ask.at > now + std::chrono::days(366)))
+  if (ask.at && *ask.at < now - kThisMinute)
+    return failure(Code::kInvalidArgument, "at: {} is over", time_text(*ask.at));
+  if (ask.at && *ask.at > now + std::chrono::days(366))
     return failure(Code::kInvalidArgument, "at: {} is not within the next year", time_text(*ask.at));
   if (ask.type.size() > 64 || ask.purpose.size() > 200)
     return failure(Code::kInvalidArgument, "{} is longer than {} characters", ask.type.size() > 64 ? "type" : "purpose",
@@ -84,6 +111,9 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
   if (ask.host.size() > kMaxName || ask.vm.size() > kMaxName)
     return failure(Code::kInvalidArgument, "{} is longer than {} bytes", ask.vm.size() > kMaxName ? "vm" : "host",
                    kMaxName);
+  if (has_hidden_characters(ask.purpose))
+    return failure(Code::kInvalidArgument,
+                   "purpose: it has characters that control a terminal or turn the direction of text");
   XOE_TRY(check_exact(state, ask));
   if (ask.priority > user.max_priority)
     return failure(Code::kResourceExhausted, "{} may ask with a priority of {} at most, not {}", user.name,
@@ -147,14 +177,16 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
 }
 
 Status check_team(const Team& team) {
-  if (team.name.empty() || team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
+  if (!is_name(team.name))
+    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a team: {}", team.name, kNames);
+  if (team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
   return {};
 }
 
 Status check_user(const State& state, const User& user) {
-  if (user.name.empty() || user.name == kPoolItself)
-    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user", user.name);
+  if (!is_name(user.name) || user.name == kPoolItself)
+    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user: {}", user.name, kNames);
   if (!user.team.empty() && !state.teams.contains(user.team))
     return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
                    user.team);

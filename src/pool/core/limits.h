@@ -6,6 +6,9 @@
 
 namespace xoe::pool {
 
+// Who asks for this minute asks for now.
+inline constexpr Span kThisMinute = std::chrono::minutes(1);
+
 // The actor of what the pool does by itself; no user has this name.
 inline constexpr std::string_view kPoolItself = "pool";
 

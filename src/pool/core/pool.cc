@@ -63,14 +63,33 @@ Result<Pool> Pool::open(Store store, Policy policy) {
   return pool;
 }
 
-Status Pool::begin(Time now) {
+Status Pool::begin(Time now, const std::optional<ClockJump>& jump) {
+  if (jump && jump->accepted) {
+    move_times(state_, touched_, jump->by);
+    now_ += jump->by;
+  }
   now_ = time_of_turn(state_, touched_, now_, now);
   journal_.begin_turn(now_);
   first_new_ = state_.next_lease;
   XOE_TRY(journal_.kept(journal_.store().begin()));
+  if (jump) XOE_TRY(tell(*jump));
   XOE_TRY(end_what_is_over());
   XOE_TRY(drop_abandoned());
   return hosts_.watch(turn());
+}
+
+Status Pool::tell(const ClockJump& jump) {
+  const std::string by =
+      fmt::format("{} {}", span_text(std::chrono::abs(jump.by)), jump.by > Span(0) ? "ahead" : "behind");
+  if (jump.over) return journal_.log(kPoolItself, "clock-right", 0, {}, "it is no longer " + by);
+  if (!jump.accepted)
+    return journal_.log(kPoolItself, "clock-jumped", 0, {},
+                        fmt::format("the machine's clock is {}; leases go on as before, and after {} it is followed",
+                                    by, span_text(WallClock::kAcceptAfter)));
+  for (auto& [id, lease] : state_.leases)
+    if (lease.is_open()) XOE_TRY(save(lease));
+  return journal_.log(kPoolItself, "clock-set", 0, {},
+                      "the clock was set " + by + "; open leases were moved by as much");
 }
 
 Status Pool::finish() {
@@ -119,7 +138,8 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
     return *before;
   }
   XOE_TRY(check_ask(state_, user, ask, now_));
-  XOE_ASSIGN(const Ask placed, with_host_of_vm(state_, user, ask));
+  XOE_ASSIGN(Ask placed, with_host_of_vm(state_, user, ask));
+  if (placed.at) placed.at = std::max(*placed.at, now_);
   Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
   touch(id, now_);
@@ -285,8 +305,8 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   for (const std::string& gpu : lease.gpus)
     if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end() && seen->second.open_to)
       seen->second.open_to->clear();
-  // GPUs that the last report showed in use are free when a report shows them so: its holder may have ended the lease, and a process, a
-  // VM or a job may still have them.
+  // GPUs that the last report showed in use are free when a report shows them so: its holder may have ended the lease,
+  // and a process, a VM or a job may still have them.
   idle_.forget(lease.id);
   touched_.erase(lease.id);
   state_.leases.erase(lease.id);

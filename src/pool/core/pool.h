@@ -15,6 +15,7 @@
 #include "pool/core/idle.h"
 #include "pool/core/journal.h"
 #include "pool/core/usage_meter.h"
+#include "pool/core/wall_clock.h"
 #include "pool/model/state.h"
 #include "pool/state/store.h"
 
@@ -28,8 +29,8 @@ class Pool {
   const State& state() const noexcept { return state_; }
   Store& store() noexcept { return journal_.store(); }
 
-  // Ends what is over by `now`.
-  Status begin(Time now);
+  // Ends what is over by `now`. jump: what happened to the clock since the last turn.
+  Status begin(Time now, const std::optional<ClockJump>& jump = std::nullopt);
   // Plans, grants, commits. After an error all of the turn is undone.
   Status finish();
   // Undoes the turn: the state is that of the database again.
@@ -80,6 +81,7 @@ class Pool {
   Result<Lease*> own_lease(const User& user, std::int64_t id, std::string_view token);
   Status end(Lease& lease, Time at, std::string_view actor, std::string_view why);
   Status open_lease(Lease& lease, Time begins);
+  Status tell(const ClockJump& jump);
   Status end_what_is_over();
   Status drop_abandoned();
   Status watch_lease(Lease& lease);

@@ -7,6 +7,9 @@
 namespace xoe::pool {
 namespace {
 
+// Cards have a little less than they are sold with: "16 GB" are 15,360 MiB on a T4, "80 GB" 81,559 MiB, with ECC less.
+bool has_memory(const Gpu& gpu, std::uint64_t wanted) { return gpu.memory >= wanted - wanted / 10; }
+
 bool contains_ignoring_case(const std::string& text, const std::string& part) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
@@ -151,7 +154,7 @@ GpuSet suitable_gpus(const GpuTable& table, const Ask& ask) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
     set[gpu] = table[gpu].backend() == ask.backend() && (ask.host.empty() || table[gpu].host == ask.host) &&
-               table[gpu].memory >= ask.memory && contains_ignoring_case(table[gpu].name, ask.type) &&
+               has_memory(table[gpu], ask.memory) && contains_ignoring_case(table[gpu].name, ask.type) &&
                (ask.exact.empty() || std::ranges::find(ask.exact, table[gpu].uuid) != ask.exact.end());
   return set;
 }

@@ -405,10 +405,15 @@ void Handlers::report(const Request& request, Response& response) {
 void Handlers::set_team(const Request& request, Response& response) {
   const auto body = body_of(request, response);
   if (!body) return;
-  const auto team = team_of(*body);
-  if (!team) return refuse(response, team.error());
+  if (const auto team = team_of(*body); !team) return refuse(response, team.error());
   change(
-      request, response, Needs::kAdmin, [&](Pool& pool, const User& user) { return pool.set_team(user, *team); },
+      request, response, Needs::kAdmin,
+      [&](Pool& pool, const User& user) -> Status {
+        XOE_ASSIGN(const std::string name, text_field(*body, "name"));
+        const auto known = pool.state().teams.find(name);
+        XOE_ASSIGN(const Team team, team_of(*body, known == pool.state().teams.end() ? Team() : known->second));
+        return pool.set_team(user, team);
+      },
       [](Pool&, const User&) -> Result<Json> { return Json::object(); });
 }
 

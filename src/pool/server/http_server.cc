@@ -240,16 +240,8 @@ class RunningServer : public HttpServer {
 };
 
 Result<std::unique_ptr<Protocol>> make_protocol(const ServerOptions& options) {
-  if (options.certificate.empty() != options.private_key.empty())
-    return failure(Code::kInvalidArgument, "TLS needs a certificate and its private key");
-  if (options.certificate.empty()) {
-    if (!is_loopback(options.address))
-      return failure(Code::kInvalidArgument,
-                     "{} is reachable from other hosts, who could read all tokens: give --tls-cert and --tls-key, or "
-                     "listen on 127.0.0.1 behind an ssh tunnel",
-                     options.address);
-    return std::make_unique<ProtocolOf<httplib::Server>>();
-  }
+  XOE_TRY(check_server_options(options));
+  if (options.certificate.empty()) return std::make_unique<ProtocolOf<httplib::Server>>();
   auto server =
       std::make_unique<ProtocolOf<httplib::SSLServer>>(options.certificate.c_str(), options.private_key.c_str());
   if (!server->is_valid())
@@ -259,6 +251,17 @@ Result<std::unique_ptr<Protocol>> make_protocol(const ServerOptions& options) {
 }
 
 }  // namespace
+
+Status check_server_options(const ServerOptions& options) {
+  if (options.certificate.empty() != options.private_key.empty())
+    return failure(Code::kInvalidArgument, "TLS needs a certificate and its private key");
+  if (options.certificate.empty() && !is_loopback(options.address))
+    return failure(Code::kInvalidArgument,
+                   "{} is reachable from other hosts, who could read all tokens: give --tls-cert and --tls-key, or "
+                   "listen on 127.0.0.1 behind an ssh tunnel",
+                   options.address);
+  return {};
+}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(CommandQueue& queue, CommandQueue::Clock clock,
                                                       const ServerOptions& options) {

@@ -45,6 +45,9 @@ struct ServerOptions {
   std::string private_key = {};
 };
 
+// Whether a server may be started with them: so that nothing is made for one that may not.
+Status check_server_options(const ServerOptions& options);
+
 // Serves from start() until it is destroyed.
 class HttpServer {
  public:

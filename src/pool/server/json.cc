@@ -449,8 +449,8 @@ Result<HostReport> report_of(const Json& json) {
   return report;
 }
 
-Result<Team> team_of(const Json& json) {
-  Team team;
+Result<Team> team_of(const Json& json, Team before) {
+  Team team = std::move(before);
   Fields fields(json);
   fields.require("name");
   fields.text("name", team.name);

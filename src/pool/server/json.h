@@ -39,7 +39,8 @@ Result<HostReport> report_of(const Json& json);
 Result<std::vector<VmAssignment>> assignments_of(const Json& answer);
 Result<std::vector<ClusterLease>> cluster_leases_of(const Json& answer);
 Result<std::map<std::string, std::set<std::string>>> holders_of(const Json& answer);  // by GPU
-Result<Team> team_of(const Json& json);
+// `before`: the team as it is; fields that are not given stay.
+Result<Team> team_of(const Json& json, Team before = {});
 // The user as it was before, changed by the fields that there are, without its token. `new_token`: whether it shall get
 // another one.
 Result<User> user_of(const Json& json, User before, bool& new_token);

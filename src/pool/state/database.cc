@@ -3,6 +3,10 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -125,8 +129,15 @@ Status Database::execute(const std::string& sql) {
 }
 
 Status Database::backup_to(const std::string& path) {
+  // SQLite writes into an empty file, too. Hashes of tokens and the audit log are for the server's user alone.
+  const Fd file(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.valid())
+    return failure(Code::kInvalidArgument, "cannot make {}: {}", path,
+                   errno == EEXIST ? "it exists; a backup needs a new file" : errno_text(errno));
   XOE_ASSIGN(Statement copy, prepare("VACUUM INTO ?"));
-  return copy.bind(1, std::string_view(path)).run();
+  Status done = copy.bind(1, std::string_view(path)).run();
+  if (!done) ::unlink(path.c_str());
+  return done;
 }
 
 }  // namespace xoe::pool
