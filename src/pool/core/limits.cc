@@ -177,8 +177,10 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
 }
 
 Status check_team(const Team& team) {
-  if (!is_name(team.name))
-    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a team: {}", team.name, kNames);
+  if (team.name.empty() || has_hidden_characters(team.name) ||
+      std::string_view("=+-@").find(team.name[0]) != std::string_view::npos)
+    return failure(Code::kInvalidArgument,
+                   "\"{}\" cannot be the name of a team: it begins with = + - @, or has hidden characters", team.name);
   if (team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
   return {};
