@@ -95,6 +95,35 @@ TEST(Exif, ReadsAllOrientationsInBothByteOrders) {
   for (const int wrong : {0, 9, 255, 65535}) EXPECT_EQ(exif_orientation(with_exif(jpeg, wrong)), 1);
 }
 
+// Cameras and programs write other types of whole numbers, and counts, than the standard's one short.
+TEST(Exif, ReadsAllTypesOfWholeNumbers) {
+  using namespace std::string_literals;
+  const std::string jpeg = with_exif(encode_jpeg(any_image(20, 10)).value(), 6, {.big_endian = true, .wide = true});
+  const std::size_t entry = jpeg.find("\x01\x12\0\x04\0\0\0\x01"s);
+  ASSERT_NE(entry, std::string::npos);
+  const auto with_entry = [&](const std::string& type_count_value) {
+    std::string changed = jpeg;
+    return changed.replace(entry + 2, type_count_value.size(), type_count_value);
+  };
+  EXPECT_EQ(exif_orientation(with_entry("\0\x01\0\0\0\x01\x06\0\0\0"s)), 6) << "BYTE";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x06\0\0\0\x01\x06\0\0\0"s)), 6) << "SBYTE";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x03\0\0\0\x01\0\x06\0\0"s)), 6) << "SHORT";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x08\0\0\0\x01\0\x06\0\0"s)), 6) << "SSHORT";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x04\0\0\0\x01\0\0\0\x06"s)), 6) << "LONG";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x09\0\0\0\x01\0\0\0\x06"s)), 6) << "SLONG";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x0d\0\0\0\x01\0\0\0\x06"s)), 6) << "IFD";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x03\0\0\0\x02\0\x06\0\x01"s)), 6) << "two shorts: the first";
+  // Two longs do not fit into the entry: here they stand where its count is.
+  const auto place = static_cast<char>(entry + 4 - jpeg.find("MM\0\x2a"s));
+  EXPECT_EQ(exif_orientation(with_entry("\0\x04\0\0\0\x02\0\0\0"s + place)), 2);
+  EXPECT_EQ(exif_orientation(with_entry("\0\x04\0\0\0\x02\xff\xff\xff\xff"s)), 1) << "behind the end";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x03\xff\xff\xff\xff\0\x06\0\0"s)), 1) << "an absurd count";
+  EXPECT_EQ(exif_orientation(with_entry("\0\x03\0\0\0\0\0\x06\0\0"s)), 1) << "no value";
+  for (const char type : {'\x02', '\x05', '\x0a', '\x0b', '\x0c', '\0'})
+    EXPECT_EQ(exif_orientation(with_entry("\0"s + type + "\0\0\0\x01\0\0\0\x06"s)), 1) << int(type);
+  EXPECT_EQ(exif_orientation(with_entry("\0\x09\0\0\0\x01\xff\xff\xff\xff"s)), 1) << "-1";
+}
+
 TEST(Exif, BrokenSegmentsAreIgnored) {
   const std::string jpeg = with_exif(encode_jpeg(any_image(20, 10)).value(), 6);
   for (std::size_t size = 0; size < 60; ++size) {

@@ -32,4 +32,16 @@ def test_it_equals_one_batch_norm_over_all_ranks():
     assert isinstance(converted[0], hvd.SyncBatchNorm)
 
 
+def test_evaluation_never_communicates():
+    """Also without running statistics: one rank alone may evaluate."""
+    for track in (True, False):
+        torch.manual_seed(0)
+        ours, plain = hvd.SyncBatchNorm(5, track_running_stats=track), torch.nn.BatchNorm1d(5, track_running_stats=track)
+        ours.eval(), plain.eval()
+        if RANK == 0:
+            x = torch.randn(3, 5, 4)
+            torch.testing.assert_close(ours(x), plain(x))
+    hvd.barrier()
+
+
 ranks.call_tests(globals())

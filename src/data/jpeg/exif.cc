@@ -52,13 +52,28 @@ class TiffBytes {
   bool big_endian_;
 };
 
+// Of TIFF's types of whole numbers, signed ones and IFD among them; 0: another type.
+std::size_t integer_bytes(std::uint32_t type) noexcept {
+  switch (type) {
+    case 1:  // BYTE
+    case 6:  // SBYTE
+      return 1;
+    case 3:  // SHORT
+    case 8:  // SSHORT
+      return 2;
+    case 4:   // LONG
+    case 9:   // SLONG
+    case 13:  // IFD
+      return 4;
+    default: return 0;
+  }
+}
+
 }  // namespace
 
 int exif_orientation(std::string_view jpeg) noexcept {
   constexpr std::uint32_t kMagic = 42;
   constexpr std::uint32_t kOrientation = 274;
-  constexpr std::uint32_t kShort = 3;
-  constexpr std::uint32_t kLong = 4;
   constexpr std::uint32_t kEntryBytes = 12;
   const std::string_view exif = find_exif(jpeg);
   const bool big_endian = exif.starts_with("MM");
@@ -72,9 +87,13 @@ int exif_orientation(std::string_view jpeg) noexcept {
     const auto tag = tiff.number(entry, 2);
     if (!tag) return kAsStored;
     if (*tag != kOrientation) continue;
-    const auto type = tiff.number(entry + 2, 2);
-    if (tiff.number(entry + 4, 4) != 1U || (type != kShort && type != kLong)) return kAsStored;
-    const std::uint32_t value = tiff.number(entry + 8, type == kShort ? 2 : 4).value_or(kAsStored);
+    const std::size_t size = integer_bytes(tiff.number(entry + 2, 2).value_or(0));
+    const std::uint64_t count = tiff.number(entry + 4, 4).value_or(0);
+    if (size == 0 || count == 0) return kAsStored;
+    // Of several values the first counts. What does not fit into the entry stands elsewhere.
+    const std::optional<std::uint64_t> at =
+        size * count <= 4 ? entry + 8 : std::optional<std::uint64_t>(tiff.number(entry + 8, 4));
+    const std::uint32_t value = at ? tiff.number(*at, size).value_or(kAsStored) : kAsStored;
     return value >= 1 && value <= 8 ? static_cast<int>(value) : kAsStored;
   }
   return kAsStored;

@@ -34,6 +34,7 @@ from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.optim import LAMB, LARS
 from xoe.torch.override import Override, Wrapping
+from xoe.torch.presence import Presence
 from xoe.torch.sharded import sharded_optimizer
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
@@ -285,7 +286,8 @@ class DistributedMixin(Wrapping):
 
     def synchronize(self) -> None:
         """Waits until all gradients have been reduced. :meth:`step` calls it; call it yourself to modify gradients before the
-        step, to clip them for example. Gradients that were not computed on this rank count as zeros.
+        step, to clip them for example. Gradients that this rank has not computed count as zeros, and those that no rank has
+        computed stay None, so that the step leaves their parameters alone.
         """
         if self._synchronized or not self._update_world():
             self._forget()
@@ -293,6 +295,7 @@ class DistributedMixin(Wrapping):
         self._follow_new()
         self._hook()
         try:
+            presence = Presence(self._gradients)
             for gradient in self._gradients:
                 if not gradient.in_flight and gradient.param.requires_grad:
                     if gradient.group is None:
@@ -305,12 +308,15 @@ class DistributedMixin(Wrapping):
                 self._reduce_outside(self._buckets.wait())
             reduced = list(self._in_flight)
             failed = self._take_results(reduced)
+            unused = presence.unused(self._prefix, self._process_set)
         finally:
             self._forget()
             noted, self._first_step = self._first_step, None
         self._synchronized = failed is None
         try:
             self._finish_step(noted, reduced)
+            for gradient in unused:
+                gradient.param.grad = None
         finally:
             if failed is not None:
                 raise failed

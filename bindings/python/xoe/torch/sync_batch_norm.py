@@ -81,11 +81,10 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The normalised input."""
         self._check_input_dim(input)
-        uses_batch = self.training or self.running_mean is None
-        if not uses_batch or self._process_set.size() == 1:
+        if not self.training or self._process_set.size() == 1:
             return super().forward(input)
         normal, mean, variance, count = _Normalize.apply(input, self.eps, self._process_set)
-        if self.training and self.track_running_stats:
+        if self.track_running_stats:
             self._track(mean, variance, count)
         shape = [1, -1, *[1] * (input.dim() - 2)]
         if self.affine:
