@@ -33,7 +33,15 @@ void flush_folder_of(const std::string& path) {
 Result<std::string> temporary_name(const std::string& path) {
   XOE_ASSIGN(const std::string token, random_token());
   const auto slash = path.rfind('/') + 1;
-  return fmt::format("{}.{}.unfinished-{}", path.substr(0, slash), path.substr(slash), token.substr(0, 16));
+  std::string name = path.substr(slash);
+  // A name may have 255 bytes: of a long one the beginning, up to a whole character of UTF-8.
+  constexpr std::size_t kMostOfName = 255 - std::string_view("..unfinished-0123456789abcdef").size();
+  if (name.size() > kMostOfName) {
+    std::size_t end = kMostOfName;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;
+    name.resize(end);
+  }
+  return fmt::format("{}.{}.unfinished-{}", path.substr(0, slash), name, token.substr(0, 16));
 }
 
 // Locks the new file against remove_unfinished(). False: that function has removed it already.

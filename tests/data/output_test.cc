@@ -32,6 +32,20 @@ TEST(OutputFile, SeveralOfOneNameDoNotMix) {
   EXPECT_THAT(names_in(scratch.path()), ElementsAre("a"));
 }
 
+TEST(OutputFile, NamesMayHaveTheirFullLength) {
+  const Scratch scratch;
+  std::string umlauts;
+  while (umlauts.size() < 254) umlauts += "\u00e4";
+  for (const std::string& name : {std::string(255, 'a'), std::string(227, 'b'), umlauts + "c"}) {
+    auto file = OutputFile::create(scratch.file(name));
+    ASSERT_TRUE(file) << file.error().message();
+    ASSERT_TRUE(file->write("text"));
+    const auto finished = file->finish();
+    ASSERT_TRUE(finished) << finished.error().message();
+    EXPECT_EQ(read_file(scratch.file(name)), "text");
+  }
+}
+
 TEST(OutputFile, ANewOneReplacesNone) {
   const Scratch scratch;
   auto first = OutputFile::create(scratch.file("a")).value();

@@ -373,6 +373,20 @@ def test_process_sets():
     assert pickle.loads(pickle.dumps(even)).ranks == even.ranks
 
 
+def test_what_has_no_gradient_says_so():
+    """The gradient of a sum is no gradient of a maximum."""
+    for op in (hvd.Max, hvd.Min, hvd.Product):
+        x = torch.full((2, SIZE), float(RANK + 1), requires_grad=True)
+        for result in (hvd.allreduce(x, op=op), hvd.grouped_allreduce([x, x], op=op)[0]):
+            try:
+                result.sum().backward()
+            except xoe.UnsupportedError as error:
+                assert "has no gradient" in str(error)
+            else:
+                raise AssertionError(f"{op}: gradients of a sum")
+        assert x.grad is None
+
+
 def test_gradients_flow_through():
     x = values(RANK).requires_grad_()
     hvd.allreduce(x, op=hvd.Sum).mul(RANK + 1.0).sum().backward()

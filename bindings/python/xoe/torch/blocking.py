@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from xoe import world as _world
+from xoe.errors import UnsupportedError
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Average, ReduceOp, Sum, choose
+from xoe.reduction import Average, Max, Min, Product, ReduceOp, Sum, choose
 from xoe.torch import collectives as start
 from xoe.torch.compression import Compression, Compressor
 from xoe.torch.tensors import need_tensors
@@ -25,6 +26,12 @@ def _differentiable(tensors: Sequence[torch.Tensor]) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
+def _check_linear(op: Any, name: str) -> None:
+    """Only gradients of sums and averages are sums and averages of gradients."""
+    if op in (Max, Min, Product):
+        raise UnsupportedError(f"{name}(op={op!r}) has no gradient; use Sum or Average, or detach() its input")
+
+
 class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, options: dict[str, Any], *tensors: torch.Tensor) -> Tensors:
@@ -33,6 +40,7 @@ class _Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        _check_linear(ctx.options["op"], "allreduce")
         return (None, *start.grouped_allreduce_async(grads, **ctx.options).wait())
 
 
@@ -95,6 +103,7 @@ class _ReduceScatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        _check_linear(ctx.options["op"], "reducescatter")
         process_set = ctx.options["process_set"]
         scale = ctx.options["prescale_factor"] * ctx.options["postscale_factor"]
         if ctx.options["op"] is Sum:
