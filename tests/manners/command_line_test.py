@@ -113,7 +113,7 @@ MISTAKES = [
     ("pool aquire", "did you mean acquire?"),
     ("pool acquire --gpu 2", "did you mean --gpus?"),
     ("pool acquire --gpus 0", "--gpus 0: expected a number from 1 to 1024"),
-    ("pool acquire --for soon", "--for soon: expected a time such as 90s, 30m, 4h or 2d"),
+    ("pool acquire --for soon", "--for soon: expected a time with its unit, such as 90s, 30m, 4h or 2d"),
     ("pool acquire --memory much", "expected a size such as 16G"),
     ("pool run", "PROGRAM is missing"),
     ("pool serve --give-way recliam", "did you mean reclaim?"),
