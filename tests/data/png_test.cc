@@ -172,19 +172,47 @@ TEST(Png, ImagesComeBack) {
     for (int c = 0; c < 3; ++c) EXPECT_EQ(decoded.row(3)[3 * x + c], grey.pixel(x, 3)[0]);
 }
 
-TEST(Png, EveryTruncationFails) {
+constexpr std::size_t kEndBytes = 12;  // of the chunk IEND
+
+TEST(Png, EveryTruncationOfPixelsFails) {
   Random random(3);
   PngDecoder decoder;
   Image decoded;
   for (const Kind kind : kinds()) {
     const Example example = make_example(13, 9, kind, random);
-    for (std::size_t size = 0; size < example.png.size(); ++size) {
+    for (std::size_t size = 0; size < example.png.size() - kEndBytes; ++size) {
       const Status status = decoder.decode(std::string_view(example.png).substr(0, size), decoded);
       ASSERT_FALSE(status) << size << " of " << example.png.size();
       EXPECT_EQ(status.error().code(), Code::kDataLoss);
       EXPECT_THAT(status.error().message(), ::testing::HasSubstr("broken PNG: "));
     }
     EXPECT_TRUE(decoder.decode(example.png, decoded)) << "a decoder stays good after failures";
+  }
+}
+
+// What follows the pixels changes none of them: as in Pillow and torchvision it may be cut off or damaged, whichever
+// part of the image is wanted.
+TEST(Png, TheEndBehindThePixelsDoesNotMatter) {
+  Random random(7);
+  PngDecoder decoder;
+  Recorder recorder;
+  const PixelRect top{2, 0, 9, 4};
+  const PixelRect whole{0, 0, 13, 9};
+  for (const Kind kind : kinds()) {
+    const Example example = make_example(13, 9, kind, random);
+    std::vector<std::string> ends;
+    for (std::size_t left = 0; left <= kEndBytes; ++left)
+      ends.push_back(example.png.substr(0, example.png.size() - kEndBytes + left));
+    ends.push_back(example.png);
+    ends.back().back() = static_cast<char>(ends.back().back() ^ 1);
+    ends.push_back(ends.front() + "anything else");
+    for (const std::string& png : ends)
+      for (const PixelRect& window : {top, whole}) {
+        ASSERT_TRUE(decoder.open(png));
+        const Status status = decoder.push(window, recorder);
+        ASSERT_TRUE(status) << status.error().message() << ", " << png.size() << " of " << example.png.size();
+        recorder.compare(example, window);
+      }
   }
 }
 

@@ -165,21 +165,27 @@ TEST(Tar, TruncatedArchivesAreDataLoss) {
   }
 }
 
+// Puts the checksum of a header in its place; `sum_of` says what a byte counts.
+std::string with_checksum(
+    std::string block,
+    int (*sum_of)(char) = [](char byte) { return static_cast<int>(static_cast<std::uint8_t>(byte)); }) {
+  block.replace(148, 8, 8, ' ');
+  int sum = 0;
+  for (const char byte : block) sum += sum_of(byte);
+  return block.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+}
+
 // A header as pax writes it.
 std::string header(const std::string& name, char type, std::size_t bytes) {
   std::string block(kTarBlock, '\0');
   block.replace(0, name.size(), name);
   block.replace(124, 11, fmt::format("{:011o}", bytes));
-  block.replace(148, 8, 8, ' ');
   block[156] = type;
   block.replace(257, 8,
                 std::string("ustar\0"
                             "00",
                             8));
-  unsigned sum = 0;
-  for (const char byte : block) sum += static_cast<std::uint8_t>(byte);
-  block.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
-  return block;
+  return with_checksum(std::move(block));
 }
 std::string entry(const std::string& name, char type, std::string data) {
   std::string all = header(name, type, data.size());
@@ -224,10 +230,7 @@ TEST(Tar, WhatIsNoRegularFileIsNamedAndHidesNoOther) {
   // GNU's sparse files: a map of four blocks in the header, the rest of it behind, then the data.
   std::string sparse = header("s.jpg", 'S', 700);
   sparse[482] = 1;
-  sparse.replace(148, 8, 8, ' ');
-  unsigned sum = 0;
-  for (const char byte : sparse) sum += static_cast<std::uint8_t>(byte);
-  sparse.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+  sparse = with_checksum(std::move(sparse));
   std::string map(2 * kTarBlock, '\0');
   map[504] = 1;
   put_file(scratch.file("a.tar"),
@@ -244,6 +247,51 @@ TEST(Tar, WhatIsNoRegularFileIsNamedAndHidesNoOther) {
                                    "p.jpg a sparse file", "p a pipe", "d a device", "3 "));
   put_file(scratch.file("a.tar"), sparse + map.substr(0, kTarBlock));
   EXPECT_THAT(TarReader(archive_bytes(open(scratch.file("a.tar")))).next().error().message(), HasSubstr("truncated"));
+}
+
+// As in `tar --label`, whose header has blank numbers, and in incremental archives, where 'D' lists a folder.
+TEST(Tar, LabelsAndListsOfFoldersArePassedOver) {
+  const Scratch scratch;
+  std::string label = header("photos.png", 'V', 0).replace(100, 24, 24, '\0').replace(124, 12, 12, '\0');
+  put_file(scratch.file("a.tar"), with_checksum(label) + entry("folder/", 'D', "Ya.jpg") + header("old/", '\0', 0) +
+                                      entry("a.jpg", '0', "jpeg"));
+  EXPECT_THAT(read(scratch.file("a.tar")), ElementsAre(std::pair("a.jpg", "jpeg")));
+}
+
+TEST(Tar, LabelsOfTheTarProgramArePassedOver) {
+  if (std::system("tar --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no tar program here";
+  const Scratch scratch;
+  put_file(scratch.file("a.jpg"), "jpeg");
+  for (const char* format : {"gnu", "oldgnu", "posix"}) {
+    const std::string pack = "tar --label photos --format=" + std::string(format) + " -cf a.tar a.jpg";
+    ASSERT_EQ(std::system(("cd " + scratch.path() + " && " + pack).c_str()), 0) << format;
+    EXPECT_THAT(read(scratch.file("a.tar")), ElementsAre(std::pair("a.jpg", "jpeg"))) << format;
+  }
+}
+
+// As Python's tarfile: a blank size is 0, whatever white space it has.
+TEST(Tar, BlankSizesAreNone) {
+  const Scratch scratch;
+  for (const std::string& blank : {std::string(12, ' '), std::string(12, '\0'), std::string("\t\n \0        ", 12)}) {
+    const std::string empty = with_checksum(header("empty", '0', 0).replace(124, 12, blank));
+    put_file(scratch.file("a.tar"), empty + entry("a.jpg", '0', "jpeg"));
+    EXPECT_THAT(read(scratch.file("a.tar")), ElementsAre(std::pair("empty", ""), std::pair("a.jpg", "jpeg")));
+  }
+  put_file(scratch.file("a.tar"), with_checksum(header("a", '0', 0).replace(124, 12, "12x         ")));
+  EXPECT_THAT(TarReader(archive_bytes(open(scratch.file("a.tar")))).next().error().message(), HasSubstr("no number"));
+}
+
+// The programs of Sun and NeXT added up signed bytes.
+TEST(Tar, ChecksumsOfSignedBytesAreRight) {
+  const Scratch scratch;
+  const std::string old = with_checksum(header("caf\xe9.jpg", '0', 0),
+                                        [](char byte) { return static_cast<int>(static_cast<std::int8_t>(byte)); });
+  put_file(scratch.file("a.tar"), old + entry("a.jpg", '0', "jpeg"));
+  EXPECT_THAT(read(scratch.file("a.tar")), ElementsAre(std::pair("caf\xe9.jpg", ""), std::pair("a.jpg", "jpeg")));
+  // Zeros are the sum of nothing: an empty checksum is none.
+  std::string unsummed = header("a", '0', 0).replace(148, 8, 8, '\0');
+  put_file(scratch.file("a.tar"), unsummed);
+  EXPECT_FALSE(TarReader(archive_bytes(open(scratch.file("a.tar")))).next());
 }
 
 TEST(Tar, NamesThatCannotBeAreRefused) {

@@ -31,8 +31,10 @@ std::string_view field(const TarBlock& block, std::size_t at, std::size_t bytes)
   return whole.substr(0, std::min(whole.find('\0'), bytes));
 }
 
-// Octal digits, or, where the first bit is set, a big-endian number (GNU).
+// Octal digits between white space, or, where the first bit is set, a big-endian number (GNU). A blank field is 0, as
+// in the headers of volume labels.
 std::optional<std::uint64_t> number(const TarBlock& block, std::size_t at, std::size_t bytes) {
+  constexpr std::string_view kWhite = " \t\n\r\v\f";
   std::uint64_t value = 0;
   if ((block[at] & '\x80') != 0) {
     for (std::size_t i = 1; i < bytes; ++i) {
@@ -42,28 +44,41 @@ std::optional<std::uint64_t> number(const TarBlock& block, std::size_t at, std::
     return value;
   }
   std::string_view digits = field(block, at, bytes);
-  while (digits.starts_with(' ')) digits.remove_prefix(1);
-  while (digits.ends_with(' ')) digits.remove_suffix(1);
+  digits.remove_prefix(std::min(digits.find_first_not_of(kWhite), digits.size()));
+  digits = digits.substr(0, digits.find_last_not_of(kWhite) + 1);
+  if (digits.empty()) return 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return value;
 }
 
+// The sum of unsigned bytes, or of signed ones, as the programs of Sun and NeXT wrote. A blank field is no checksum.
 bool checksum_fits(const TarBlock& block) {
   constexpr std::size_t kAt = 148;
   constexpr std::size_t kBytes = 8;
-  std::uint64_t sum = kBytes * ' ';
-  for (std::size_t i = 0; i < block.size(); ++i)
-    if (i < kAt || i >= kAt + kBytes) sum += static_cast<std::uint8_t>(block[i]);
-  return number(block, kAt, kBytes) == sum;
+  std::int64_t sum = kBytes * ' ';
+  std::int64_t signed_sum = sum;
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    if (i >= kAt && i < kAt + kBytes) continue;
+    sum += static_cast<std::uint8_t>(block[i]);
+    signed_sum += static_cast<std::int8_t>(block[i]);
+  }
+  const auto stored = static_cast<std::int64_t>(number(block, kAt, kBytes).value_or(0));
+  return stored > 0 && (stored == sum || stored == signed_sum);
 }
 
 bool is_zero(const TarBlock& block) {
   return std::all_of(block.begin(), block.end(), [](char byte) { return byte == 0; });
 }
 
-// Headers that describe the next member: long names and pax records.
-bool is_extra(char type) { return type == 'L' || type == 'K' || type == 'x' || type == 'g'; }
+// Headers that describe the next member: long names and pax records, of which Solaris's are 'X'.
+bool is_extra(char type) { return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g'; }
+
+// A folder, with GNU's list of what was in it ('D'), or the label of the volume ('V'): none of them is a member to read.
+// Old tar has a file whose name ends with a slash for a folder.
+bool is_passed_over(char type, std::string_view name) {
+  return type == '5' || type == 'D' || type == 'V' || (type == '\0' && name.ends_with('/'));
+}
 
 // Of what is no regular file; empty: it is one, as '7', a file that lies in one piece, is on every system of today.
 std::string_view kind_of_member(char type) {
@@ -197,7 +212,8 @@ Result<std::optional<TarMember>> TarReader::next() {
         long_name_ = data.substr(0, data.find('\0'));
         break;
       }
-      case 'x': {
+      case 'x':
+      case 'X': {
         XOE_ASSIGN(const std::string data, read_extra(*header));
         long_bytes_.reset();
         sparse_ = false;
@@ -206,10 +222,13 @@ Result<std::optional<TarMember>> TarReader::next() {
       }
       case 'K':  // the next member's target, if that is a link
       case 'g': break;
-      case '5': (void)take_member(std::move(*header)); continue;
-      default:
+      default: {
         if (header->more) XOE_TRY(pass_sparse_map());
-        return take_member(std::move(*header));
+        const char type = header->type;
+        TarMember member = take_member(std::move(*header));
+        if (is_passed_over(type, member.name)) continue;
+        return member;
+      }
     }
     pass(*header);
   }

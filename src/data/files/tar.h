@@ -30,9 +30,10 @@ class TarReader {
   // The offset of the next header.
   std::uint64_t offset() const noexcept { return offset_; }
 
-  // The next member; folders are skipped. nullopt at the end: only zeros follow, or nothing. `data_loss`: a wrong
-  // checksum, a member that exceeds the file (of a GZIP file: that the member before did), or bytes other than zeros
-  // behind a block of zeros; resynchronise() then moves to the next block with a good header, or to the end.
+  // The next member; folders and volume labels are skipped. nullopt at the end: only zeros follow, or nothing.
+  // `data_loss`: a wrong checksum, a member that exceeds the file (of a GZIP file: that the member before did), or
+  // bytes other than zeros behind a block of zeros; resynchronise() then moves to the next block with a good header, or
+  // to the end.
   Result<std::optional<TarMember>> next();
   Status resynchronise();
 

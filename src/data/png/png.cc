@@ -77,8 +77,12 @@ bool read_row(png_structp png, PngBytes& source, std::uint8_t* row) {
   return true;
 }
 
+// Reads the rest of the pixels' chunks, which their checksums are part of. False: one of those is wrong. As in Pillow
+// and torchvision it is no error that chunks behind them are damaged or missing, IEND among them.
 bool read_end(png_structp png, PngBytes& source) {
-  if (setjmp(source.jump) != 0) return false;
+  constexpr png_uint_32 kPixels = 0x49444154;  // IDAT
+  if (setjmp(source.jump) != 0)
+    return png_get_io_chunk_type(png) != kPixels || (png_get_io_state(png) & PNG_IO_MASK_LOC) == PNG_IO_CHUNK_HDR;
   png_read_end(png, nullptr);
   return true;
 }

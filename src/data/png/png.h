@@ -28,8 +28,8 @@ struct PngHeader {
 // to 0 to 255, palettes expanded. Alpha and transparent colours are dropped, gamma and profiles ignored, as TensorFlow
 // and Pillow do. Keeps its memory between images. One thread at a time.
 //
-// Errors: `data_loss`, with libpng's message: broken or truncated; `resource_exhausted`: more than `max_pixels`,
-// checked before memory is allocated.
+// Errors: `data_loss`, with libpng's message: broken or truncated before the end of the pixels; `resource_exhausted`:
+// more than `max_pixels`, checked before memory is allocated.
 class PngDecoder {
  public:
   PngDecoder();
