@@ -162,7 +162,7 @@ class MockMachine {
   std::vector<std::unique_ptr<MockComm>> comms;
   std::map<int, std::shared_ptr<MockClique>> cliques;
   int next_clique = 1, next_factor = 5;
-  int waiting = 0;  // threads that block in NCCL
+  int visitors = 0;  // threads that blocked in NCCL and have not ended
 
  private:
   void meet(const MockLaunch& launch, std::unique_lock<std::mutex>& lock);
