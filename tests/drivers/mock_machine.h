@@ -146,6 +146,7 @@ class MockMachine {
   std::map<std::uintptr_t, Allocation>::iterator find(const void* address);
   // Whether `bytes` from there are memory of this GPU. Locked.
   bool holds(const void* address, std::size_t bytes, int device);
+  void enter();  // locked; the machine waits for the end of this thread before its own
   NcclResult join(NcclComm* comm, int size, const NcclUniqueId& id, int rank, bool blocking);
   MockComm* comm(NcclComm handle, const char* what);  // locked; nullptr and a misuse when it is gone
   void run(const std::vector<MockLaunch>& group);     // on a stream's thread
