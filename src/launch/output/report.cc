@@ -2,8 +2,11 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -22,6 +25,7 @@ std::string hint_for(int status) {
 constexpr int kInterrupted = 128 + SIGINT;
 
 constexpr std::size_t kLongestQuote = 200;
+constexpr std::size_t kNamedRivals = 3;
 
 // The ranks that the launcher ended after the first failure.
 std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
@@ -52,6 +56,16 @@ std::string blame(const JobOutcome& outcome) {
   std::string line = describe_end(end, outcome.host) + hint_for(end.status);
   const std::string last = manners::fitted(trimmed(outcome.last_line), kLongestQuote);
   return last.empty() ? line : fmt::format("{}; its last line: {}", line, last);
+}
+
+std::string rivals_text(const JobOutcome& outcome) {
+  if (outcome.rivals.empty()) return {};
+  const std::size_t named = std::min(outcome.rivals.size(), kNamedRivals);
+  const std::size_t more = outcome.rivals.size() - named;
+  return fmt::format(
+      "which came first is not known: {}{}",
+      fmt::join(outcome.rivals.begin(), outcome.rivals.begin() + static_cast<std::ptrdiff_t>(named), "; "),
+      more == 0 ? "" : fmt::format("; and {} on other hosts", counted(static_cast<std::int64_t>(more), "rank")));
 }
 
 }  // namespace
@@ -107,6 +121,7 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
         lines.push_back(outcome.followed);
       else if (!ended_as_asked(outcome.first_failure->status, outcome.passed_on) && !outcome.killed_by_user)
         lines.push_back(blame(outcome));
+      if (std::string text = rivals_text(outcome); !text.empty()) lines.push_back(std::move(text));
       break;
     case Cause::kStartFailed:
       lines.push_back(fmt::format(

@@ -33,11 +33,12 @@ struct JobOutcome {
   std::string followed = {};                  // failures that follow from its first signal, for the user; else empty
   int start_error = 0;                        // errno: kStartFailed
   int start_rank = 0;
-  int output_error = 0;        // errno of a write to stdout
-  bool unread = false;         // the rest of the output was not read in time
-  int terminated = 0;          // ranks that ended after SIGTERM was sent to them
-  int killed = 0;              // of those, by SIGKILL
-  std::string last_line = {};  // that the first failure wrote to stderr, or else to stdout
+  int output_error = 0;                  // errno of a write to stdout
+  bool unread = false;                   // the rest of the output was not read in time
+  int terminated = 0;                    // ranks that ended after SIGTERM was sent to them
+  int killed = 0;                        // of those, by SIGKILL
+  std::vector<std::string> rivals = {};  // ranks of other hosts that may have failed before it, for the user
+  std::string last_line = {};            // that the first failure wrote to stderr, or else to stdout
   std::vector<std::string> file_errors = {};
   std::vector<std::string> host_failures = {};  // of hosts that were lost
   std::chrono::nanoseconds ran = {};
