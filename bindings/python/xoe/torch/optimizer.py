@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
-from xoe.errors import HorovodInternalError, InvalidArgumentError, UnavailableError, UnsupportedError
+from xoe.errors import HorovodInternalError, InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
 from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
@@ -294,21 +294,19 @@ class DistributedMixin(Wrapping):
             return
         self._follow_new()
         self._hook()
+        presence = Presence(self._gradients, False, self._prefix, self._process_set)
         try:
-            presence = Presence(self._gradients)
-            for gradient in self._gradients:
-                if not gradient.in_flight and gradient.param.requires_grad:
-                    if gradient.group is None:
-                        self._submit(gradient)
-                    else:
-                        self._submit_group(gradient.group)
+            self._submit_missing(presence)
             for gradient in self._in_flight:
                 gradient.wait()
             if self._buckets is not None:
                 self._reduce_outside(self._buckets.wait())
             reduced = list(self._in_flight)
             failed = self._take_results(reduced)
-            unused = presence.unused(self._prefix, self._process_set)
+            unused = presence.unused()
+        except MismatchError:  # on all ranks
+            presence.wait()
+            raise
         finally:
             self._forget()
             noted, self._first_step = self._first_step, None
@@ -320,6 +318,19 @@ class DistributedMixin(Wrapping):
         finally:
             if failed is not None:
                 raise failed
+
+    def _submit_missing(self, presence: Presence) -> None:
+        """Submits what backward has not: gradients that the program has set, and zeros for those that other ranks have. Those in
+        buckets are reduced in any case."""
+        for gradient in self._gradients:
+            if gradient.in_flight or not gradient.param.requires_grad:
+                continue
+            group = gradient.group
+            if group is not None:
+                if presence.fill(group):
+                    self._submit_group(group)
+            elif presence.fill((gradient,)) or gradient.in_bucket:
+                self._submit(gradient)
 
     def _take_results(self, gradients: Sequence[Gradient]) -> Exception | None:
         """The first error that this rank alone may have: the others go on to what all ranks do together."""
