@@ -34,7 +34,7 @@ PROGRAM = """
         elif way == "exception":
             raise ValueError("the learning rate is negative")
         elif way == "killed from outside":
-            print("kill", os.getpid(), flush=True)
+            print("end process", os.getpid(), flush=True)
             time.sleep(60)
         else:
             atexit.register(time.sleep, plan["slow"])
@@ -124,7 +124,7 @@ def run_round(folder, number, seed):
     text = ""
     for line in job.stdout:
         text += line
-        if victim := re.search(r"kill (\d+)", line):
+        if victim := re.search(r"^\[\d+\] end process (\d+)", line):
             os.kill(int(victim[1]), signal.SIGKILL)
     code = job.wait()
     named = re.search(r"^xoe run: rank (\d+) \(host", text, re.M)
