@@ -75,14 +75,14 @@ endfunction()
 
 # xoe_test(name SOURCES ... [PROGRAM program | LINK ...] [LABELS ...] [TIMEOUT s] [COST s] [FULL filter]): the tests of some files, run as one
 # ctest; in a program of their own unless one of xoe_test_program is named. COST: about how long it takes, so that a first run
-# starts long tests first; later ones know. FULL: tests of these that run apart, as <name>_full in the tier full.
+# starts long tests first; later ones know. TIMEOUT: for what hangs, far beyond what it takes on two processors with a load of 20. FULL: tests of these that run apart, as <name>_full in the tier full.
 function(xoe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;PROGRAM;COST;FULL" "SOURCES;LINK;LABELS" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 400)
+    set(ARG_TIMEOUT 1800)
   endif()
   if(NOT ARG_COST)
     set(ARG_COST 0)

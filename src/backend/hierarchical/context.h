@@ -125,7 +125,7 @@ class Context {
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
   std::mutex published_mutex_;
   std::vector<std::string> published_;         // this rank's keys in the store
-  std::vector<std::string> obsolete_;          // and those that nobody needs any more
+  std::vector<std::string> obsolete_;          // and those that are needed no more
   std::set<FailureKey> learned_;               // from other hosts, by the mesh's thread
   std::set<FailureKey> forwarded_;             // to them, by the listener's thread
   std::unique_ptr<bootstrap::HostMesh> mesh_;  // on the host's leader
