@@ -61,6 +61,26 @@ TEST(ImageFolder, FoldersWithinAClassBelongToIt) {
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("more than 32 folders within each other"));
 }
 
+// An image anywhere below makes a directory a data set: what is wrong with the rest is said then.
+TEST(ImageFolder, IsFoundBehindEmptyAndDeepFolders) {
+  const Scratch scratch;
+  for (int i = 0; i < 40; ++i) std::filesystem::create_directories(scratch.file(fmt::format("train/class{:02}", i)));
+  put_deep(scratch, "train/class40/1.jpg", "1");
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kFolder);
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("class00: a class without images"));
+  const auto rest = opened({.directory = scratch.path(), .allow_missing = true});
+  EXPECT_THAT(read_all(*rest), ElementsAre("1 40"));
+  EXPECT_EQ(rest->missing(), 40);
+  const Scratch deep;
+  put_deep(deep, "cat/a/b/c/d/e/1.jpg", "1");
+  put_deep(deep, "dog/a/b/c/d/e/2.jpg", "2");
+  EXPECT_THAT(read_all(*opened({.directory = deep.path()})), ElementsAre("1 0", "2 1"));
+  const Scratch round;
+  std::filesystem::create_directory(round.file("a"));
+  std::filesystem::create_directory_symlink(round.path(), round.file("a/up"));
+  EXPECT_EQ(error_of({.directory = round.path()}).code(), Code::kUnavailable) << "the look comes to an end";
+}
+
 TEST(ImageFolder, OneLevelTooHighIsSaid) {
   const Scratch scratch;
   put_deep(scratch, "images/cat/1.jpg", "1");
@@ -393,6 +413,24 @@ TEST(Splits, OfRecordsDoNotOverlap) {
   write_images(scratch.file("val.tfrecord"), 1);
   EXPECT_EQ(opened({.directory = scratch.path()})->records(), 3);
   EXPECT_EQ(opened({.directory = scratch.path(), .training = false})->records(), 1);
+}
+
+// The names of Kaggle's files and of TensorFlow's models.
+TEST(Splits, OfRecordsOfOtherEndings) {
+  for (const char* ending : {".tfrec", ".record", ".records", ".record-00000-of-00001"}) {
+    const Scratch scratch;
+    write_images(scratch.file(fmt::format("00-32{}", ending)), 2);
+    EXPECT_EQ(opened({.directory = scratch.path()})->records(), 2) << ending;
+    EXPECT_FALSE(has_split({.directory = scratch.path(), .training = false})) << ending;
+    write_images(scratch.file(fmt::format("coco_train{}", ending)), 3);
+    write_images(scratch.file(fmt::format("coco_val{}", ending)), 4);
+    EXPECT_EQ(opened({.directory = scratch.path()})->records(), 3) << ending;
+    EXPECT_EQ(opened({.directory = scratch.path(), .training = false})->records(), 4) << ending;
+  }
+  const Scratch scratch;
+  write_images(scratch.file("part-0"), 2);
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("the option pattern (--pattern) names them"));
+  EXPECT_EQ(opened({.directory = scratch.path(), .pattern = "part-*"})->records(), 2);
 }
 
 TEST(Splits, OfArchivesDoNotOverlap) {
