@@ -210,6 +210,26 @@ TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("no columns"));
 }
 
+// Labels differ between the tables that the NIH published, so which one is read is said.
+TEST(NihChest, OfTwoTablesTheLaterIsReadAndNamed) {
+  const Scratch scratch;
+  put_deep(scratch, "images/a.png", "A");
+  put_file(scratch.file("Data_Entry_2017.csv"), kChestHead + chest_row("a.png", "Mass"));
+  EXPECT_TRUE(opened({.directory = scratch.path()})->warnings().empty());
+  put_file(scratch.file("Data_Entry_2017_v2020.csv"), kChestHead + chest_row("a.png", "Atelectasis"));
+  const auto source = opened({.directory = scratch.path()});
+  EXPECT_THAT(read_all(*source), ElementsAre("A 1 0 0 0 0 0 0 0 0 0 0 0 0 0"));
+  EXPECT_THAT(source->warnings(), ElementsAre(AllOf(HasSubstr("Data_Entry_2017_v2020.csv is read"),
+                                                    HasSubstr("Data_Entry_2017.csv is not, because"))));
+  // Nothing tells which of others is meant.
+  put_file(scratch.file("Data_Entry_2017_mine.csv"), kChestHead + chest_row("a.png", "Hernia"));
+  const Error error = error_of({.directory = scratch.path()});
+  EXPECT_EQ(error.code(), Code::kInvalidArgument);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("3 tables, which may differ: Data_Entry_2017.csv, "
+                                               "Data_Entry_2017_mine.csv, Data_Entry_2017_v2020.csv"),
+                                     HasSubstr("move all but the one")));
+}
+
 // Images 0.png to (images - 1).png, two of each patient; the last four are in test_list.txt.
 void write_patients(const Scratch& scratch, int images) {
   std::string table = kChestHead;
