@@ -69,6 +69,16 @@ bool has_image_below(const std::string& directory, const std::vector<std::string
   return false;
 }
 
+// A directory of classes. Where a disk is mounted there, its file system has a folder lost+found, which only root may read
+// and which is no class unless it holds images.
+Result<Listing> list_classes(const std::string& directory) {
+  XOE_ASSIGN(Listing listing, list_directory(directory));
+  std::erase_if(listing.folders, [&directory](const std::string& name) {
+    return name == "lost+found" && !has_image_below(directory, {name});
+  });
+  return listing;
+}
+
 bool is_image_folder(const std::string& path, bool, const Listing& contents) {
   return has_image_below(path, contents.folders);
 }
@@ -138,9 +148,9 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
                                           " is there, which holds images for evaluation by its name"
                                     : std::string());
   if (root.empty()) root = options.directory;
-  XOE_ASSIGN(const Listing here, list_directory(root));
+  XOE_ASSIGN(const Listing here, list_classes(root));
   // A class has the same number in both splits, also where one of them lacks it.
-  XOE_ASSIGN(const Listing classes, list_directory(train.empty() ? root : train));
+  XOE_ASSIGN(const Listing classes, list_classes(train.empty() ? root : train));
 
   for (const std::string& name : here.files) find_missing_folder(root + "/" + name, missing);
   OtherFiles others;
@@ -154,8 +164,10 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
     const auto label = std::lower_bound(classes.folders.begin(), classes.folders.end(), folder);
     if (label == classes.folders.end() || *label != folder)
       return failure(Code::kInvalidArgument, "{}/{}: no class of that name in {}", root, folder, train);
-    XOE_ASSIGN(auto images, find_images(root + "/" + folder, others));
-    if (images.empty()) missing.add(root + "/" + folder, "a class without images");
+    const std::int64_t missing_before = missing.count();
+    XOE_ASSIGN(auto images, find_images(root + "/" + folder, missing, others));
+    if (images.empty() && missing.count() == missing_before)
+      missing.add(root + "/" + folder, "a class without images");
     content.labels.insert(content.labels.end(), images.size(), label - classes.folders.begin());
     std::ranges::move(images, std::back_inserter(content.paths));
   }
