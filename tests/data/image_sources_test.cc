@@ -10,6 +10,7 @@
 
 #include "data/files/tar.h"
 #include "data/records/file_index.h"
+#include "data/records/foreign_bytes.h"
 #include "idx_file.h"
 #include "opened_sources.h"
 #include "scratch.h"
@@ -488,6 +489,68 @@ TEST(ForeignFiles, AreCalledByTheirKind) {
   EXPECT_THAT(error_of({.directory = scratch.file("a")}).message(),
               testing::AllOf(HasSubstr("a JPEG image, not a file of records"), HasSubstr("a folder for each class")));
   EXPECT_THAT(error_of({.directory = scratch.file("b.tfrecord")}).message(), HasSubstr("a ZIP archive"));
+}
+
+constexpr const char* kLfsPointer =
+    "version https://git-lfs.github.com/spec/v1\n"
+    "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n";
+
+// A clone without Git LFS has pointers in the place of all large files.
+TEST(ForeignFiles, PointersOfGitLfsAreNamedInEveryFormat) {
+  const Scratch records;
+  put_file(records.file("train-00000-of-00001"), kLfsPointer);
+  const Scratch archives;
+  put_file(archives.file("train-0.tar"), kLfsPointer);
+  const Scratch long_archives;
+  put_file(long_archives.file("train-0.tar"), kLfsPointer + std::string(600, ' '));
+  const Scratch digits;
+  put_file(digits.file("train-images-idx3-ubyte"), kLfsPointer);
+  put_file(digits.file("train-labels-idx1-ubyte"), kLfsPointer);
+  for (const Scratch* scratch : {&records, &archives, &long_archives, &digits})
+    EXPECT_THAT(error_of({.directory = scratch->path()}).message(), HasSubstr("a pointer of Git LFS, which stands for"));
+  EXPECT_THAT(error_of({.directory = records.file("train-00000-of-00001")}).message(),
+              HasSubstr("a pointer of Git LFS, which stands for the file until `git lfs pull` fetches it"));
+}
+
+TEST(ForeignFiles, BytesOfOtherImagesAreCalledByTheirKind) {
+  using namespace std::string_literals;
+  const std::pair<std::string, const char*> kinds[] = {
+      {kLfsPointer, "a pointer of Git LFS"},
+      {"<!DOCTYPE html><html>", "an HTML page"},
+      {"\n <HTML><body>404", "an HTML page"},
+      {"<!doctype html>", "an HTML page"},
+      {"BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0"s, "a BMP image"},
+      {"GIF89a\x01\0\x01\0"s, "a GIF image"},
+      {"RIFF\x24\0\0\0WEBPVP8 "s, "a WebP image"},
+      {"II*\0\x08\0\0\0\0\0"s, "a TIFF image"},
+      {"\0\0\0\x1c" "ftypavif\0\0\0\0"s, "an AVIF image"},
+      {"\0\0\0\x1c" "ftypheic\0\0\0\0"s, "a HEIC image"},
+      {"<?xml version=\"1.0\"?><svg/>", "an XML text"},
+      {"{\"error\": \"not found\"}", "a text"},
+      {std::string(128, '\x01') + "DICM", "a DICOM file"},
+      {std::string(500, '\0'), "zeros, as a file has whose content was never written"},
+  };
+  for (const auto& [bytes, kind] : kinds) {
+    const std::string text = describe_no_image(bytes);
+    EXPECT_THAT(text, HasSubstr(fmt::format("{} bytes that are neither JPEG nor PNG, but {}", bytes.size(), kind)));
+  }
+  EXPECT_EQ(describe_no_image("\x01\x02\x03"), "3 bytes that are neither JPEG nor PNG");
+  EXPECT_EQ(describe_no_image(""), "0 bytes that are neither JPEG nor PNG");
+  // What may begin an archive or an idx file is none of them.
+  for (const std::string& bytes : {"BM12\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"s, "\0\0\x08\x03\0\0\0\x01"s, "readme.txt\0\0"s})
+    EXPECT_EQ(foreign_kind_of(bytes), "");
+}
+
+// The pipeline, which decodes, says it with the path.
+TEST(ForeignFiles, AnImageThatIsNoneIsNamedByThePipeline) {
+  const Scratch scratch;
+  put_deep(scratch, "cat/1.jpeg", kLfsPointer);
+  put_deep(scratch, "dog/1.jpeg", kLfsPointer);
+  auto images = open_images({.directory = scratch.path(), .batch = 2, .image_size = 8, .threads = 0});
+  ASSERT_TRUE(images) << images.error().message();
+  const auto batch = (*images)->next();
+  ASSERT_FALSE(batch);
+  EXPECT_THAT(batch.error().message(), AllOf(HasSubstr("/1.jpeg"), HasSubstr("but a pointer of Git LFS")));
 }
 
 }  // namespace
