@@ -9,7 +9,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "data/records/file_index.h"
 #include "data/records/threads.h"
 #include "manners/terminal.h"
+#include "tools/data/verbs/json_text.h"
 
 namespace xoe::tools {
 namespace {
@@ -51,8 +51,7 @@ bool stopped() noexcept { return stop_signal != 0; }
 
 int report_failure(std::string_view verb, const Error& error, bool json) {
   if (json)
-    fmt::print("{}\n", nlohmann::json{{"error", error.to_string()}}.dump(-1, ' ', false,
-                                                                         nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text({{"error", error.to_string()}}));
   fmt::print(stderr, "xoe data {}: {}\n", verb, printable_utf8(error.message()));
   return exit_code(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
 }
