@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "tools/data/phantom/phantom_set.h"
 #include "tools/data/verbs/json_text.h"
