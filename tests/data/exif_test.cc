@@ -132,7 +132,8 @@ std::string number_of(std::size_t value, std::size_t bytes, bool big_endian) {
   return text;
 }
 
-// A JPEG with an EXIF directory of these entries, and what stands behind it, at byte 14 + 12 * entries of the TIFF file.
+// A JPEG with an EXIF directory of these entries, and what stands behind it, at byte 14 + 12 * entries of the TIFF
+// file.
 std::string with_entries(const std::string& jpeg, std::string_view order, const std::vector<std::string>& entries,
                          const std::string& rest, bool big_endian) {
   using namespace std::string_literals;
@@ -152,8 +153,8 @@ std::string with_entries(const std::string& jpeg, std::string_view order, const 
 TEST(Exif, ReadsTheFirstOfManyValuesOfEveryType) {
   const std::string jpeg = encode_jpeg(any_image(20, 10)).value();
   for (const bool big_endian : {false, true})
-    for (const auto& [type, size] : {std::pair<std::size_t, std::size_t>{1, 1}, {6, 1}, {3, 2}, {8, 2}, {4, 4}, {9, 4},
-                                     {13, 4}, {16, 8}})
+    for (const auto& [type, size] :
+         {std::pair<std::size_t, std::size_t>{1, 1}, {6, 1}, {3, 2}, {8, 2}, {4, 4}, {9, 4}, {13, 4}, {16, 8}})
       for (std::size_t count = 1; count <= 9; ++count) {
         const auto number = [big_endian](std::size_t value, std::size_t bytes) {
           return number_of(value, bytes, big_endian);

@@ -55,7 +55,8 @@ TEST(FileIndex, ANameWithoutRoomForItsIndexIsSaid) {
   const auto written = write_index(longer, {});
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code(), Code::kInvalidArgument);
-  EXPECT_THAT(written.error().message(), HasSubstr("the name of its index, which ends in .xoeindex, would be too long"));
+  EXPECT_THAT(written.error().message(),
+              HasSubstr("the name of its index, which ends in .xoeindex, would be too long"));
   const auto index = RecordIndex::open({longer}, {});
   ASSERT_TRUE(index) << index.error().message();
   EXPECT_EQ((*index)->records(), 3);

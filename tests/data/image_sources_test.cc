@@ -450,7 +450,8 @@ TEST(Splits, OfRecordsOfOtherEndings) {
   }
   const Scratch scratch;
   write_images(scratch.file("part-0"), 2);
-  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("the option pattern (--pattern) names them"));
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(),
+              HasSubstr("the option pattern (--pattern) names them"));
   EXPECT_EQ(opened({.directory = scratch.path(), .pattern = "part-*"})->records(), 2);
 }
 
@@ -507,7 +508,8 @@ TEST(ForeignFiles, PointersOfGitLfsAreNamedInEveryFormat) {
   put_file(digits.file("train-images-idx3-ubyte"), kLfsPointer);
   put_file(digits.file("train-labels-idx1-ubyte"), kLfsPointer);
   for (const Scratch* scratch : {&records, &archives, &long_archives, &digits})
-    EXPECT_THAT(error_of({.directory = scratch->path()}).message(), HasSubstr("a pointer of Git LFS, which stands for"));
+    EXPECT_THAT(error_of({.directory = scratch->path()}).message(),
+                HasSubstr("a pointer of Git LFS, which stands for"));
   EXPECT_THAT(error_of({.directory = records.file("train-00000-of-00001")}).message(),
               HasSubstr("a pointer of Git LFS, which stands for the file until `git lfs pull` fetches it"));
 }
@@ -523,8 +525,12 @@ TEST(ForeignFiles, BytesOfOtherImagesAreCalledByTheirKind) {
       {"GIF89a\x01\0\x01\0"s, "a GIF image"},
       {"RIFF\x24\0\0\0WEBPVP8 "s, "a WebP image"},
       {"II*\0\x08\0\0\0\0\0"s, "a TIFF image"},
-      {"\0\0\0\x1c" "ftypavif\0\0\0\0"s, "an AVIF image"},
-      {"\0\0\0\x1c" "ftypheic\0\0\0\0"s, "a HEIC image"},
+      {"\0\0\0\x1c"
+       "ftypavif\0\0\0\0"s,
+       "an AVIF image"},
+      {"\0\0\0\x1c"
+       "ftypheic\0\0\0\0"s,
+       "a HEIC image"},
       {"<?xml version=\"1.0\"?><svg/>", "an XML text"},
       {"{\"error\": \"not found\"}", "a text"},
       {std::string(128, '\x01') + "DICM", "a DICOM file"},
@@ -537,7 +543,8 @@ TEST(ForeignFiles, BytesOfOtherImagesAreCalledByTheirKind) {
   EXPECT_EQ(describe_no_image("\x01\x02\x03"), "3 bytes that are neither JPEG nor PNG");
   EXPECT_EQ(describe_no_image(""), "0 bytes that are neither JPEG nor PNG");
   // What may begin an archive or an idx file is none of them.
-  for (const std::string& bytes : {"BM12\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"s, "\0\0\x08\x03\0\0\0\x01"s, "readme.txt\0\0"s})
+  for (const std::string& bytes :
+       {"BM12\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"s, "\0\0\x08\x03\0\0\0\x01"s, "readme.txt\0\0"s})
     EXPECT_EQ(foreign_kind_of(bytes), "");
 }
 

@@ -1,4 +1,5 @@
-// PNGs: any bytes, one decoder for all of them, as a worker has it. A part of an image and the whole of it get one answer.
+// PNGs: any bytes, one decoder for all of them, as a worker has it. A part of an image and the whole of it get one
+// answer.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>

@@ -414,7 +414,8 @@ TEST(FullDisk, UndoesTheTurnAndThePoolGoesOnWhenThereIsRoom) {
   queue.read([&](Pool& of) { copied = of.store().backup_to(scratch.file("copy.db")); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("the pool's database " + scratch.file("pool.db") + " cannot be used: "));
+  EXPECT_THAT(refused.error().message(),
+              ::testing::HasSubstr("the pool's database " + scratch.file("pool.db") + " cannot be used: "));
   EXPECT_THAT(refused.error().message(), ::testing::Not(::testing::HasSubstr("INSERT")));
   ASSERT_FALSE(copied);
   EXPECT_THAT(copied.error().message(), ::testing::StartsWith("cannot write the backup " + scratch.file("copy.db")));

@@ -88,7 +88,8 @@ train::OptimizerKind optimizer_of(std::string_view flag) {
 }  // namespace
 
 CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
-  auto* verb = app.add_subcommand("train", "images/s of training, with twelve flags and the lines of tf_cnn_benchmarks");
+  auto* verb =
+      app.add_subcommand("train", "images/s of training, with twelve flags and the lines of tf_cnn_benchmarks");
   verb->footer(kExamples);
   flags.options.image_size = 0;  // not given
   add_workload(*verb, flags);

@@ -53,8 +53,7 @@ Result<OutputDirectory> OutputDirectory::create(const std::string& target) {
   const std::filesystem::path there = (std::filesystem::absolute(target, error) / "").lexically_normal().parent_path();
   const bool exists = std::filesystem::exists(there, error);
   if (error) return failure(Code::kUnavailable, "{}: cannot make the directory: {}", target, error.message());
-  if (exists &&
-      (!std::filesystem::is_directory(there, error) || !std::filesystem::is_empty(there, error)))
+  if (exists && (!std::filesystem::is_directory(there, error) || !std::filesystem::is_empty(there, error)))
     return failure(Code::kInvalidArgument, "{}: it exists and is not an empty directory; choose another directory",
                    target);
   const std::filesystem::path parent = there.parent_path();

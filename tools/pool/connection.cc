@@ -135,7 +135,8 @@ Result<std::string> lease_token(const Connection& connection, std::int64_t id) {
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
   if (error)
-    return failure(Code::kInvalidArgument, "cannot look for the token of lease {} in {}: {}", id, path, error.message());
+    return failure(Code::kInvalidArgument, "cannot look for the token of lease {} in {}: {}", id, path,
+                   error.message());
   if (!exists)
     return failure(Code::kInvalidArgument, "lease {} was not acquired from here: its token is not in {}", id, path);
   return read_token(path);

@@ -6,7 +6,8 @@
 
 namespace xoe::data {
 
-// foreign_kind_of() the first bytes of a regular file: "a JPEG image", "a ZIP archive". Empty: nothing speaks against it.
+// foreign_kind_of() the first bytes of a regular file: "a JPEG image", "a ZIP archive". Empty: nothing speaks against
+// it.
 std::string_view foreign_kind(const std::string& path);
 
 }  // namespace xoe::data

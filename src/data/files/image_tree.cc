@@ -68,8 +68,7 @@ bool is_unreadable_image_name(std::string_view name) noexcept {
   return std::ranges::any_of(kFormats, [name](std::string_view format) { return has_extension(name, format); });
 }
 
-Result<std::vector<std::string>> find_images(const std::string& folder, MissingData& missing,
-                                             OtherFiles& others) {
+Result<std::vector<std::string>> find_images(const std::string& folder, MissingData& missing, OtherFiles& others) {
   std::vector<Folder> folders;
   XOE_TRY(add_folders(folder, 1, missing, folders));
   std::ranges::sort(folders, {}, &Folder::first);

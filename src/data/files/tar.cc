@@ -75,8 +75,8 @@ bool is_zero(const TarBlock& block) {
 // Headers that describe the next member: long names and pax records, of which Solaris's are 'X'.
 bool is_extra(char type) { return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g'; }
 
-// A folder, with GNU's list of what was in it ('D'), or the label of the volume ('V'): none of them is a member to read.
-// Old tar has a file whose name ends with a slash for a folder.
+// A folder, with GNU's list of what was in it ('D'), or the label of the volume ('V'): none of them is a member to
+// read. Old tar has a file whose name ends with a slash for a folder.
 bool is_passed_over(char type, std::string_view name) {
   return type == '5' || type == 'D' || type == 'V' || (type == '\0' && name.ends_with('/'));
 }

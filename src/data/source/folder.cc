@@ -42,9 +42,9 @@ std::string split_folder(const std::string& directory, bool training,
   return found.empty() ? std::string() : found.front();
 }
 
-// Whether a folder somewhere below the directory holds an image. Folders near the top are looked into first, and the look
-// ends with the first image, so that only empty ones cost time; of those, and of links that lead back, there are at most
-// kMostFolders.
+// Whether a folder somewhere below the directory holds an image. Folders near the top are looked into first, and the
+// look ends with the first image, so that only empty ones cost time; of those, and of links that lead back, there are
+// at most kMostFolders.
 bool has_image_below(const std::string& directory, const std::vector<std::string>& folders) {
   constexpr std::size_t kMostFolders = 100'000;
   std::deque<std::string> waiting;
@@ -69,8 +69,8 @@ bool has_image_below(const std::string& directory, const std::vector<std::string
   return false;
 }
 
-// A directory of classes. Where a disk is mounted there, its file system has a folder lost+found, which only root may read
-// and which is no class unless it holds images.
+// A directory of classes. Where a disk is mounted there, its file system has a folder lost+found, which only root may
+// read and which is no class unless it holds images.
 Result<Listing> list_classes(const std::string& directory) {
   XOE_ASSIGN(Listing listing, list_directory(directory));
   std::erase_if(listing.folders, [&directory](const std::string& name) {
@@ -166,8 +166,7 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
       return failure(Code::kInvalidArgument, "{}/{}: no class of that name in {}", root, folder, train);
     const std::int64_t missing_before = missing.count();
     XOE_ASSIGN(auto images, find_images(root + "/" + folder, missing, others));
-    if (images.empty() && missing.count() == missing_before)
-      missing.add(root + "/" + folder, "a class without images");
+    if (images.empty() && missing.count() == missing_before) missing.add(root + "/" + folder, "a class without images");
     content.labels.insert(content.labels.end(), images.size(), label - classes.folders.begin());
     std::ranges::move(images, std::back_inserter(content.paths));
   }

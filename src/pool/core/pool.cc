@@ -30,8 +30,8 @@ Result<Lease*> governed_lease(State& state, const User& actor, std::int64_t id, 
   if (found == state.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
   if (governs(actor, found->second)) return &found->second;
   const std::string& team = found->second.team;
-  return failure(Code::kInvalidArgument, "only an admin{}{} may {} lease {}", team.empty() ? "" : " or the lead of team ",
-                 team, doing, id);
+  return failure(Code::kInvalidArgument, "only an admin{}{} may {} lease {}",
+                 team.empty() ? "" : " or the lead of team ", team, doing, id);
 }
 
 // For the audit log.

@@ -7,7 +7,8 @@ std::string why_no_answer(httplib::Error error) {
     case httplib::Error::Connection:
       return "no connection can be made; see whether a server runs there, and whether host and port are right";
     case httplib::Error::ConnectionTimeout:
-      return "no connection came about in time; see whether its host is up, and whether a firewall lets this one through";
+      return "no connection came about in time; see whether its host is up, and whether a firewall lets this one "
+             "through";
     case httplib::Error::Read: return "it was asked, and no answer came in time or the connection broke; try again";
     case httplib::Error::Write: return "the connection broke while it was asked; try again";
     case httplib::Error::SSLConnection:

@@ -50,8 +50,7 @@ void catch_signals() {
 bool stopped() noexcept { return stop_signal != 0; }
 
 int report_failure(std::string_view verb, const Error& error, bool json) {
-  if (json)
-    fmt::print("{}\n", json_text({{"error", error.to_string()}}));
+  if (json) fmt::print("{}\n", json_text({{"error", error.to_string()}}));
   fmt::print(stderr, "xoe data {}: {}\n", verb, printable_utf8(error.message()));
   return exit_code(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
 }
