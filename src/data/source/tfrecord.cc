@@ -123,8 +123,7 @@ Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vec
 }
 
 // The names of ImageNet's files, those of TensorFlow Datasets, those of Kaggle (.tfrec) and those of TensorFlow's
-// models
-// (.record). The pattern for .tfrec takes .tfrecord as well.
+// models (.record). The pattern for .tfrec takes .tfrecord as well.
 constexpr std::array kTrainingFiles = {"train-*", "*train*.tfrec*", "*train*.record*"};
 constexpr std::array kValidationFiles = {"validation-*",  "val-*",         "*val*.tfrec*",
                                          "*test*.tfrec*", "*val*.record*", "*test*.record*"};
