@@ -512,6 +512,11 @@ TEST(ForeignFiles, PointersOfGitLfsAreNamedInEveryFormat) {
                 HasSubstr("a pointer of Git LFS, which stands for"));
   EXPECT_THAT(error_of({.directory = records.file("train-00000-of-00001")}).message(),
               HasSubstr("a pointer of Git LFS, which stands for the file until `git lfs pull` fetches it"));
+  write_images(records.file("train-00001-of-00002"), 2);
+  std::filesystem::rename(records.file("train-00000-of-00001"), records.file("train-00000-of-00002"));
+  LeftOut left_out;
+  ASSERT_TRUE(open_image_source({.directory = records.path(), .max_bad = 1}, &left_out));
+  EXPECT_THAT(left_out.bad.first(), HasSubstr("the first ones are those of a pointer of Git LFS"));
 }
 
 TEST(ForeignFiles, BytesOfOtherImagesAreCalledByTheirKind) {

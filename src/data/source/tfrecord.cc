@@ -5,6 +5,7 @@
 #include <span>
 
 #include "data/failure_in.h"
+#include "data/files/foreign.h"
 #include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
@@ -173,11 +174,12 @@ bool has_tfrecord_split(const ImagePipelineOptions& options) {
 // By name, damage that costs records.
 void name_lost(const RecordIndex& index, BadRecords& bad) {
   for (std::size_t file = 0; file < index.files(); ++file)
-    for (const LostRange& range : index.lost_in(file))
-      bad.add(range.bytes > 0 ? fmt::format("{}: the lengths of records are damaged from byte {} to {}",
-                                            index.path(file), range.offset, range.offset + range.bytes)
-                              : fmt::format("{}: the lengths of records are damaged from byte {} to the end",
-                                            index.path(file), range.offset));
+    for (const LostRange& range : index.lost_in(file)) {
+      const std::string_view kind = range.offset == 0 ? foreign_kind(index.path(file)) : std::string_view();
+      bad.add(fmt::format("{}: the lengths of records are damaged from byte {} to {}{}{}", index.path(file),
+                          range.offset, range.bytes > 0 ? std::to_string(range.offset + range.bytes) : "the end",
+                          kind.empty() ? "" : "; the first ones are those of ", kind));
+    }
 }
 
 Result<std::shared_ptr<const RecordIndex>> open_index(const std::vector<std::string>& paths,
