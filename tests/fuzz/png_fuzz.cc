@@ -1,14 +1,17 @@
 // PNGs: any bytes, one decoder for all of them, as a worker has it. A part of an image and the whole of it get one
 // answer.
 #include <algorithm>
-#include <cstdlib>
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "data/png/png.h"
+#include "memory_file.h"
 #include "target.h"
 
 namespace {
 
+using xoe::require;
 using xoe::data::PixelRect;
 
 // Keeps the samples, and reads those behind each row, too, whose overruns a sanitizer shall see.
@@ -50,10 +53,6 @@ class Rows : public xoe::data::RowSink {
   std::array<std::vector<std::uint8_t>, 3> samples_;
   volatile unsigned total_ = 0;
 };
-
-void require(bool right) {
-  if (!right) std::abort();
-}
 
 }  // namespace
 

@@ -12,9 +12,9 @@ export function span(seconds: number): string {
 }
 
 /** "16:53", a moment of another day with its date: "Nov 26, 16:53". Everywhere on the page times are local and of 24 hours. */
-export function moment(seconds: number, now: number): string {
+export function moment(seconds: number, now: number, to: "minute" | "second" = "minute"): string {
   const at = new Date(seconds * 1000);
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: to === "second" ? "2-digit" : undefined, hourCycle: "h23" });
   if (at.toDateString() === new Date(now * 1000).toDateString()) return time;
   return `${at.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
 }
