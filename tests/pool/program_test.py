@@ -360,6 +360,7 @@ class Pool(unittest.TestCase):
         self.assertGreater(copy.stat().st_size, 1000)
         self.assertEqual(copy.stat().st_mode & 0o777, 0o600)
         self.assertIn("it exists; a backup needs a new file", self.pool("backup", str(copy), expect=1).stderr)
+        self.assertIn('FILE "" is no path', self.pool("backup", "", expect=2).stderr)
 
     def test_a_token_that_cannot_be_looked_for(self):
         longest = "n" * 300

@@ -88,7 +88,13 @@ void add_admin_verbs(CLI::App& app, int& code) {
   backup
       ->add_option_function<std::string>(
           "FILE",
-          [of_backup](const std::string& path) { of_backup->body["path"] = std::filesystem::absolute(path).string(); },
+          [of_backup](const std::string& path) {
+            std::error_code error;
+            of_backup->body["path"] = std::filesystem::absolute(path, error).string();
+            if (error)
+              throw CLI::ValidationError(fmt::format("FILE \"{}\" is no path: {}", path, error.message()),
+                                         CLI::ExitCodes::ValidationError);
+          },
           "that does not exist yet")
       ->required();
   backup->callback([of_backup, &code] { code = send(*of_backup, "/v1/backup"); });
