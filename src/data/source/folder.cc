@@ -46,7 +46,7 @@ std::string split_folder(const std::string& directory, bool training,
 // look ends with the first image, so that only empty ones cost time; of those, and of links that lead back, there are
 // at most kMostFolders.
 bool has_image_below(const std::string& directory, const std::vector<std::string>& folders) {
-  constexpr std::size_t kMostFolders = 100'000;
+  constexpr std::size_t kMostFolders = 30'000;
   std::deque<std::string> waiting;
   const auto add = [&waiting](const std::string& above, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
