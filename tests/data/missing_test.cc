@@ -283,14 +283,10 @@ TEST(AbsentShards, FoldersAreLeftAloneByAStar) {
 // For root no folder is closed, so these tests read as a user without rights.
 class AsNobody {
  public:
-  AsNobody() {
-    EXPECT_TRUE(was_ != 0 || ::seteuid(65534) == 0);
-  }
+  AsNobody() { EXPECT_TRUE(was_ != 0 || ::seteuid(65534) == 0); }
   AsNobody(const AsNobody&) = delete;
   AsNobody& operator=(const AsNobody&) = delete;
-  ~AsNobody() {
-    EXPECT_TRUE(was_ != 0 || ::seteuid(0) == 0);
-  }
+  ~AsNobody() { EXPECT_TRUE(was_ != 0 || ::seteuid(0) == 0); }
 
  private:
   uid_t was_ = ::geteuid();
