@@ -1,6 +1,7 @@
 // The interface of a group of ranks on one means of communication.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -52,6 +53,14 @@ class Backend {
 
   // For the engine.
   virtual HostGroup& host_group() noexcept = 0;
+  // All ranks have made this group: what they told each other for that is needed no more.
+  virtual void all_met() noexcept {}
+
+  // True for the first caller: others have told of this group's end.
+  bool first_loss() noexcept { return !loss_told_.exchange(true); }
+
+ private:
+  std::atomic<bool> loss_told_ = false;
 };
 
 }  // namespace xoe

@@ -57,4 +57,11 @@ std::string host_name(std::string_view otherwise) {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : std::string(otherwise);
 }
 
+std::string machine_identity() {
+  const auto boot = read_line("/proc/sys/kernel/random/boot_id");
+  struct stat names = {};
+  if (!boot || ::stat("/proc/self/ns/uts", &names) != 0) return {};
+  return *boot + "/" + std::to_string(names.st_ino);
+}
+
 }  // namespace xoe

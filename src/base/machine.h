@@ -17,6 +17,8 @@ std::optional<std::string> read_line(const std::string& path);
 std::uint64_t read_kilobytes(const std::string& path, std::string_view key);
 // This machine's name in its network; `otherwise` if it cannot be read.
 std::string host_name(std::string_view otherwise = {});
+// Another text for each start of each machine, and for each container with a network name of its own; empty: not known.
+std::string machine_identity();
 // Memory that programs can allocate without swapping; 0: not known.
 std::uint64_t available_memory_bytes();
 

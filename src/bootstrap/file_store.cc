@@ -45,6 +45,11 @@ class FileStore final : public Store {
     return failure(Code::kInvalidArgument, "store: key {} is already set to another value", key);
   }
 
+  Status remove(std::span<const std::string> keys) override {
+    for (const std::string& key : keys) ::unlink((folder_ / file_name(key)).c_str());
+    return {};
+  }
+
   Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
                                            std::chrono::nanoseconds timeout) override {
     const auto deadline = Clock::now() + timeout;

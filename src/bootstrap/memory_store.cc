@@ -20,6 +20,12 @@ class MemoryStore final : public Store {
     return {};
   }
 
+  Status remove(std::span<const std::string> keys) override {
+    const std::scoped_lock lock(mutex_);
+    for (const std::string& key : keys) values_.erase(key);
+    return {};
+  }
+
   Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
                                            std::chrono::nanoseconds timeout) override {
     const auto deadline = std::chrono::steady_clock::now() + timeout;

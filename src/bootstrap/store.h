@@ -20,7 +20,7 @@ class StoreService;
 // Where the launcher restarts failed ranks or changes their number, its store has the version of the world under this
 // key: "0", "1", ..., or, if not all ranks are in it, with the slots of its members: "2 0,1,3". A new version removes
 // all other keys, and pending get()s fail with `unavailable`. The versions that have begun are also keys to wait for:
-// "world_version/1", "world_version/2", ...
+// "world_version/1", "world_version/2", ...; however many, they take no room.
 inline constexpr std::string_view kWorldVersionKey = "world_version";
 // Set by the first member of a version that all its members have joined, where the number of ranks may change:
 // "world_formed/2".
@@ -28,11 +28,14 @@ inline constexpr std::string_view kWorldFormedKey = "world_formed";
 // Set by the process in a slot that is not a member yet, when it is ready to become one: "world_candidate/3".
 inline constexpr std::string_view kWorldCandidateKey = "world_candidate";
 
-// Thread-safe. Keys are set once: a second set of a key with another value is `invalid_argument`.
+// Thread-safe. Keys are set once: a second set of a key with another value is `invalid_argument`. The stores have room
+// for a limited number of keys, so who set one for a group removes it when all that wanted it have read it.
 class Store {
  public:
   virtual ~Store() = default;
   virtual Status set(std::string_view key, std::string_view value) = 0;
+  // Keys that are not set are passed over.
+  virtual Status remove(std::span<const std::string> keys) = 0;
   // Waits until the key is set. `timeout` names the key; `peer_lost` when the server is gone.
   Result<std::string> get(std::string_view key, std::chrono::nanoseconds timeout) {
     const std::string keys[] = {std::string(key)};

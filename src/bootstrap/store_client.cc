@@ -146,6 +146,21 @@ class SocketStore final : public Store {
     return {};
   }
 
+  Status remove(std::span<const std::string> keys) override {
+    for (const auto& key : keys) XOE_TRY(check_key(key));
+    const auto deadline = deadline_after(kSetPatience);
+    XOE_ASSIGN(auto connection, take(deadline));
+    for (std::size_t begin = 0; begin < keys.size(); begin += kPipelined) {
+      const auto batch = keys.subspan(begin, std::min(kPipelined, keys.size() - begin));
+      std::string requests;
+      for (const auto& key : batch) append_remove(requests, key);
+      XOE_TRY(connection->send(requests, deadline));
+      for (std::size_t i = 0; i < batch.size(); ++i) XOE_TRY(connection->receive(deadline));
+    }
+    release(std::move(connection));
+    return {};
+  }
+
   Result<std::vector<std::string>> get_all(std::span<const std::string> keys,
                                            std::chrono::nanoseconds timeout) override {
     for (const auto& key : keys) XOE_TRY(check_key(key));

@@ -44,6 +44,8 @@ void append_set(std::string& out, std::string_view key, std::string_view value) 
 
 void append_get(std::string& out, std::string_view key) { append_frame(out, FrameKind::kGet, key); }
 
+void append_remove(std::string& out, std::string_view key) { append_frame(out, FrameKind::kRemove, key); }
+
 void append_value(std::string& out, std::string_view value) { append_frame(out, FrameKind::kValue, value); }
 
 void append_fail(std::string& out, Code code, std::string_view message) {
@@ -82,6 +84,7 @@ Result<Frame> parse_body(std::string_view body) {
       return Frame{.kind = kind, .value = fields};
     case FrameKind::kSet: return parse_set(fields);
     case FrameKind::kGet:
+    case FrameKind::kRemove:
       if (fields.empty() || fields.size() > kMaxKey) return malformed("key size");
       return Frame{.kind = kind, .key = fields};
     case FrameKind::kValue:

@@ -1,6 +1,6 @@
 // The store's wire format, which has no document of its own in docs/formats: both ends are always of one build. A frame
 // (base/bytes.h) has as its body one byte of kind and the fields:
-//   hello: kStoreMagic, secret     set: 16-bit key length, key, value          get: key
+//   hello: kStoreMagic, secret     set: 16-bit key length, key, value          get, remove: key
 //   value: bytes                   fail: one byte of Code, message
 // Each request gets one reply, in order. Over TCP no secret is sent; the two ends prove that they know it (proof.h):
 //   client hello: kStoreMagic, nonce           challenge: nonce, proof         proof: proof
@@ -19,7 +19,7 @@
 
 namespace xoe::bootstrap {
 
-inline constexpr std::string_view kStoreMagic = "xoe-store-4\n";
+inline constexpr std::string_view kStoreMagic = "xoe-store-5\n";
 inline constexpr std::size_t kMaxKey = 256;
 inline constexpr std::size_t kMaxValue = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxSecret = 256;
@@ -31,6 +31,7 @@ enum class FrameKind : std::uint8_t {
   kGet = 3,
   kClientHello = 4,
   kProof = 5,
+  kRemove = 6,
   kValue = 16,
   kFail = 17,
   kChallenge = 18
@@ -48,6 +49,7 @@ struct Frame {
 void append_hello(std::string& out, std::string_view secret);
 void append_set(std::string& out, std::string_view key, std::string_view value);
 void append_get(std::string& out, std::string_view key);
+void append_remove(std::string& out, std::string_view key);
 void append_value(std::string& out, std::string_view value);
 void append_fail(std::string& out, Code code, std::string_view message);
 void append_client_hello(std::string& out, std::string_view nonce);

@@ -191,12 +191,16 @@ bool StoreService::answer(Connection& connection, const Frame& frame) {
       return true;
     }
     case FrameKind::kGet:
-      if (const auto found = values_.find(frame.key); found != values_.end()) {
-        append_value(connection.out, found->second);
+      if (const auto value = find(frame.key)) {
+        append_value(connection.out, *value);
       } else {
         connection.waits_for = frame.key;
         waiters_[connection.waits_for].push_back(connection.socket.get());
       }
+      return true;
+    case FrameKind::kRemove:
+      remove(frame.key);
+      append_value(connection.out, {});
       return true;
     default: return false;
   }
@@ -240,14 +244,27 @@ void StoreService::begin_world(int version, std::span<const int> slots) {
   // An empty store has room for these keys.
   static_cast<void>(set(kWorldVersionKey, slots.empty() ? std::to_string(version)
                                                         : fmt::format("{} {}", version, fmt::join(slots, ","))));
-  for (int past = 1; past <= version; ++past) static_cast<void>(set(fmt::format("{}/{}", kWorldVersionKey, past), ""));
-  for (const auto& [key, waiting] : std::exchange(waiters_, {}))
+  version_ = version;
+  for (const auto& [key, waiting] : std::exchange(waiters_, {})) {
+    if (const auto value = find(key)) {
+      wake(waiting, *value);
+      continue;
+    }
     for (const int fd : waiting) {
       Connection& connection = *connections_.at(fd);
       connection.waits_for.clear();
       append_fail(connection.out, Code::kUnavailable, "store: another version of the world has begun");
       resumed_.push_back(fd);
     }
+  }
+}
+
+std::optional<std::string_view> StoreService::find(std::string_view key) const {
+  if (const auto found = values_.find(key); found != values_.end()) return found->second;
+  if (!key.starts_with(kWorldVersionKey) || key.size() <= kWorldVersionKey.size()) return std::nullopt;
+  const auto version = parse_integer(key.substr(kWorldVersionKey.size() + 1));
+  if (key[kWorldVersionKey.size()] != '/' || !version || *version < 1 || *version > version_) return std::nullopt;
+  return std::string_view();
 }
 
 void StoreService::remove(std::string_view key) {
@@ -265,8 +282,21 @@ void StoreService::note_ended(int rank, std::string_view how) {
 void StoreService::note_failing(std::string_view key, std::string_view value) {
   const auto rank = parse_integer(key);
   const auto pid = parse_integer(value);
-  if (rank && pid && std::in_range<int>(*rank) && std::in_range<pid_t>(*pid))
+  if (rank && pid && std::in_range<int>(*rank) && std::in_range<pid_t>(*pid) && failing_.size() < limits_.keys)
     failing_.push_back({.rank = static_cast<int>(*rank), .pid = static_cast<pid_t>(*pid), .at = Clock::now()});
+}
+
+void StoreService::note_lost_peers(std::string_view key, std::string_view value) {
+  std::vector<std::string> words = words_of(value);
+  words.insert(words.begin(), std::string(key));
+  std::vector<int> numbers;
+  for (const std::string& word : words) {
+    const auto number = parse_integer(word);
+    if (!number || !std::in_range<int>(*number)) return;
+    numbers.push_back(static_cast<int>(*number));
+  }
+  if (numbers.size() > 2 && lost_peers_.size() < limits_.keys)
+    lost_peers_.push_back({.rank = numbers[0], .pid = numbers[1], .lost = {numbers.begin() + 2, numbers.end()}});
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {
@@ -278,8 +308,10 @@ Status StoreService::set(std::string_view key, std::string_view value) {
     return failure(Code::kResourceExhausted, "store: full: {} keys, {} bytes", values_.size(), bytes_);
   values_.emplace(key, value);
   bytes_ += key.size() + value.size();
-  if (key.starts_with(kFailingRankKey) && key.size() > kFailingRankKey.size())
-    note_failing(key.substr(kFailingRankKey.size() + 1), value);
+  if (const auto slash = key.find('/'); slash != std::string_view::npos) {
+    if (key.substr(0, slash) == kFailingRankKey) note_failing(key.substr(slash + 1), value);
+    if (key.substr(0, slash) == kLostPeersKey) note_lost_peers(key.substr(slash + 1), value);
+  }
   if (auto waiting = waiters_.extract(std::string(key)); !waiting.empty()) wake(waiting.mapped(), value);
   return {};
 }

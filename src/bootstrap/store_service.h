@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,8 @@ class StoreService {
   void note_ended(int rank, std::string_view how);
   // The ranks that have announced that they fail since the last call, in that order.
   std::vector<FailingRank> take_failing() { return std::exchange(failing_, {}); }
+  // What ranks have said since the last call of peers that were lost to them.
+  std::vector<LostPeers> take_lost_peers() { return std::exchange(lost_peers_, {}); }
   // The timeout for poll() on fd(), in milliseconds; -1: none.
   int poll_timeout_ms() const;
   // Serves all clients as far as possible without blocking.
@@ -77,7 +80,10 @@ class StoreService {
 
   bool may_answer(const Connection& connection) const;
   Status set(std::string_view key, std::string_view value);
+  // Of a key that is set, or of a version of the world that has begun.
+  std::optional<std::string_view> find(std::string_view key) const;
   void note_failing(std::string_view key, std::string_view value);
+  void note_lost_peers(std::string_view key, std::string_view value);
   void keep_or_drop(Connection& connection, bool keep);
   void drop(int fd);
   void drop_oldest_unauthenticated();
@@ -91,7 +97,9 @@ class StoreService {
   std::string secret_;
   StoreLimits limits_;
   std::map<std::string, std::string, std::less<>> values_;
+  int version_ = 0;  // of the world
   std::vector<FailingRank> failing_;
+  std::vector<LostPeers> lost_peers_;
   std::size_t bytes_ = 0;
   std::size_t unauthenticated_ = 0;
   std::map<std::string, std::vector<int>, std::less<>> waiters_;  // by key: connections with a pending get

@@ -9,12 +9,20 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "comm/check.h"
+#include "comm/tell_of_loss.h"
 
 namespace xoe {
 namespace {
 
 std::vector<std::size_t> equal_counts(std::size_t count, int size) {
   return std::vector<std::size_t>(index(size), count);
+}
+
+// The launcher learns of a loss before the program does, which may end at once.
+Status told(Backend& backend, Status status) {
+  if (!status) [[unlikely]]
+    tell_of_loss(backend, status.error());
+  return status;
 }
 
 }  // namespace
@@ -28,13 +36,15 @@ const Topology& Communicator::topology() const noexcept { return backend_->topol
 std::string_view Communicator::backend_name() const noexcept { return backend_->name(); }
 
 bool Communicator::run_small(const ReduceCall& call, const OpOptions& options, Status& status) {
-  return options.name.empty() && !options.timeout && backend_->run_small(call, status);
+  if (!options.name.empty() || options.timeout || !backend_->run_small(call, status)) return false;
+  status = told(*backend_, std::move(status));
+  return true;
 }
 
 Status Communicator::run(const Collective& collective) {
   XOE_TRY(check_collective(collective, topology()));
   XOE_TRY(backend_->supports(collective));
-  return backend_->run(collective);
+  return told(*backend_, backend_->run(collective));
 }
 
 Result<Handle> Communicator::start(const Collective& collective) {
@@ -158,7 +168,7 @@ Result<std::vector<std::size_t>> Communicator::alltoall_counts(std::span<const s
 
 Status Communicator::barrier(OpOptions options) { return run({.kind = CollectiveKind::kBarrier, .options = options}); }
 
-Status Communicator::progress() { return backend_->progress(); }
+Status Communicator::progress() { return told(*backend_, backend_->progress()); }
 
 Result<std::optional<Communicator>> Communicator::split(int color, int key) {
   XOE_ASSIGN(auto backend, backend_->split(color, key));

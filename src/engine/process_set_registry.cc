@@ -107,7 +107,10 @@ Result<ProcessSetId> ProcessSetRegistry::add(std::vector<int> ranks, const Form&
     const std::lock_guard lock(ranks_mutex_);
     ranks_.emplace(id, std::move(ranks));
   }
-  if (*set != nullptr) sets_.push_back(set->get());
+  if (*set != nullptr) {
+    (*set)->comm().backend().all_met();
+    sets_.push_back(set->get());
+  }
   slot.set.store(set->release(), std::memory_order_seq_cst);
   slot.exists.store(true, std::memory_order_release);
   return id;

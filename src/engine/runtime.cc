@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "bootstrap/failing_rank.h"
+#include "comm/tell_of_loss.h"
 
 namespace xoe::engine {
 
@@ -100,9 +101,10 @@ Status Runtime::check_world() {
   return world.get()->failed() ? world.get()->refuse() : Status{};
 }
 
-void Runtime::keep(SharedBuffer buffer) {
+void Runtime::keep(SharedBuffer buffer, std::function<bool(const SharedBuffer&)> unused) {
   const std::lock_guard lock(mutex_);
-  kept_.push_back(std::move(buffer));
+  std::erase_if(kept_, [](const Kept& kept) { return kept.unused(kept.buffer); });
+  kept_.push_back({std::move(buffer), std::move(unused)});
 }
 
 // --- operations ---
@@ -326,6 +328,7 @@ void Runtime::failing(const ProcessSet& set, const Error& cause) {
   // All ranks are in the world. A set is left by its ranks only when all have agreed to, so a rank that is lost to one
   // is lost to all.
   if (cause.code() == Code::kPeerLost && set.id() != kWorldSet) sets_.world().fail(cause);
+  if (set.id() == kWorldSet) tell_of_loss(sets_.world().comm().backend(), cause);
   sets_.each([](ProcessSet& other) { other.check_failures(); });
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,8 +48,8 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   bool forked() const noexcept { return fork_.forked(); }
   // The error of a world that has failed. Looks for lost ranks.
   Status check_world();
-  // Keeps memory that peers may still write to, until the engine is gone.
-  void keep(SharedBuffer buffer);
+  // Keeps memory that peers may still write to, until `unused` is true of it at a later call, or the engine is gone.
+  void keep(SharedBuffer buffer, std::function<bool(const SharedBuffer&)> unused);
   std::chrono::nanoseconds stall_limit() const noexcept { return options_.stall_limit; }
   std::string metrics();
   // Collective over the world: local rank 0 of each host makes the file before the others join it. Rank 0's path
@@ -85,7 +86,11 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   ProcessSetRegistry sets_;
   std::mutex mutex_;                           // guards what follows
   std::map<std::string, int> internal_names_;  // how often each was used
-  std::vector<SharedBuffer> kept_;
+  struct Kept {
+    SharedBuffer buffer;
+    std::function<bool(const SharedBuffer&)> unused;
+  };
+  std::vector<Kept> kept_;
   std::atomic<bool> closed_{false};
   std::optional<ProgressEngine> progress_;  // last: its thread uses the rest
 };

@@ -111,23 +111,25 @@ void fold(Outs outs, Ins ins, std::size_t count) {
   }
 }
 
-// The sum in 64 bits, where up to 2^32 values of at most 32 bits cannot overflow (64-bit sums wrap), then a division
-// that truncates toward zero.
+__extension__ using Int128 = __int128;
+
+// Sums do not overflow: up to 2^32 values of at most 32 bits in 64 bits, and those of 64 bits in 128. The division
+// truncates toward zero.
 template <class T>
 void average(Outs outs, Ins ins, std::size_t count) {
-  constexpr std::size_t kBlock = kBlockBytes / sizeof(std::int64_t);
-  alignas(64) std::uint64_t sum[kBlock];
-  const auto divisor = static_cast<std::int64_t>(ins.size());
+  using Sum = std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>;
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(Sum);
+  alignas(64) Sum sum[kBlock];
+  alignas(64) T result[kBlock];
+  const auto divisor = static_cast<Sum>(ins.size());
   for (std::size_t at = 0; at < count; at += kBlock) {
     const std::size_t n = std::min(kBlock, count - at);
-    std::fill_n(sum, n, std::uint64_t{0});
+    std::fill_n(sum, n, Sum{0});
     for (const void* in : ins) {
       const void* from = element(in, at, sizeof(T));
-      for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<std::uint64_t>(std::int64_t{load<T>(from, i)});
+      for (std::size_t i = 0; i < n; ++i) sum[i] += Sum{load<T>(from, i)};
     }
-    T* const result = reinterpret_cast<T*>(sum);  // T is no wider: result[i] overwrites only sums already used
-    for (std::size_t i = 0; i < n; ++i)
-      store<T>(result, i, static_cast<T>(static_cast<std::int64_t>(sum[i]) / divisor));
+    for (std::size_t i = 0; i < n; ++i) result[i] = static_cast<T>(sum[i] / divisor);
     for (void* out : outs) std::memcpy(element(out, at, sizeof(T)), result, n * sizeof(T));
   }
 }

@@ -4,6 +4,7 @@
 //   Pack            the accumulators of lanes() consecutive elements
 //   load, store     between elements and a Pack;  load_acc, store_acc: between accumulators in memory and a Pack
 //   combine, finish apply an operation lane by lane
+//   any_infinite    whether a lane is infinite
 // Included once per instruction set by foreach_target.
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,13 @@ HWY_INLINE V one_nan(D d, V v) {
   return hn::IfThenElse(hn::IsNaN(v), nan, v);
 }
 
+// Within the finite numbers.
+template <class D, class V>
+HWY_INLINE V clamped(D d, V v) {
+  const auto largest = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::max());
+  return hn::Min(hn::Max(v, hn::Neg(largest)), largest);
+}
+
 // float32 and float64: the accumulator is the element. D is a Highway tag.
 template <class D>
 struct FloatPack {
@@ -66,6 +74,8 @@ struct FloatPack {
   static HWY_INLINE void store(Pack v, Elem* p) { store_anywhere(v, D(), p); }
   static HWY_INLINE Pack load_acc(const Acc* p) { return load(p); }
   static HWY_INLINE void store_acc(Pack v, Acc* p) { store(v, p); }
+  static HWY_INLINE bool any_infinite(Pack v) { return !hn::AllFalse(D(), hn::IsInf(v)); }
+  static HWY_INLINE Pack clamp(Pack v) { return clamped(D(), v); }
   template <class Op>
   static HWY_INLINE Pack combine(Pack a, Pack b) {
     return Op::combine(D(), a, b);
@@ -87,6 +97,8 @@ struct HalfPack {
   static HWY_INLINE void store(Pack v, Elem* p) { store_anywhere(Half::narrow(D(), v), hn::Rebind<Elem, D>(), p); }
   static HWY_INLINE Pack load_acc(const Acc* p) { return hn::LoadU(D(), p); }
   static HWY_INLINE void store_acc(Pack v, Acc* p) { hn::StoreU(v, D(), p); }
+  static HWY_INLINE bool any_infinite(Pack v) { return !hn::AllFalse(D(), hn::IsInf(v)); }
+  static HWY_INLINE Pack clamp(Pack v) { return clamped(D(), v); }
   template <class Op>
   static HWY_INLINE Pack combine(Pack a, Pack b) {
     return Op::combine(D(), a, b);
@@ -126,6 +138,9 @@ struct Bfloat16Pairs {
   static HWY_INLINE void store_acc(const Pack& v, Acc* p) {
     hn::StoreU(v.even, Df(), p);
     hn::StoreU(v.odd, Df(), p + hn::Lanes(Df()));
+  }
+  static HWY_INLINE bool any_infinite(const Pack& v) {
+    return !hn::AllFalse(Df(), hn::Or(hn::IsInf(v.even), hn::IsInf(v.odd)));
   }
   template <class Op>
   static HWY_INLINE Pack combine(const Pack& a, const Pack& b) {

@@ -5,9 +5,11 @@
 // input is read once and each output written once, and every element sees the same operations in the same order.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "reduce/kernels.h"
@@ -27,6 +29,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct SumOp {
   using Base = SumOp;  // combines alike; passes that do not finish use it, so that there is one of each
   static constexpr bool kArithmetic = true;
+  static constexpr bool kAverages = false;
   static constexpr std::size_t kDirectIns = 4;  // how many inputs have a pass of their own
   template <class D, class V>
   static HWY_INLINE V combine(D, V a, V b) {
@@ -40,6 +43,8 @@ struct SumOp {
 
 // sum / n, correctly rounded.
 struct AverageOp : SumOp {
+  static constexpr bool kAverages = true;
+  static constexpr bool kDivides = true;
   static constexpr std::size_t kDirectIns = 1;  // used for 3, 5, 6, ...
   template <class D, class V, class T>
   static HWY_INLINE V finish(D d, V a, T divisor) {
@@ -49,6 +54,8 @@ struct AverageOp : SumOp {
 
 // The same bits as AverageOp, faster, where n is a power of two: its reciprocal is exact.
 struct AverageByReciprocalOp : SumOp {
+  static constexpr bool kAverages = true;
+  static constexpr bool kDivides = false;
   static constexpr std::size_t kDirectIns = 2;
   template <class D, class V, class T>
   static HWY_INLINE V finish(D d, V a, T reciprocal) {
@@ -56,15 +63,17 @@ struct AverageByReciprocalOp : SumOp {
   }
 };
 
-// Minimum and maximum: the first NaN wins; of equal values (-0 and +0) the later. Spelled out with comparisons because
-// the instructions of different processors disagree on both.
+// Minimum and maximum of IEEE 754-2019: the first NaN wins, and -0 is less than +0, in whatever order they come. Of
+// equal values the bits are combined, which differ for zeros only. Spelled out with comparisons because the
+// instructions of different processors disagree on both.
 struct MinOp : SumOp {
   using Base = MinOp;
   static constexpr bool kArithmetic = false;
   static constexpr std::size_t kDirectIns = 2;
   template <class D, class V>
   static HWY_INLINE V combine(D, V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+    const V not_less = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), b);
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, not_less);
   }
 };
 
@@ -74,7 +83,8 @@ struct MaxOp : SumOp {
   static constexpr std::size_t kDirectIns = 2;
   template <class D, class V>
   static HWY_INLINE V combine(D, V a, V b) {
-    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+    const V not_greater = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), b);
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, not_greater);
   }
 };
 
@@ -96,7 +106,8 @@ struct Streams {
   Acc divisor = Acc{1};  // what Op::finish takes
 };
 
-// acc (if kFromAcc), in[0] ... in[kIns-1] combined -> out[0] ... out[kOuts-1], or acc where kOuts is 0.
+// acc (if kFromAcc), in[0] ... in[kIns-1] combined -> out[0] ... out[kOuts-1], or acc where kOuts is 0. Without acc it
+// ends early, and says where, before an average whose sum is infinite.
 template <class Op, int kIns, int kOuts, bool kFromAcc>
 struct Pass {
   template <class P, int kUnroll, class S>
@@ -115,8 +126,14 @@ struct Pass {
         for (int k = kFromAcc ? 0 : 1; k < kIns; ++k) {
           value[u] = P::template combine<Op>(value[u], P::load(s.in[k] + at));
         }
-        if constexpr (kOuts > 0) value[u] = P::template finish<Op>(value[u], s.divisor);
       }
+      if constexpr (Op::kAverages && kOuts > 0 && !kFromAcc) {
+        bool infinite = false;
+        for (int u = 0; u < kUnroll; ++u) infinite |= P::any_infinite(value[u]);
+        if (HWY_UNLIKELY(infinite)) return i;
+      }
+      if constexpr (kOuts > 0)
+        for (int u = 0; u < kUnroll; ++u) value[u] = P::template finish<Op>(value[u], s.divisor);
       for (int u = 0; u < kUnroll; ++u) {
         const std::size_t at = i + static_cast<std::size_t>(u) * step;
         if constexpr (kOuts == 0) P::store_acc(value[u], s.acc + at);
@@ -128,14 +145,14 @@ struct Pass {
 
   // `Type` names the packs of an element type: Wide for the body, Four and One for the rest.
   template <class Type, class S>
-  static void run(const S& streams, std::size_t count) {
+  static std::size_t run(const S& streams, std::size_t count) {
     std::size_t i = 0;
     if (count >= Type::Four::lanes()) {
       i = steps<typename Type::Wide, 4>(streams, i, count);
       i = steps<typename Type::Wide, 1>(streams, i, count);
       i = steps<typename Type::Four, 1>(streams, i, count);
     }
-    steps<typename Type::One, 1>(streams, i, count);
+    return steps<typename Type::One, 1>(streams, i, count);
   }
 };
 
@@ -164,6 +181,7 @@ class Reduction {
 
  private:
   static constexpr std::size_t kBlock = 2048;
+  static constexpr std::size_t kRescaled = 256;  // elements at a time: where one is infinite, others often are
   using Base = typename Op::Base;
 
   const Elem* in(std::size_t k) const { return static_cast<const Elem*>(ins_[k]); }
@@ -177,10 +195,61 @@ class Reduction {
     for (std::size_t k = 0; k < ins_.size(); ++k) s.in[k] = in(k) + at;
     for (std::size_t k = 0; k < kOuts; ++k) s.out[k] = out(k) + at;
     if constexpr (Op::kDirectIns >= 4 && kOuts == 1) {
-      if (ins_.size() == 3) return Pass<Op, 3, 1, false>::template run<Type>(s, n);
-      if (ins_.size() == 4) return Pass<Op, 4, 1, false>::template run<Type>(s, n);
+      if (ins_.size() == 3) return finish<Pass<Op, 3, 1, false>, 1>(s, at, n);
+      if (ins_.size() == 4) return finish<Pass<Op, 4, 1, false>, 1>(s, at, n);
     }
-    if constexpr (Op::kDirectIns >= 2) return Pass<Op, 2, kOuts, false>::template run<Type>(s, n);
+    if constexpr (Op::kDirectIns >= 2) return finish<Pass<Op, 2, kOuts, false>, kOuts>(s, at, n);
+  }
+
+  // A pass over inputs that writes elements [at, at + n) of the first kOuts outputs.
+  template <class Last, int kOuts>
+  void finish(S s, std::size_t at, std::size_t n) const {
+    std::size_t done = Last::template run<Type>(s, n);
+    if constexpr (Op::kAverages) {
+      for (std::size_t passed = 0; done < n;) {
+        const std::size_t some = std::min(kRescaled, n - done);
+        rescale(at + done, some, kOuts);
+        done += some;
+        for (const Elem*& in : s.in) in = in == nullptr ? nullptr : in + (done - passed);
+        for (Elem*& out : s.out) out = out == nullptr ? nullptr : out + (done - passed);
+        passed = done;
+        done += Last::template run<Type>(s, n - done);
+      }
+    }
+  }
+
+  // Averages, of which some have sums that leave the range of their type. Those are computed from inputs that are
+  // scaled by a power of two, which gives the bits of a type with larger exponents.
+  void rescale(std::size_t at, std::size_t n, std::size_t outs) const {
+    using One = typename Type::One;
+    const auto inputs = static_cast<double>(ins_.size());
+    const double scale = 1.0 / static_cast<double>(std::bit_ceil(ins_.size() + 1));
+    const Acc divisor = Op::kDivides ? static_cast<Acc>(inputs * scale) : static_cast<Acc>(1 / (inputs * scale));
+    for (std::size_t i = at; i < at + n; ++i) {
+      auto sum = sum_at(i, Acc{1});
+      const bool overflowed = One::any_infinite(sum) && finite_at(i);
+      if (overflowed) sum = sum_at(i, static_cast<Acc>(scale));
+      sum = One::template finish<Op>(sum, overflowed ? divisor : divisor_);
+      // It was at most the largest finite number before it was rounded.
+      if (overflowed && One::any_infinite(sum)) sum = One::clamp(sum);
+      for (std::size_t k = 0; k < outs; ++k) One::store(sum, out(k) + i);
+    }
+  }
+
+  typename Type::One::Pack sum_at(std::size_t i, Acc scale) const {
+    using One = typename Type::One;
+    const auto factor = One::load_acc(&scale);
+    auto sum = One::template combine<ProductOp>(One::load(in(0) + i), factor);
+    for (std::size_t k = 1; k < ins_.size(); ++k)
+      sum = One::template combine<Op>(sum, One::template combine<ProductOp>(One::load(in(k) + i), factor));
+    return sum;
+  }
+
+  bool finite_at(std::size_t i) const {
+    using One = typename Type::One;
+    for (std::size_t k = 0; k < ins_.size(); ++k)
+      if (One::any_infinite(One::load(in(k) + i))) return false;
+    return true;
   }
 
   // Elements [at, at + n) of any number of inputs, two or more, into the first output.
@@ -198,7 +267,21 @@ class Reduction {
       s.in[0] = in(k) + at;
       Pass<Base, 1, 0, true>::template run<Type>(s, n);
     }
+    if constexpr (Op::kAverages)
+      if (any_infinite(acc, n)) return rescale(at, n, 1);
     Pass<Op, 0, 1, true>::template run<Type>(s, n);
+  }
+
+  // In whatever order they lie, which depends on the pack that stored them.
+  static bool any_infinite(const Acc* values, std::size_t n) {
+    const hn::ScalableTag<Acc> d;
+    const std::size_t step = hn::Lanes(d);
+    auto found = hn::IsInf(hn::Zero(d));
+    std::size_t i = 0;
+    for (; i + step <= n; i += step) found = hn::Or(found, hn::IsInf(hn::LoadU(d, values + i)));
+    bool any = !hn::AllFalse(d, found);
+    for (; i < n; ++i) any |= std::abs(values[i]) > std::numeric_limits<Acc>::max();
+    return any;
   }
 
   static void copy(const Elem* from, Elem* to, std::size_t n) {

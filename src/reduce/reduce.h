@@ -14,11 +14,11 @@ namespace xoe::reduce {
 Status supports(DType dtype, ReduceOp op);
 
 // outs[k][i] = op(ins[0][i], ins[1][i], ...) for i < count and every k, combined in the order of `ins`; kAverage
-// divides by ins.size() with one rounding (integers: the sum in 64 bits, truncated toward zero). float16 and bfloat16
-// are combined in float32 and rounded once, to nearest even. NaN wins every operation; arithmetic of two or more inputs
-// makes it the positive quiet one without payload. A bool is true for any byte but 0, and becomes 0 or 1.
-// The bits at an index depend only on the inputs at that index, not on count, alignment or position in a block. Buffers
-// need no alignment.
+// divides by ins.size() with one rounding (integers truncate toward zero), and is finite where all inputs are: its sum
+// may leave the range of the type. float16 and bfloat16 are combined in float32 and rounded once, to nearest even. NaN
+// wins every operation; arithmetic of two or more inputs makes it the positive quiet one without payload. -0 is less
+// than +0 to kMin and kMax. A bool is true for any byte but 0, and becomes 0 or 1. The bits at an index depend only on
+// the inputs at that index, not on count, alignment or position in a block. Buffers need no alignment.
 //
 // REQUIRES: 1 <= ins.size(); 1 <= outs.size(); each out is identical to one of the ins or overlaps none;
 // supports(dtype, op).

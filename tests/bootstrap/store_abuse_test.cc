@@ -152,6 +152,9 @@ TEST_F(Abuse, KeysAndBytesAreBounded) {
   ASSERT_TRUE(store->set("b", "2"));
   EXPECT_FALSE(store->set("c", "3"));
   EXPECT_EQ(store->get("a", 1s).value(), "1");
+  const std::string keys[] = {"a"};
+  ASSERT_TRUE(store->remove(keys));
+  EXPECT_TRUE(store->set("c", std::string(90, 'x'))) << "there is room for its bytes, too";
 }
 
 TEST_F(Abuse, OversizedArgumentsAreRefusedAtOnce) {

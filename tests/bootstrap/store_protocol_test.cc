@@ -20,6 +20,7 @@ TEST(StoreProtocol, EveryMessageSurvivesTheTrip) {
   append_get(bytes, "other");
   append_value(bytes, "");
   append_fail(bytes, Code::kTimeout, "why");
+  append_remove(bytes, "key");
   FrameBuffer reader;
   std::vector<Frame> frames;
   std::vector<std::string> kept;
@@ -30,7 +31,7 @@ TEST(StoreProtocol, EveryMessageSurvivesTheTrip) {
     ASSERT_TRUE(body);
     if (*body) frames.push_back(parse_body(kept.emplace_back(**body)).value());
   }
-  ASSERT_EQ(frames.size(), 5U);
+  ASSERT_EQ(frames.size(), 6U);
   EXPECT_FALSE(reader.partial());
   EXPECT_EQ(frames[0].kind, FrameKind::kHello);
   EXPECT_EQ(frames[0].value, "secret");
@@ -43,6 +44,8 @@ TEST(StoreProtocol, EveryMessageSurvivesTheTrip) {
   EXPECT_EQ(frames[4].kind, FrameKind::kFail);
   EXPECT_EQ(frames[4].code, Code::kTimeout);
   EXPECT_EQ(frames[4].value, "why");
+  EXPECT_EQ(frames[5].kind, FrameKind::kRemove);
+  EXPECT_EQ(frames[5].key, "key");
 }
 
 TEST(StoreProtocol, MalformedBodiesAreRefused) {

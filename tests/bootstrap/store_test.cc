@@ -65,6 +65,17 @@ TEST_P(Stores, AKeyIsSetOnce) {
   EXPECT_EQ(store_->get("k", 1s).value(), "v");
 }
 
+TEST_P(Stores, AKeyThatWasRemovedMayBeSetAgain) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 200; ++i) keys.push_back("k" + std::to_string(i));
+  for (const std::string& key : keys) ASSERT_TRUE(store_->set(key, "v"));
+  ASSERT_TRUE(store_->remove(keys));
+  ASSERT_TRUE(store_->remove(keys)) << "keys that are not set are passed over";
+  EXPECT_EQ(store_->get("k7", 10ms).error().code(), Code::kTimeout);
+  ASSERT_TRUE(store_->set("k7", "w"));
+  EXPECT_EQ(store_->get("k7", 1s).value(), "w");
+}
+
 TEST_P(Stores, WaitsForAKey) {
   std::jthread setter([&] {
     std::this_thread::sleep_for(20ms);

@@ -149,6 +149,33 @@ TEST_F(StoreTurns, ANewWorldVersionRemovesTheKeysOfTheLast) {
   EXPECT_THAT(answers(waiting), testing::ElementsAre("3 0,2"));
 }
 
+// A job that is restarted again and again.
+TEST_F(StoreTurns, VersionsOfTheWorldTakeNoRoom) {
+  serve({.keys = 4});
+  constexpr int kVersions = 10'000;
+  for (int version = 0; version <= kVersions; ++version) service_->begin_world(version);
+  const Fd rank = connect();
+  std::string bytes;
+  append_hello(bytes, "right");
+  append_get(bytes, "world_version/1");
+  append_get(bytes, "world_version/10000");
+  append_set(bytes, "rank/0", "here");
+  append_get(bytes, "world_version/10001");  // has not begun
+  send(rank, bytes);
+  EXPECT_THAT(answers(rank), testing::ElementsAre("", "", "", ""));
+  service_->begin_world(kVersions + 1);
+  EXPECT_THAT(answers(rank), testing::ElementsAre(""));
+  for (const char* const no_version : {"world_version/0", "world_version/-1", "world_version/x", "world_version/",
+                                       "world_version/99999999999999999999", "world_versions"}) {
+    const Fd other = connect();
+    bytes.clear();
+    append_hello(bytes, "right");
+    append_get(bytes, no_version);
+    send(other, bytes);
+    EXPECT_THAT(answers(other), testing::ElementsAre("")) << no_version << " is never set";
+  }
+}
+
 TEST_F(StoreTurns, TheRestOfAMessageIsOwed) {
   serve({.unread = 100});
   const Fd socket = client();

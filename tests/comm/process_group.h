@@ -17,7 +17,9 @@
 #include <gtest/gtest.h>
 
 #include "base/env.h"
+#include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
+#include "bootstrap/store_service.h"
 #include "comm/init.h"
 #include "xoe/communicator.h"
 
@@ -58,11 +60,11 @@ class ProcessGroup {
     }
   }
   // hosts: by rank; each has its own name and shared memory. The ranks connect over TCP. of_last: variables of the last
-  // rank alone.
+  // rank alone. limits: of the store at which they meet.
   ProcessGroup(const std::vector<int>& hosts, const Body& body, std::map<std::string, std::string> more = {},
-               const std::map<std::string, std::string>& of_last = {}) {
+               const std::map<std::string, std::string>& of_last = {}, const bootstrap::StoreLimits& limits = {}) {
     std::fflush(nullptr);
-    more["XOE_STORE"] = serve_store();
+    more["XOE_STORE"] = serve_store(limits);
     more["XOE_SECRET"] = kSecret;
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
       const auto before = std::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(rank), hosts[rank]);
@@ -87,13 +89,15 @@ class ProcessGroup {
   }
 
   // In a separate process, because ranks must be forked from a process without threads.
-  std::string serve_store() {
+  std::string serve_store(const bootstrap::StoreLimits& limits) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
     store_ = ::fork();
     if (store_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const auto store = bootstrap::serve_store("tcp:127.0.0.1:0", kSecret).value();
+      const auto address = bootstrap::SocketAddress::parse("tcp:127.0.0.1:0").value();
+      const auto store =
+          bootstrap::StoreServer::start(bootstrap::StoreService::listen(address, kSecret, limits).value()).value();
       if (::write(ends[1], store->address().data(), store->address().size()) > 0) ::pause();
       ::_exit(1);
     }

@@ -36,5 +36,29 @@ TEST(SlotReuse, WithManyBroadcastsInFlightNothingUnreadIsOverwritten) {
   });
 }
 
+// The numbers of operations wrap: slots, the count of completed ones and the numbers in headers go on as before.
+TEST(SlotReuse, NumbersThatWrapAreNumbersLikeOthers) {
+  constexpr int kBefore = 65'400, kAcross = 400;  // the first one is numbered 65,536 below the end
+  run_ranks(3, [](Communicator& communicator) {
+    for (int i = 0; i < kBefore; ++i) ASSERT_TRUE(communicator.barrier());
+    std::vector<float> large(100'000);
+    for (int i = 0; i < kAcross; ++i) {
+      std::int32_t value = i + communicator.rank();
+      ASSERT_TRUE(communicator.allreduce(Tensor(&value, 1)));
+      ASSERT_EQ(value, 3 * i + 3);
+      if (i % 10 == 0) broadcast_many(communicator, i);
+      large.assign(large.size(), static_cast<float>(i + communicator.rank()));
+      if (i % 50 == 0) {
+        ASSERT_TRUE(communicator.allreduce(Tensor(large.data(), large.size())));
+      }
+      ASSERT_EQ(large.back(), static_cast<float>(i % 50 == 0 ? 3 * i + 3 : i + communicator.rank()));
+    }
+    std::vector<std::int32_t> in(7);
+    const auto wrong = communicator.allreduce(Tensor(in.data(), communicator.rank() == 0 ? 7 : 6));
+    ASSERT_FALSE(wrong);
+    EXPECT_TRUE(wrong.error().message().starts_with("allreduce #68")) << wrong.error().message();
+  });
+}
+
 }  // namespace
 }  // namespace xoe::testing

@@ -110,6 +110,19 @@ TEST(Interleave, WithoutOrderGivesEachOnceAlsoOverARestore) {
   }
 }
 
+// The next part takes the place of one that has ended, and has a turn of its own, however far that one was in its own.
+TEST(Interleave, AReplacementHasAWholeTurn) {
+  const auto lengths = [](const std::int64_t& file) -> Result<StagePtr<std::int64_t>> {
+    return range(100 * file, file == 0 ? 2 : 6);
+  };
+  for (const int threads : {0, 2}) {
+    const auto stage = interleave<std::int64_t, std::int64_t>(
+        indices(3), lengths, {.cycle_length = 2, .block_length = 3, .threads = threads});
+    EXPECT_EQ(drain(*stage->iterate(0).value()),
+              (Numbers{0, 1, 200, 201, 202, 100, 101, 102, 203, 204, 205, 103, 104, 105}));
+  }
+}
+
 TEST(Interleave, ErrorsOfAPartEndItByName) {
   const auto stage =
       interleave<std::int64_t, std::int64_t>(indices(5),

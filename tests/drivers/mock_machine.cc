@@ -109,7 +109,7 @@ MockMachine::~MockMachine() {
     std::unique_lock lock(mutex);
     ending = true;
     changed.notify_all();
-    changed.wait(lock, [&] { return waiting == 0; });
+    changed.wait(lock, [&] { return visitors == 0; });
   }
   for (const auto& stream : streams)
     if (stream->thread.joinable()) stream->thread.join();

@@ -146,6 +146,7 @@ class MockMachine {
   std::map<std::uintptr_t, Allocation>::iterator find(const void* address);
   // Whether `bytes` from there are memory of this GPU. Locked.
   bool holds(const void* address, std::size_t bytes, int device);
+  void enter();  // locked; the machine waits for the end of this thread before its own
   NcclResult join(NcclComm* comm, int size, const NcclUniqueId& id, int rank, bool blocking);
   MockComm* comm(NcclComm handle, const char* what);  // locked; nullptr and a misuse when it is gone
   void run(const std::vector<MockLaunch>& group);     // on a stream's thread
@@ -162,7 +163,7 @@ class MockMachine {
   std::vector<std::unique_ptr<MockComm>> comms;
   std::map<int, std::shared_ptr<MockClique>> cliques;
   int next_clique = 1, next_factor = 5;
-  int waiting = 0;  // threads that block in NCCL
+  int visitors = 0;  // threads that blocked in NCCL and have not ended
 
  private:
   void meet(const MockLaunch& launch, std::unique_lock<std::mutex>& lock);

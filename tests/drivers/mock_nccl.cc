@@ -1,6 +1,7 @@
 // The mock's NCCL.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -238,6 +239,21 @@ MockComm* MockMachine::comm(NcclComm handle, const char* what) {
   return nullptr;
 }
 
+// What a thread that blocked in NCCL calls afterwards, up to its end, still finds the machine.
+void MockMachine::enter() {
+  struct Visit {
+    MockMachine* host = nullptr;
+    ~Visit() {
+      if (host == nullptr) return;
+      const std::lock_guard lock(host->mutex);
+      --host->visitors;
+      host->changed.notify_all();
+    }
+  };
+  thread_local Visit visit;
+  if (std::exchange(visit.host, this) == nullptr) ++visitors;
+}
+
 NcclResult MockMachine::join(NcclComm* handle, int size, const NcclUniqueId& id, int rank, bool blocking) {
   std::unique_lock lock(mutex);
   log(mock_device(), "join");
@@ -262,10 +278,8 @@ NcclResult MockMachine::join(NcclComm* handle, int size, const NcclUniqueId& id,
     *handle = reinterpret_cast<NcclComm>(&made);
     return NcclResult::kInProgress;
   }
-  ++waiting;
+  enter();
   changed.wait(lock, [&] { return ending || clique->joined == clique->size; });
-  --waiting;
-  changed.notify_all();
   if (clique->joined != clique->size || clique->refusal != NcclResult::kSuccess) {
     made.destroyed = true;
     return clique->joined != clique->size ? NcclResult::kInternalError : clique->refusal;

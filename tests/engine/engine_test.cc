@@ -111,6 +111,24 @@ TEST(Engine, GathersRowsThatDifferInNumber) {
   });
 }
 
+// A name of each step: what the ranks remember of it from the last one does not count.
+TEST(Engine, GathersOtherNumbersOfRowsInEachStep) {
+  run_engines(3, [](Engine& engine) {
+    for (int step = 0; step < 300; ++step) {
+      const int rank = engine.topology().rank, own = (rank + step) % 3;
+      std::vector<std::int32_t> rows(static_cast<std::size_t>(own), step);
+      const Shape shape{own};
+      const TensorArg tensor{rows.data(), nullptr, DType::kInt32, shape};
+      auto handle =
+          engine.submit({.name = "rows", .op = {.kind = OpKind::kAllgather}, .tensors = {&tensor, 1}}).value();
+      ASSERT_TRUE(handle.wait());
+      ASSERT_THAT(handle.received_splits(), ::testing::ElementsAre(step % 3, (1 + step) % 3, (2 + step) % 3)) << step;
+      const auto* data = static_cast<const std::int32_t*>(handle.outputs()[0].data);
+      ASSERT_THAT(std::vector<std::int32_t>(data, data + 3), ::testing::ElementsAre(step, step, step));
+    }
+  });
+}
+
 TEST(Engine, SendsRowsToEachRank) {
   run_engines(2, [](Engine& engine) {
     const int rank = engine.topology().rank;

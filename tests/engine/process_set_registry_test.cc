@@ -1,9 +1,11 @@
 // Sets are removed while other threads use them.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <optional>
+#include <thread>
 
 #include "base/env.h"
 #include "engine/engines.h"
@@ -13,6 +15,25 @@
 
 namespace xoe::engine {
 namespace {
+
+// A submission that is under way enters before the rank counts as joined.
+TEST(JoinGate, WaitsForThoseInside) {
+  JoinGate gate;
+  ASSERT_TRUE(gate.enter());
+  std::atomic<bool> closed = false;
+  std::jthread joining([&] { closed = gate.close(); });
+  while (gate.enter()) gate.leave();  // until it is closed
+  gate.leave();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(closed);
+  gate.leave();
+  joining.join();
+  EXPECT_TRUE(closed);
+  EXPECT_FALSE(gate.close()) << "it is closed already";
+  gate.open();
+  EXPECT_TRUE(gate.enter());
+  gate.leave();
+}
 
 class ProcessSetRegistryTest : public ::testing::Test {
  protected:

@@ -24,7 +24,7 @@ attack, held, times = sys.argv[1], [], {}
 GREETINGS = [b"GET / HTTP/1.0\r\n\r\n", struct.pack("<Q", 1), struct.pack("<6Q", 48, 2, 1, 0, 0, 0),
              struct.pack("<6Q", 1 << 40, 1, 1, 0, 1 << 40, 0),
              b"xoe-mesh-3\n" + struct.pack("<II", 1, 0) + bytes(64), b"xoe-mesh-3\n" + struct.pack("<II", 0, 0) + bytes(64),
-             struct.pack("<I", 45) + b"\x04xoe-store-4\n" + bytes(32) + struct.pack("<I", 33) + b"\x05" + bytes(32)]
+             struct.pack("<I", 45) + b"\x04xoe-store-5\n" + bytes(32) + struct.pack("<I", 33) + b"\x05" + bytes(32)]
 
 
 def connect(address, data):

@@ -75,6 +75,70 @@ TEST(FirstFault, OnlyWhatWasAnnouncedBeforeIsACause) {
   }
 }
 
+// What the ranks themselves say of each other counts more than any clock.
+TEST(FirstFault, WhoeverFollowedIsNotTheFirst) {
+  FirstFault all;
+  all.add(ended(0, 1, exited(5), 0ms));
+  all.note_lost(1, 0, {{.rank = 2, .host = 0}});
+  EXPECT_TRUE(all.awaits({0, 2})) << "rank 2 is about to end";
+  EXPECT_FALSE(all.awaits({0})) << "it has ended well";
+  EXPECT_EQ(all.first().end->rank, 1);
+  all.add(ended(0, 2, exited(3), 4000ms));
+  EXPECT_EQ(all.first().end->rank, 2);
+  EXPECT_FALSE(all.awaits({0}));
+}
+
+TEST(FirstFault, CausesAreFollowedToTheFirst) {
+  FirstFault all;
+  all.note_lost(3, 0, {{.rank = 2, .host = 1}});
+  all.note_lost(2, 0, {{.rank = 1, .host = 0}});
+  all.add(ended(2, 3, SIGSEGV, 0ms));
+  all.add(ended(0, 1, exited(7), 900ms));
+  EXPECT_EQ(all.first().end->rank, 1) << "rank 2 itself was told to end";
+  EXPECT_TRUE(all.rivals().empty());
+}
+
+TEST(FirstFault, WhatAnEarlierProcessOfTheRankHadLostDoesNotCount) {
+  FirstFault all;
+  Fault first = ended(0, 1, exited(5), 0ms);
+  first.end->pid = 12;
+  all.note_lost(1, 11, {{.rank = 2, .host = 0}});
+  all.add(first);
+  all.add(ended(0, 2, exited(3), 4ms));
+  EXPECT_EQ(all.first().end->rank, 1);
+}
+
+TEST(FirstFault, OfTwoThatLostEachOtherTheEarlierCounts) {
+  FirstFault all;
+  all.note_lost(1, 0, {{.rank = 2, .host = 1}});
+  all.note_lost(2, 0, {{.rank = 1, .host = 0}});
+  all.add(ended(1, 2, exited(5), 2000ms));
+  all.add(ended(0, 1, exited(5), 0ms));
+  EXPECT_EQ(all.first().end->rank, 1);
+}
+
+TEST(FirstFault, ARankFollowsFromTheLossOfItsPeersHost) {
+  FirstFault all;
+  all.note_lost(0, 0, {{.rank = 3, .host = 1}});
+  all.add(ended(0, 0, exited(5), 0ms));
+  all.add({.cause = Cause::kHostLost, .host = 1, .at = kStart + 3s});
+  EXPECT_EQ(all.first().cause, Cause::kHostLost);
+}
+
+TEST(FirstFault, NamesThoseThatMayHaveBeenFirst) {
+  FirstFault all;
+  all.add(ended(0, 0, exited(5), 0ms));
+  all.add(ended(1, 2, exited(3), 3ms));
+  all.add(ended(1, 3, exited(3), 4ms));
+  all.add(ended(2, 4, exited(3), 3s));
+  EXPECT_EQ(all.first().end->rank, 0);
+  ASSERT_EQ(all.rivals().size(), 1u) << "the order on one host is known, and three seconds are enough";
+  EXPECT_EQ(all.rivals().front().end->rank, 2);
+  all.add(ended(2, 5, SIGKILL, 10ms));
+  EXPECT_EQ(all.first().end->rank, 5);
+  EXPECT_TRUE(all.rivals().empty()) << "a kill is no answer to a lost peer, and an exit may be one";
+}
+
 TEST(FirstFault, ASuspectCountsWhenAnotherFollowsSoon) {
   for (const auto& [later, first] : {std::pair(300ms, 1), std::pair(60000ms, 0)}) {
     FirstFault all;

@@ -78,6 +78,15 @@ TEST(Report, TheErrorOfAnRProgramIsBeforeItsLastLine) {
               ElementsAre("rank 3 (host a, pid 42) exited with code 1 after 1.5 s; it wrote: Error: no such layer"));
 }
 
+TEST(Report, NamesThoseThatMayHaveBeenFirst) {
+  JobOutcome outcome = failed_with(exited(3));
+  for (int rank = 4; rank < 9; ++rank) outcome.rivals.push_back("rank " + std::to_string(rank));
+  EXPECT_EQ(report_lines(outcome, {}).back(),
+            "which came first is not known: rank 4; rank 5; rank 6; and 2 ranks on other hosts");
+  outcome.rivals.resize(1);
+  EXPECT_EQ(report_lines(outcome, {}).back(), "which came first is not known: rank 4");
+}
+
 TEST(Report, AUserWhoKillsGivesNoGrace) {
   JobOutcome outcome = failed_with(exited(3));
   outcome.terminated = outcome.killed = 1;

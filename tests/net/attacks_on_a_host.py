@@ -77,7 +77,7 @@ GREETINGS = [
     struct.pack("<6Q", 1 << 40, 1, 1, 0, 1 << 40, 0),  # Gloo: a terabyte
     b"xoe-mesh-1\n" + struct.pack("<I", 1) + bytes(64),
     b"xoe-mesh-3\n" + struct.pack("<II", 1, 0) + bytes(64),
-    struct.pack("<I", 45) + b"\x04xoe-store-4\n" + bytes(32) + struct.pack("<I", 33) + b"\x05" + bytes(32),
+    struct.pack("<I", 45) + b"\x04xoe-store-5\n" + bytes(32) + struct.pack("<I", 33) + b"\x05" + bytes(32),
 ]
 while True:
     for family, address, inode in ports():

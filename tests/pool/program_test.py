@@ -111,8 +111,26 @@ class Pool(unittest.TestCase):
         for host, number in (("a", "1"), ("b", "2")):
             done = self.pool("run", "--host", host, "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
             self.assertRegex(done.stdout, f"^GPU-0*{number}-")
+        done = self.pool("run", "--", "echo", "ran", expect=1)
+        self.assertIn("has several names in the pool: say with --host which one's GPUs to take: a, b", done.stderr)
+        self.assertNotIn("ran", done.stdout)
         self.assertIn("the pool has 0 GPUs on c, and 1", self.pool("run", "--host", "c", "--", "true", expect=3).stderr)
         self.assertIn("the program runs on this host", self.pool("run", "--any-host", "--", "true", expect=1).stderr)
+
+    def test_run_on_a_host_that_the_pool_does_not_know(self):
+        gpu = {"uuid": "GPU-elsewhere", "name": "T4", "memory": 1 << 34, "pci": "0"}
+        for host, machine in (("elsewhere", "another-boot/1"), ("silent", "")):
+            report = {"host": host, "machine": machine, "gpus": [{**gpu, "uuid": f"GPU-{host}"}]}
+            self.assertEqual(self.program.ask("/v1/report", self.program.admin_token(), json.dumps(report).encode())[0], 200)
+        done = self.pool("run", "--", "echo", "ran", expect=1)
+        self.assertIn("GPUs of other hosts are of no use here", done.stderr)
+        self.assertIn("elsewhere, silent", done.stderr)
+        self.assertNotIn("ran", done.stdout)
+        self.assertEqual(self.json("status")["leases"], [])
+        done = self.pool("run", "--or-cpu", "--", "sh", "-c", 'echo "[$CUDA_VISIBLE_DEVICES]"')
+        self.assertEqual(done.stdout, "[]\n")
+        self.report("ours")
+        self.assertRegex(self.pool("run", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES").stdout, "^GPU-0")
 
     def test_what_enforces_a_lease(self):
         self.report()

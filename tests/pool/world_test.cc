@@ -1,6 +1,7 @@
 // Hosts as they are: GPUs that get other names, drivers that do not tell all, limits on every way in.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <tuple>
 
 #include "pool/core/drift.h"
@@ -29,6 +30,62 @@ class World : public PoolTest {
     return report;
   }
 };
+
+// --- leases that come and go ---
+
+// XOE_SOAK=N: so many.
+TEST_F(World, LeasesThatHaveEndedLeaveNothingInMemory) {
+  const char* const soak = std::getenv("XOE_SOAK");
+  const int leases = soak == nullptr ? 300 : std::atoi(soak);
+  for (int i = 0; i < leases; ++i) {
+    const auto id = acquire(ann_, {.gpus = 1 + i % 4, .purpose = "a short one"});
+    ASSERT_TRUE(id) << id.error().message();
+    now_ += std::chrono::seconds(1);
+    turn([&] { ASSERT_TRUE(pool_.release(ann_, *id, {}, "done")); });
+    if (i % 50 == 0) turn([&] { ASSERT_TRUE(pool_.report(report_of("a", 4))); });
+  }
+  EXPECT_THAT(pool_.state().leases, IsEmpty());
+  EXPECT_FALSE(pool_.next_event() && *pool_.next_event() <= now_) << "nothing of them is due any more";
+  ASSERT_TRUE(pool_.abandon());
+  EXPECT_THAT(pool_.state().leases, IsEmpty()) << "a server that starts again does not read them";
+}
+
+// --- one name, two machines ---
+
+TEST_F(World, TheFirstMachineOfANameStays) {
+  auto first = report_of_instances("m", 0, 2), second = report_of_instances("m", 7, 1);
+  first.machine = "boot-1/1";
+  second.machine = "boot-2/1";
+  turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  for (int i = 0; i < 3; ++i) {
+    now_ += std::chrono::seconds(2);
+    turn([&] {
+      const auto refused = pool_.report(second);
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code(), Code::kResourceExhausted);
+      EXPECT_THAT(refused.error().message(), HasSubstr("another machine reports as host m to this pool"));
+    });
+    turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  }
+  EXPECT_TRUE(pool_.state().gpus.contains("MIG-m-0"));
+  EXPECT_FALSE(pool_.state().gpus.contains("MIG-m-7"));
+  EXPECT_THAT(pool_.state().hosts.at("m").problem, HasSubstr("another machine reports under this name"));
+  const auto events = pool_.store().events(0, 10000).value();
+  EXPECT_EQ(std::ranges::count(events, "host-name-taken", &Event::kind), 1) << "told once, not with each report";
+}
+
+TEST_F(World, AMachineThatTookTheNameOverIsTaken) {
+  auto first = report_of_instances("m", 0, 2), second = report_of_instances("m", 7, 1);
+  first.machine = "boot-1/1";
+  second.machine = "boot-2/1";
+  turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  now_ += pool_.state().policy.host_timeout + std::chrono::seconds(1);
+  turn([&] { ASSERT_TRUE(pool_.report(second)) << "the first one is silent: it was restarted, or replaced"; });
+  now_ += std::chrono::seconds(2);
+  turn([&] { EXPECT_FALSE(pool_.report(first)); });
+  second.machine.clear();
+  turn([&] { EXPECT_TRUE(pool_.report(second)) << "an older agent does not say which machine it is"; });
+}
 
 // --- GPUs that are no more ---
 

@@ -103,6 +103,11 @@ def in_buckets(optimizer):
     return [gradient.name for gradient in optimizer._gradients if gradient.in_bucket]
 
 
+def in_their_places(optimizer):
+    """The gradients that the last step reduced in their buckets."""
+    return [gradient.name for gradient in optimizer._gradients if gradient.in_bucket and gradient.param.grad is gradient._view]
+
+
 def train(model, optimizer, steps=4, first=0, order="lr", set_to_none=True, check=True, **options):
     for step in range(first, first + steps):
         optimizer.zero_grad(set_to_none=set_to_none)

@@ -7,7 +7,7 @@ import ranks
 ranks.start(__file__, timeout=400)
 
 import torch
-from bucket_network import RANK, SIZE, in_buckets, loss_of, network, one_by_one, raises, sgd, train
+from bucket_network import RANK, SIZE, in_buckets, in_their_places, loss_of, network, one_by_one, raises, sgd, train
 
 import xoe.torch as hvd
 from xoe.errors import UnavailableError
@@ -228,6 +228,30 @@ def test_another_type_after_the_layout():
         optimizer.zero_grad()
         optimizer.step()  # without a backward pass
         train(model, optimizer, first=6)
+
+
+def test_buckets_are_laid_out_again():
+    """For gradients that did not fit into theirs: one by one in the first step, and in their buckets from the second on."""
+    model = network()
+    optimizer = sgd(model)
+    for turn, dtype in enumerate((torch.float32, torch.float64, torch.bfloat16, torch.float32)):
+        model.to(dtype)
+        optimizer.state.clear()
+        optimizer.zero_grad()
+        for step in range(3):
+            train(model, optimizer, first=3 * turn + step, steps=1)
+            expected = 9 if step > 0 and SIZE > 1 else 0
+            assert len(in_their_places(optimizer)) == expected, (dtype, step)
+    rows = {model.left: 4, model.right: 4}
+    for layer, count in rows.items():  # pruned layers
+        layer.weight.data, layer.bias.data = torch.full((count, 30), 0.01), torch.zeros(count)
+        for p in layer.parameters():
+            p.grad = None
+            optimizer.state.pop(p, None)
+    train(model, optimizer, first=12, steps=1)
+    assert not in_their_places(optimizer)  # all have new ones, of the next step
+    train(model, optimizer, first=13, steps=1)
+    assert len(in_their_places(optimizer)) == (9 if SIZE > 1 else 0)
 
 
 def test_another_type_on_one_rank():

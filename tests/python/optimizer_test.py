@@ -6,6 +6,7 @@ import copy
 import functools
 import gc
 import os
+import pickle
 import re
 import warnings
 
@@ -412,6 +413,76 @@ def test_state_of_any_type():
         optimizer.state[p].clear()
     state.restore()
     check()
+
+
+def test_state_keeps_its_types():
+    """PyTorch's load_state_dict gives floating-point state the type of its parameter, which the root's keeps its own of."""
+    model = network()
+    model[4].bfloat16()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    if RANK == 0:
+        for p in model.parameters():
+            other = torch.float32 if p.dtype is torch.bfloat16 else torch.bfloat16
+            optimizer.state[p]["momentum_buffer"] = torch.full_like(p, 0.5)
+            optimizer.state[p]["compensation"] = torch.full_like(p, 0.25, dtype=other)
+            optimizer.state[p]["norms"] = [torch.tensor(1.0 + 2**-40, dtype=torch.float64), torch.tensor([3])]
+            optimizer.state[p]["inner"] = {"scale": torch.tensor([1.0], dtype=torch.float16)}
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+
+    def check():
+        for p in model.parameters():
+            state = optimizer.state[p]
+            assert state["momentum_buffer"].dtype is p.dtype
+            assert state["compensation"].dtype is (torch.float32 if p.dtype is torch.bfloat16 else torch.bfloat16)
+            assert state["compensation"].float().eq(0.25).all() and state["compensation"].shape == p.shape
+            assert state["norms"][0].item() == 1.0 + 2**-40 and state["norms"][1].dtype is torch.int64
+            assert state["inner"]["scale"].dtype is torch.float16
+
+    check()
+    elastic = hvd.elastic.TorchState(optimizer=optimizer)
+    optimizer.state.clear()
+    elastic.restore()
+    check()
+
+
+def test_copies_say_what_to_do():
+    for options in ({}, {"op": hvd.Adasum}, {"sharded": True}):
+        model = network()
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), **options)
+        train(model, optimizer, steps=2)
+        for make in (pickle.dumps, copy.copy, copy.deepcopy, hvd.allgather_object):
+            raises(hvd.XoeError, lambda make=make, one=optimizer: make(one), "cannot be pickled or copied", "state_dict()")
+        # What the message says.
+        other = copy.deepcopy(model)
+        plain = torch.optim.SGD(other.parameters(), lr=1.0)
+        plain.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        again = hvd.DistributedOptimizer(plain, **options)
+        train(model, optimizer, steps=2)
+        train(other, again, steps=2)
+        for p, q in zip(model.parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(p, q)
+        if "sharded" in options:
+            optimizer.close()
+            again.close()
+
+
+def test_a_copy_of_a_model_is_pytorchs():
+    """Copies and pickles of parameters and gradients have memory of their own, which no rank sees. As in PyTorch, a deep copy of a
+    module has no gradients, and one of a gradient has."""
+    model = network()
+    optimizer = distributed(model)
+    train(model, optimizer, steps=3)
+    grads = [p.grad.clone() for p in model.parameters()]
+    copies = [copy.deepcopy(p.grad) for p in model.parameters()]
+    pickled = pickle.loads(pickle.dumps([p.grad for p in model.parameters()]))
+    other = copy.deepcopy(model)
+    whole = pickle.loads(pickle.dumps(model))
+    assert all(p.grad is None and not p._post_accumulate_grad_hooks for p in (*other.parameters(), *whole.parameters()))
+    for p in other.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.zero_grad(set_to_none=False)
+    for wanted, one, another in zip(grads, copies, pickled, strict=True):
+        assert torch.equal(one, wanted) and torch.equal(another, wanted)
 
 
 def test_zero_gradients_of_a_new_optimizer():

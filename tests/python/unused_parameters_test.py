@@ -94,4 +94,76 @@ def test_gradients_that_are_zeros_already():
     check(adamw, to_none=False)
 
 
+class Tables(torch.nn.Module):
+    """Sparse embeddings that every rank uses, one rank, in some steps one rank or none, and never."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.every, self.one, self.sometimes, self.never = (torch.nn.Embedding(6, 3, sparse=True) for _ in range(4))
+        self.head = torch.nn.Linear(3, 2)
+
+    def forward(self, step, rank):
+        x = self.every(torch.tensor([rank, step % 6]))
+        if rank == SIZE - 1:
+            x = x + self.one(torch.tensor([step % 6, 5]))
+        if step % 3 == 1 or (step % 3 == 2 and rank == 0):
+            x = x + self.sometimes(torch.tensor([rank, rank]))
+        return self.head(torch.tanh(x)).square().mean()
+
+
+def train_tables(model, optimizers, loss_of_step, to_none):
+    for step in range(STEPS):
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=to_none)
+        loss_of_step(step).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    return dict(model.named_parameters())
+
+
+def test_sparse_embeddings_that_a_rank_does_not_touch():
+    for kinds in ("momentum", "adam"):
+        for to_none in (True, False):
+            for options in ({}, {"sparse_as_dense": True}, {"compression": hvd.Compression.fp16}):
+                finals = []
+                for wrap in (False, True):
+                    model = Tables()
+                    tables = [p for name, p in model.named_parameters() if "head" not in name]
+                    if kinds == "adam":
+                        made = [torch.optim.SparseAdam(tables, lr=0.05), torch.optim.Adam(model.head.parameters(), lr=0.05)]
+                    else:
+                        made = [torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)]
+                    if wrap:
+                        made = [hvd.DistributedOptimizer(one, **options) for one in made]
+                        finals.append(train_tables(model, made, lambda step, m=model: m(step, RANK), to_none))
+                        for name in ("every", "one", "sometimes"):
+                            grad = getattr(model, name).weight.grad
+                            assert grad is None or grad.is_sparse, name
+                        assert not to_none or model.never.weight.grad is None
+                    else:
+                        both = lambda step, m=model: sum(m(step, rank) for rank in range(SIZE)) / SIZE  # noqa: E731
+                        finals.append(train_tables(model, made, both, to_none))
+                    del made
+                tolerance = 2e-2 if "compression" in options else 1e-5
+                for name, wanted in finals[0].items():
+                    text = f"{name}, {kinds}, {options}"
+                    torch.testing.assert_close(
+                        finals[1][name], wanted, rtol=tolerance, atol=tolerance, msg=lambda why, text=text: f"{text}: {why}"
+                    )
+
+
+def test_a_sparse_gradient_of_two_dimensions():
+    """A rank without one has the others' sort of gradient afterwards."""
+    table = torch.nn.Parameter(torch.ones(4, 3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([table], lr=1.0))
+    for step in range(3):
+        optimizer.zero_grad()
+        if RANK == 0 and step != 1:
+            table.grad = torch.eye(4, 3).to_sparse(2)
+        optimizer.step()
+        assert table.grad is None if step == 1 else table.grad.sparse_dim() == 2
+    torch.testing.assert_close(table.detach(), torch.ones(4, 3) - 2 / SIZE * torch.eye(4, 3))
+
+
 ranks.call_tests(globals())

@@ -1,6 +1,8 @@
 // reduce_into() for integers and bool.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "reduce/reduce.h"
 #include "reduce/reference.h"
 
@@ -31,7 +33,7 @@ T expected_integer(const std::vector<std::vector<T>>& ins, std::size_t i, Reduce
       case ReduceOp::kProduct: acc = static_cast<Wide>(static_cast<Bits>(acc) * static_cast<Bits>(x)); break;
     }
   }
-  if (op == ReduceOp::kAverage) acc = static_cast<std::int64_t>(acc) / static_cast<Wide>(ins.size());
+  if (op == ReduceOp::kAverage) acc /= static_cast<Wide>(ins.size());
   return static_cast<T>(static_cast<std::uint64_t>(acc));
 }
 
@@ -91,6 +93,20 @@ TEST(IntegerAverage, TruncatesTowardZeroAndDoesNotOverflow) {
   EXPECT_EQ(result[1], -127);
   EXPECT_EQ(result[2], -3);
   EXPECT_EQ(result[3], 3);
+}
+
+TEST(IntegerAverage, OfTheLargestNumbersIsRepresentable) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  const std::int64_t a[] = {kMost, kLeast, kMost, kMost - 1}, b[] = {kMost, kLeast, kLeast, kMost};
+  std::int64_t result[4];
+  const void* ins[] = {a, b};
+  void* outs[] = {result};
+  reduce::reduce_into(outs, ins, 4, DType::kInt64, ReduceOp::kAverage);
+  EXPECT_EQ(result[0], kMost);
+  EXPECT_EQ(result[1], kLeast);
+  EXPECT_EQ(result[2], 0);
+  EXPECT_EQ(result[3], kMost - 1);
 }
 
 TEST(BoolReduce, AnyNonZeroByteIsTrue) {

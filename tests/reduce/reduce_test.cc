@@ -26,15 +26,31 @@ Acc combine(Acc a, Acc b, ReduceOp op) {
   if (op == ReduceOp::kSum || op == ReduceOp::kAverage) return a + b;
   if (op == ReduceOp::kProduct) return a * b;
   if (std::isnan(a)) return a;
+  if (a == 0 && b == 0) return std::signbit(a) == (op == ReduceOp::kMin) ? a : b;
   if (op == ReduceOp::kMin) return a < b ? a : b;
   return a > b ? a : b;
+}
+
+// As if the type of the sum had larger exponents.
+template <class F>
+F mean_of_large(const std::vector<std::vector<F>>& ins, std::size_t i) {
+  using Acc = decltype(F::widen(ins[0][i]));
+  constexpr Acc kMost = std::numeric_limits<Acc>::max();
+  const Acc n = static_cast<Acc>(ins.size());
+  Acc acc = 0;
+  for (const auto& in : ins) acc += std::ldexp(F::widen(in[i]), -10);
+  return F::narrow(std::clamp(std::ldexp(acc / n, 10), -kMost, kMost));
 }
 
 template <class F>
 F expected_at(const std::vector<std::vector<F>>& ins, std::size_t i, ReduceOp op) {
   auto acc = F::widen(ins[0][i]);
   for (std::size_t k = 1; k < ins.size(); ++k) acc = combine(acc, F::widen(ins[k][i]), op);
-  if (op == ReduceOp::kAverage) acc /= static_cast<decltype(acc)>(ins.size());
+  if (op == ReduceOp::kAverage) {
+    const bool finite = std::ranges::all_of(ins, [&](const auto& in) { return std::isfinite(F::widen(in[i])); });
+    if (std::isinf(acc) && finite) return mean_of_large<F>(ins, i);
+    acc /= static_cast<decltype(acc)>(ins.size());
+  }
   return F::narrow(acc);
 }
 
@@ -161,6 +177,73 @@ TYPED_TEST(FloatReduce, BitsDependOnTheInputsAlone) {
       }
     }
   });
+}
+
+template <class F>
+F reduced(const std::vector<F>& values, ReduceOp op) {
+  std::vector<const void*> ins;
+  for (const F& value : values) ins.push_back(&value);
+  F result{};
+  void* out[] = {&result};
+  reduce::reduce_into(out, ins, 1, F::kDType, op);
+  return result;
+}
+
+// A mean lies between its inputs, whatever their sum.
+TYPED_TEST(FloatReduce, TheAverageOfTheLargestNumbersIsFinite) {
+  using F = TypeParam;
+  using Acc = decltype(F::widen(F{}));
+  Acc most = std::numeric_limits<Acc>::max();
+  if (sizeof(F) == 2) most = static_cast<Acc>(F::kDType == DType::kFloat16 ? 65504.0 : 0x1.FEp127);
+  const F large = F::narrow(most), negative = F::narrow(-most), zero = F::narrow(0);
+  reference::for_each_target([&](const char* target) {
+    SCOPED_TRACE(target);
+    for (const std::size_t n : {2, 3, 4, 5, 7, 8, 64, 100}) {
+      // Each sum is rounded once.
+      const Acc least = most * (1 - static_cast<Acc>(n) * std::numeric_limits<Acc>::epsilon());
+      const Acc mean = F::widen(reduced(std::vector<F>(n, large), ReduceOp::kAverage));
+      EXPECT_TRUE(least <= mean && mean <= most) << n << ": " << mean;
+      EXPECT_EQ(F::widen(reduced(std::vector<F>(n, negative), ReduceOp::kAverage)), -mean) << n;
+    }
+    EXPECT_EQ(F::widen(reduced<F>({large, large, negative, negative}, ReduceOp::kAverage)), 0);
+    EXPECT_EQ(F::widen(reduced<F>({large, large, zero, zero}, ReduceOp::kAverage)), F::widen(F::narrow(most / 2)));
+    const F infinite = F::narrow(std::numeric_limits<double>::infinity());
+    EXPECT_TRUE(std::isinf(F::widen(reduced<F>({large, infinite}, ReduceOp::kAverage))));
+    EXPECT_TRUE(std::isnan(F::widen(reduced<F>({infinite, F::narrow(std::nan("")), large}, ReduceOp::kAverage))));
+  });
+}
+
+// Among many, in place, with others around them: only those that need it are computed again.
+TYPED_TEST(FloatReduce, AveragesOfLargeNumbersAmongOthers) {
+  using F = TypeParam;
+  for (const std::size_t n : {2, 3, 4, 6}) {
+    for (const std::size_t count : {1, 17, 300, 5000}) {
+      auto values = inputs<F>(n, count);
+      for (std::size_t i = 0; i < count; i += 1 + i % 7)
+        for (auto& in : values) in[i] = F::narrow(sizeof(F) == 8 ? 1.5e308 : 3.2e38);
+      const auto before = values;
+      std::vector<const void*> ins;
+      for (auto& in : values) ins.push_back(in.data());
+      std::vector<void*> outs;
+      for (auto& in : values) outs.push_back(in.data());
+      reduce::reduce_into(outs, ins, count, F::kDType, ReduceOp::kAverage);
+      for (std::size_t i = 0; i < count; ++i)
+        for (const auto& out : values)
+          ASSERT_TRUE(reference::same_value(expected_at(before, i, ReduceOp::kAverage), out[i]))
+              << n << " ins, element " << i << " of " << count << ": " << F::widen(out[i]);
+    }
+  }
+}
+
+// Whichever rank has the negative one.
+TYPED_TEST(FloatReduce, NegativeZeroIsLessThanZero) {
+  using F = TypeParam;
+  const F zero = F::narrow(0.0), negative = F::narrow(-0.0);
+  for (const auto& values :
+       {std::vector<F>{zero, negative}, {negative, zero}, {negative, zero, zero, negative, zero}}) {
+    EXPECT_TRUE(std::signbit(F::widen(reduced(values, ReduceOp::kMin))));
+    EXPECT_FALSE(std::signbit(F::widen(reduced(values, ReduceOp::kMax))));
+  }
 }
 
 // One rounding at the end: in 16 bits each step would lose the small addends.

@@ -345,22 +345,41 @@ Status check(const RunOptions& options) {
   return {};
 }
 
-// The program runs here, so GPUs of another host are of no use to it. But an agent may have given this host another
-// name.
-void take_from_this_host(Client& client, RunOptions& options) {
-  if (options.host.empty()) {
-    const auto status = client.get("/v1/status");
-    const std::string own = host_name("localhost");
-    if (status && status->ok())
-      for (const Json& host : status->body.at("hosts"))
-        if (host.at("name") == own) options.host = own;
-    const bool several = status && status->ok() && status->body.at("hosts").size() > 1;
-    if (options.host.empty() && several && !options.lease.ask.value("any_host", false))
-      say(fmt::format("the pool knows no host {}: GPUs may come from any; --host says which name this host has", own));
+// The program runs here, so GPUs of another host are of no use to it. An agent may have given this host another name,
+// but then it has told which machine it is on.
+Result<std::string> name_of_this_host(Client& client) {
+  XOE_ASSIGN(const auto status, client.get("/v1/status"));
+  if (!status.ok()) return failure(Code::kUnavailable, "{}", status.message());
+  const std::string own = host_name("localhost"), machine = machine_identity();
+  std::vector<std::string> all, here;
+  for (const Json& host : status.body.at("hosts")) {
+    const std::string name = host.at("name");
+    if (name == own) return own;
+    all.push_back(name);
+    if (!machine.empty() && host.value("machine", "") == machine) here.push_back(name);
   }
-  const bool any_host = options.lease.ask.value("any_host", false);
-  if (!options.host.empty() && !any_host) options.lease.ask["host"] = options.host;
+  if (here.size() == 1) return here.front();
+  if (!here.empty())
+    return failure(Code::kInvalidArgument,
+                   "this host, {}, has several names in the pool: say with --host which one's GPUs to take: {}", own,
+                   fmt::join(here, ", "));
+  return failure(
+      Code::kInvalidArgument,
+      "the pool knows no host {}, and GPUs of other hosts are of no use here: start `xoe pool agent` on this "
+      "host, or say with --host which of the pool's hosts it is: {}",
+      own, all.empty() ? "it has none" : fmt::format("{}", fmt::join(all, ", ")));
+}
+
+Status take_from_this_host(Client& client, RunOptions& options) {
   if (options.device_rule) options.lease.ask["device_rule"] = true;
+  const bool any_host = options.lease.ask.value("any_host", false);
+  if (options.host.empty()) {
+    const auto name = name_of_this_host(client);
+    if (!name && !any_host) return failure(name.error());
+    if (name) options.host = *name;
+  }
+  if (!any_host) options.lease.ask["host"] = options.host;
+  return {};
 }
 
 int run(RunOptions options) {
@@ -369,7 +388,8 @@ int run(RunOptions options) {
   auto client = connect(options.connection);
   if (!client && options.or_cpu) return run_on_cpu(options, client.error().message(), held.before());
   if (!client) return fail(client.error());
-  take_from_this_host(*client, options);
+  if (const Status here = take_from_this_host(*client, options); !here)
+    return options.or_cpu ? run_on_cpu(options, here.error().message(), held.before()) : fail(here.error());
   const auto keeper = Keeper::start(options.connection);
   if (!keeper) return fail(keeper.error());
   auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
@@ -415,7 +435,7 @@ void add_run(CLI::App& app, int& code) {
   add_lease_options(*verb, options->lease);
   verb->add_option("--host", options->host, "this host's name in the pool: its GPUs are taken")
       ->type_name("NAME")
-      ->default_str("its own, if the pool knows it");
+      ->default_str("the one that its agent reports under");
   verb->add_flag("--ranks", options->ranks,
                  "PROGRAM is what follows `xoe run`: one rank for each GPU; --gpus may be MIN:MAX");
   verb->add_flag("--device-rule", options->device_rule,

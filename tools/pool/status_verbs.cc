@@ -87,6 +87,9 @@ std::string status_text(const Json& status) {
   for (const Json& host : status.at("hosts"))
     if (const std::string without = host.at("without"); !without.empty())
       text += fmt::format("{} has no GPUs: {}\n", host.at("name").get<std::string>(), without);
+  for (const Json& host : status.at("hosts"))
+    if (const std::string problem = host.value("problem", ""); !problem.empty())
+      text += fmt::format("{}: {}\n", host.at("name").get<std::string>(), problem);
   if (!status.at("vms").empty()) text += "\n" + table(vm_rows(status.at("vms")));
   text += enforcement_text(status.at("leases"));
   if (!status.at("queue").empty()) text += "\nwaiting:\n";

@@ -166,10 +166,10 @@ def _is_of_a_framework(frame: FrameType) -> bool:
     return package in _OF_FRAMEWORKS or os.path.basename(frame.f_code.co_filename).startswith("__autograph_generated_file")
 
 
-def warn(text: str, place: tuple[str, int] | None = None) -> None:
+def warn(text: str, place: tuple[str, int] | None = None, category: type[Warning] = FirstStepWarning) -> None:
     """Warns of the place, default: the caller's."""
     file, line = place or place_of_caller()
-    warnings.warn_explicit(text, FirstStepWarning, file, line)
+    warnings.warn_explicit(text, category, file, line)
 
 
 # ---- Values that NumPy sees

@@ -79,8 +79,28 @@ Status reduce_over_rails(Rails& rails, const Operation& op, ConstTensor in, void
   return rails.on_host(op, make_allgather(share, Tensor(out, in.count, dtype), shares));
 }
 
+__extension__ using Int128 = __int128;
+
+// The upper and the lower halves are summed apart, which does not overflow.
+Status average_int64(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  const auto* const in = static_cast<const std::int64_t*>(c.in);
+  std::vector<std::int64_t> halves(2 * c.in_count);
+  for (std::size_t i = 0; i < c.in_count; ++i) {
+    halves[2 * i] = in[i] >> 32;
+    halves[2 * i + 1] = in[i] & 0xFFFFFFFF;
+  }
+  XOE_TRY(reduce_over_rails(rails, op, ConstTensor(halves.data(), halves.size()), halves.data(), ReduceOp::kSum));
+  for (std::size_t i = 0; i < c.in_count; ++i) {
+    const Int128 sum = Int128{halves[2 * i]} * (Int128{1} << 32) + halves[2 * i + 1];
+    static_cast<std::int64_t*>(c.out)[i] = static_cast<std::int64_t>(sum / rails.size());
+  }
+  return {};
+}
+
 // Sums in 64 bits, which hold the sum of every smaller type.
 Status average_integers(Rails& rails, const Operation& op) {
+  if (op.collective.dtype == DType::kInt64) return average_int64(rails, op);
   const Collective& c = op.collective;
   std::vector<std::int64_t> wide(c.in_count);
   with_integer(c.dtype,

@@ -86,6 +86,7 @@ HierarchicalBackend::~HierarchicalBackend() {
   operations_.stop([this] {
     end(Error(Code::kPeerLost, who(placement_.rank) + " destroyed its communicator while operations were pending"));
   });
+  if (all_met_) context_->forget(key(""));
   context_->failures().append({.kind = FailureEvent::Kind::kRankLeft,
                                .rank = context_->rank(),
                                .group = number_,
@@ -114,6 +115,9 @@ Status HierarchicalBackend::execute(const Collective& collective) {
   watchdog_->end();
   if (!status) return failed(first_cause(status.error()));
   done_.store(number, std::memory_order_release);
+  if (collective.kind == CollectiveKind::kBarrier ||
+      (collective.kind == CollectiveKind::kAllreduce && collective.in_count > 0))
+    all_met();
   return {};
 }
 

@@ -35,6 +35,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   Result<std::unique_ptr<Backend>> split(int color, int key) override;
   Result<SharedBuffer> shared_buffer(std::size_t bytes) override { return local_->shared_buffer(bytes); }
   Result<std::vector<std::byte*>> map_peers(const SharedBuffer& mine, const OpOptions& options) override;
+  void all_met() noexcept override { all_met_.store(true, std::memory_order_relaxed); }
   HostGroup& host_group() noexcept override { return *this; }
 
   const std::vector<int>& hosts() const noexcept override { return placement_.hosts; }
@@ -95,6 +96,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   std::unique_ptr<Rails> rails_;
   std::atomic<std::uint64_t> begun_ = 0;  // collectives
   std::atomic<std::uint64_t> done_ = 0;
+  std::atomic<bool> all_met_ = false;
   int channels_ = 0;
   std::uint64_t splits_ = 0;
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "backend/shm/wakeup_channel.h"
 #include "base/bytes.h"
@@ -119,9 +121,25 @@ std::string Context::who(int rank) const {
   return fmt::format("rank {} (host {}, pid {})", rank, info.host, info.pid);
 }
 
+void Context::forget(std::string_view keys) {
+  const std::lock_guard lock(published_mutex_);
+  const auto first = std::stable_partition(published_.begin(), published_.end(),
+                                           [&](const std::string& key) { return !key.starts_with(keys); });
+  obsolete_.insert(obsolete_.end(), std::move_iterator(first), std::move_iterator(published_.end()));
+  published_.erase(first, published_.end());
+}
+
 Result<std::vector<std::string>> Context::exchange(const std::string& key, const std::vector<int>& members,
                                                    const std::string& mine) {
-  XOE_TRY(store_->set(fmt::format("{}/{}", key, rank()), mine));
+  const std::string own = fmt::format("{}/{}", key, rank());
+  std::vector<std::string> obsolete;
+  {
+    const std::lock_guard lock(published_mutex_);
+    published_.push_back(own);
+    obsolete = std::exchange(obsolete_, {});
+  }
+  if (!obsolete.empty()) XOE_TRY(store_->remove(obsolete));
+  XOE_TRY(store_->set(own, mine));
   std::vector<std::string> keys;
   keys.reserve(members.size());
   for (const int member : members) keys.push_back(fmt::format("{}/{}", key, member));

@@ -78,7 +78,10 @@ Result<std::unique_ptr<Backend>> ShmBackend::split(int color, int key) {
   const auto& arena = group.context().arena();
   SplitRequest mine{color, key, kNoMemory};
   if (color >= 0) {
-    if (const auto offset = arena->allocate(sizeof(RankBlock))) mine.block = *offset;
+    if (const auto offset = arena->allocate(sizeof(RankBlock))) {
+      mine.block = *offset;
+      group.context().member(group.context_rank(group.rank())).block_at(*offset).done.store(kBeforeFirst);
+    }
   }
   // After a failed exchange the block stays allocated: peers whose exchange succeeded may use it.
   XOE_ASSIGN(const auto requests, exchange(*operations_, topology_, mine, {.name = "split"}));

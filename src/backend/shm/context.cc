@@ -30,6 +30,7 @@ Result<std::shared_ptr<Arena>> make_arena(int rank, std::size_t bytes) {
   if (::sched_getaffinity(0, sizeof header->cpus, &header->cpus) != 0) CPU_SET(0, &header->cpus);
   if (::getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce)
     return failure(Code::kInternal, "no random number for the shared arena: {}", errno_text(errno));
+  reinterpret_cast<RankBlock*>(arena->mapping()->base() + Context::kFirstBlock)->done.store(kBeforeFirst);
   header->magic.store(kArenaMagic, std::memory_order_release);
   return arena;
 }

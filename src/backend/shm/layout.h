@@ -25,6 +25,11 @@ namespace xoe::shm {
 inline constexpr std::size_t kLine = 64;
 inline constexpr std::uint64_t kArenaMagic = 0x31616e657261'6f78;  // "xoarena1"
 
+// Operations are numbered modulo 2^32, which a program passes within hours. The numbers begin shortly before that, so
+// that every long test passes it, too; not sooner, because a slot that was never used shows the number 0: by then all
+// slots of the largest group have been used.
+inline constexpr std::uint32_t kBeforeFirst = ~std::uint32_t{0} - (1 << 16);
+
 // The header of operation n lies in slot n % kHeaderSlots until all ranks have completed n.
 inline constexpr int kHeaderSlots = 64;
 // Small operations also own a payload slot, with the same rule.
@@ -36,6 +41,7 @@ inline constexpr std::size_t kChunkBytes = 256 * 1024;
 // What a round of a broadcast fills of one, where ranks do not share cores: see broadcast_elements().
 inline constexpr std::size_t kBroadcastPieceBytes = 32 * 1024;
 static_assert(kBroadcastPieceBytes <= kChunkBytes);
+static_assert(std::uint32_t{0} - kBeforeFirst > std::uint32_t{kHeaderSlots} * kMaxRanks);
 
 inline constexpr std::size_t kInlineBytes = 56;  // payload that fits beside the flag in one line
 
@@ -84,7 +90,7 @@ struct alignas(kLine) FailureRecord {
 inline constexpr std::uint32_t kAborted = 1 << 16;
 
 struct RankBlock {
-  alignas(kLine) std::atomic<std::uint32_t> done;       // operations completed: the rank no longer reads their slots
+  alignas(kLine) std::atomic<std::uint32_t> done;       // the last operation completed: the slots up to it are not read
   std::atomic<std::uint32_t> busy;                      // 1: the rank is reading or writing the peers' buffers
   alignas(kLine) std::atomic<std::uint64_t> packed;     // rounds whose input the rank has staged
   alignas(kLine) std::atomic<std::uint64_t> processed;  // rounds that the rank has reduced or copied

@@ -39,7 +39,7 @@ class Operation {
     if (posted_) data_.each_output_of_peers(visit);
   }
   // "allreduce #17 (conv1.weight)"
-  std::string title() const { return title_of(data_.call(), number_); }
+  std::string title() const { return title_of(data_.call(), number_ - kBeforeFirst); }
 
  private:
   HeaderSlot& header(int rank) const noexcept { return data_.slots().header(rank); }

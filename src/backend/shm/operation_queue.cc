@@ -273,9 +273,9 @@ std::string OperationQueue::late_peers(const Operation& stuck, Clock::duration w
   std::string missing;
   for (const int r : stuck.waiting_for()) {
     const auto done = group_.block(r).done.load(std::memory_order_acquire);
-    missing +=
-        fmt::format("{}{} (completed {}{})", missing.empty() ? "" : ", ", group_.who(r), counted(done, "operation"),
-                    group_.activity(r).value_or(ProcessActivity()).stopped ? "; its process is stopped" : "");
+    missing += fmt::format("{}{} (completed {}{})", missing.empty() ? "" : ", ", group_.who(r),
+                           counted(done - kBeforeFirst, "operation"),
+                           group_.activity(r).value_or(ProcessActivity()).stopped ? "; its process is stopped" : "");
   }
   return fmt::format("{}: {} waited {} for {}", stuck.title(), group_.who(group_.rank()), human_seconds(waited),
                      missing);

@@ -91,9 +91,9 @@ class OperationQueue {
   WaitPolicy policy_;
   const std::size_t one_shot_limit_;  // bytes
   OneShot one_shot_;
-  std::uint32_t last_number_ = 0;
-  std::uint32_t all_done_ = 0;    // lower bound of the peers' `done`
-  std::uint64_t next_round_ = 0;  // the first round of the next operation that has any
+  std::uint32_t last_number_ = kBeforeFirst;
+  std::uint32_t all_done_ = kBeforeFirst;  // lower bound of the peers' `done`
+  std::uint64_t next_round_ = 0;           // the first round of the next operation that has any
   std::vector<std::unique_ptr<Pending>> pool_;
   std::vector<Pending*> idle_;
   std::deque<Pending*> queue_;

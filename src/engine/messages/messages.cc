@@ -12,6 +12,7 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "backend/collective.h"
 #include "base/error.h"
@@ -37,6 +38,7 @@ struct BoxHead {
   std::atomic<std::uint64_t> pids;  // which name space `pid` is of
   std::atomic<std::int32_t> pid;
   std::atomic<std::int32_t> closed;  // 1: this rank sends and receives no more
+  std::atomic<std::int32_t> left;    // ranks, this one too, that do not look at the box any more
 };
 
 // Tells one name space of process numbers from another; 0: not known.
@@ -45,7 +47,7 @@ std::uint64_t own_name_space() {
   return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
-const BoxHead& head_of(const SharedBuffer& box) { return *reinterpret_cast<const BoxHead*>(box.data()); }
+BoxHead& head_of(const SharedBuffer& box) { return *reinterpret_cast<BoxHead*>(box.data()); }
 
 std::string title_of(const Message& message) {
   if (message.is_send) return fmt::format("send to rank {}", message.peer);
@@ -88,7 +90,13 @@ Status Messages::share_rings(Engine& engine) {
   head->pids.store(own_name_space(), std::memory_order_relaxed);
   head->pid.store(::getpid(), std::memory_order_release);
   auto mapped = engine.map_peers(own, options_.name + ".rings");
-  runtime_->keep(std::move(own));  // peers may write to it however this ends
+  // Peers may write to it however this ends.
+  const int peers = mapped ? static_cast<int>(std::ranges::count_if(
+                                 *mapped, [](const SharedBuffer& box) { return box.data() != nullptr; }))
+                           : size_;
+  runtime_->keep(std::move(own), [peers](const SharedBuffer& box) {
+    return head_of(box).left.load(std::memory_order_acquire) == peers;
+  });
   XOE_ASSIGN(auto boxes, std::move(mapped));
   const auto ring = [this](std::byte* box, int from) -> Ring& {
     return *reinterpret_cast<Ring*>(box + kHeadBytes + (capacity_ + sizeof(Ring)) * index(from));
@@ -170,7 +178,13 @@ void Messages::close() {
   }
   const std::lock_guard lock(mutex_);
   for (Peer& peer : peers_) {
-    if (peer.box.data() != nullptr) continue;
+    if (peer.box.data() != nullptr) {
+      // The last time that this rank looks at the other's memory.
+      peer.out.reset();
+      peer.in.reset();
+      head_of(std::exchange(peer.box, {})).left.fetch_add(1, std::memory_order_release);
+      continue;
+    }
     peer.out.reset();  // what was sent still arrives
     peer.in.reset();
   }

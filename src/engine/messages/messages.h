@@ -68,6 +68,8 @@ class Messages {
   // Gives the message up: its memory is not used any more. A send of which bytes have left goes on from a copy; what
   // arrives is kept for another receive.
   void abandon(const MessagePtr& message);
+  // Ends what cannot be completed any more. A wait does so, too.
+  void check_failures();
   // The rank that a message came from, or goes to; kAnyRank: not known yet.
   int source(const MessagePtr& message) const;
 
@@ -97,8 +99,6 @@ class Messages {
   bool progress();
   bool move_bytes();
   bool idle() const;
-  // Ends what cannot be completed any more.
-  void check_failures();
   Status why_gone(int rank, const Peer& peer) const;
   void fail_all(const Status& why);
   void drop(const MessagePtr& message);

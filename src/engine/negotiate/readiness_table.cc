@@ -34,6 +34,9 @@ constexpr std::uint32_t version_of(std::uint64_t state) { return static_cast<std
 constexpr std::uint64_t make_state(std::uint32_t v, std::uint32_t g, std::uint32_t count) {
   return std::uint64_t{v & 0xffffff} << 40 | std::uint64_t{g & 0xffffff} << 16 | count;
 }
+// Of an entry that was never used. Generations and versions wrap, those of a name of each step within hours; they begin
+// shortly before that, so that every program passes it early.
+constexpr std::uint64_t kFirstState = make_state(0xffffff - 15, 0xffffff - 200, 0);
 // The value of RankSubmission::generation for an arrival: never 0.
 constexpr std::uint32_t mark_of(std::uint32_t g) { return (g & 0xffffff) + 1; }
 
@@ -236,7 +239,8 @@ Result<ReadinessTable::EntryRef> ReadinessTable::make_entry(std::string_view nam
       continue;
     }
     TableEntry& e = entry(chosen);
-    const std::uint64_t writing = make_state(version_of(state) + 1, generation_of(state) + 1, 0);
+    const std::uint64_t before = state == 0 ? kFirstState : state;
+    const std::uint64_t writing = make_state(version_of(before) + 1, generation_of(before) + 1, 0);
     if (!e.state.compare_exchange_strong(state, writing, std::memory_order_acq_rel)) continue;
     e.hashes[0].store(hashes[0], std::memory_order_release);
     e.hashes[1].store(hashes[1], std::memory_order_release);

@@ -2,8 +2,11 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -22,6 +25,7 @@ std::string hint_for(int status) {
 constexpr int kInterrupted = 128 + SIGINT;
 
 constexpr std::size_t kLongestQuote = 200;
+constexpr std::size_t kNamedRivals = 3;
 
 // The ranks that the launcher ended, after the first failure or because of a limit of its own.
 std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
@@ -55,6 +59,16 @@ std::string blame(const JobOutcome& outcome) {
   const bool reason = !outcome.reason.empty();
   const std::string quote = manners::fitted(trimmed(reason ? outcome.reason : outcome.last_line), kLongestQuote);
   return quote.empty() ? line : fmt::format("{}; {}: {}", line, reason ? "it wrote" : "its last line", quote);
+}
+
+std::string rivals_text(const JobOutcome& outcome) {
+  if (outcome.rivals.empty()) return {};
+  const std::size_t named = std::min(outcome.rivals.size(), kNamedRivals);
+  const std::size_t more = outcome.rivals.size() - named;
+  return fmt::format(
+      "which came first is not known: {}{}",
+      fmt::join(outcome.rivals.begin(), outcome.rivals.begin() + static_cast<std::ptrdiff_t>(named), "; "),
+      more == 0 ? "" : fmt::format("; and {} on other hosts", counted(static_cast<std::int64_t>(more), "rank")));
 }
 
 }  // namespace
@@ -124,6 +138,7 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
         lines.push_back(outcome.followed);
       else if (!ended_as_asked(outcome.first_failure->status, outcome.passed_on) && !outcome.killed_by_user)
         lines.push_back(blame(outcome));
+      if (std::string text = rivals_text(outcome); !text.empty()) lines.push_back(std::move(text));
       break;
     case Cause::kStartFailed:
       lines.push_back(fmt::format(

@@ -33,13 +33,12 @@ bool may_answer(const Fault& fault) { return strength(fault) == 0; }
 void FirstFault::add(Fault fault) {
   if (const auto cause = std::exchange(suspect_, std::nullopt); cause && fault.at - cause->at < kSoon) add(*cause);
   if (fault.end && WIFEXITED(fault.end->status) && strength(fault) > 0) fault.at -= kShellDelay;
-  const auto same = std::ranges::find(first_of_host_, fault.host, &Fault::host);
-  if (same == first_of_host_.end())
-    first_of_host_.push_back(fault);
-  else if (fault.at < same->at)
-    *same = fault;
-  else if (same->end && fault.end && same->end->announced && same->end->rank == fault.end->rank)
-    same->end = fault.end;
+  const auto announced = std::ranges::find_if(faults_, [&](const Fault& known) {
+    return known.end && fault.end && known.end->announced && known.end->rank == fault.end->rank;
+  });
+  if (announced == faults_.end()) return faults_.push_back(fault);
+  announced->end = fault.end;
+  announced->at = std::min(announced->at, fault.at);
 }
 
 std::optional<Fault> FirstFault::take_announced(int rank, pid_t pid) {
@@ -52,15 +51,65 @@ void FirstFault::add_announced(const Fault& answer) {
     if (fault.at < answer.at + (fault.host == answer.host ? Clock::duration() : kUncertainty)) add(fault);
 }
 
-const Fault& FirstFault::first() const {
-  const auto earliest = std::ranges::min_element(first_of_host_, {}, &Fault::at);
-  const Fault* chosen = &*earliest;
-  for (const Fault& fault : first_of_host_) {
-    if (fault.at - earliest->at >= kUncertainty) continue;
-    const int more = strength(fault) - strength(*chosen);
-    if (more > 0 || (more == 0 && fault.at < chosen->at)) chosen = &fault;
+// The peers that it lost, those that they lost, and so on.
+std::vector<LostPeer> FirstFault::causes_of(const Fault& fault) const {
+  std::vector<LostPeer> causes;
+  if (!fault.end) return causes;
+  const auto add = [&](const Losses& losses) {
+    for (const LostPeer& peer : losses.peers)
+      if (std::ranges::find(causes, peer.rank, &LostPeer::rank) == causes.end()) causes.push_back(peer);
+  };
+  if (const auto own = lost_.find(fault.end->rank); own != lost_.end() && own->second.pid == fault.end->pid)
+    add(own->second);
+  for (std::size_t i = 0; i < causes.size(); ++i)
+    if (const auto known = lost_.find(causes[i].rank); known != lost_.end()) add(known->second);
+  return causes;
+}
+
+bool FirstFault::awaits(const std::set<int>& running) const {
+  if (faults_.empty()) return false;
+  return std::ranges::any_of(causes_of(first()), [&](const LostPeer& peer) { return running.contains(peer.rank); });
+}
+
+// Whether it follows from another fault. Two that lost each other may both be the first.
+bool FirstFault::is_effect(const Fault& fault) const {
+  for (const LostPeer& peer : causes_of(fault)) {
+    if (fault.end->rank == peer.rank) continue;
+    const auto cause = std::ranges::find_if(faults_, [&](const Fault& other) {
+      return other.end ? other.end->rank == peer.rank : other.host == peer.host;
+    });
+    if (cause == faults_.end()) continue;
+    const auto back = causes_of(*cause);
+    if (std::ranges::find(back, fault.end->rank, &LostPeer::rank) == back.end()) return true;
   }
-  return *chosen;
+  return false;
+}
+
+std::vector<const Fault*> FirstFault::order() const {
+  std::map<std::size_t, const Fault*> first_of_host;
+  for (const Fault& fault : faults_) {
+    const Fault*& known = first_of_host[fault.host];
+    if ((known == nullptr || fault.at < known->at) && !is_effect(fault)) known = &fault;
+  }
+  std::vector<const Fault*> early;
+  for (const auto& [host, fault] : first_of_host)
+    if (fault != nullptr) early.push_back(fault);
+  const auto at = [](const Fault* fault) { return fault->at; };
+  const auto earliest = at(*std::ranges::min_element(early, {}, at));
+  std::erase_if(early, [&](const Fault* fault) { return fault->at - earliest >= kUncertainty; });
+  std::ranges::sort(early, [](const Fault* a, const Fault* b) {
+    return std::pair(-strength(*a), a->at) < std::pair(-strength(*b), b->at);
+  });
+  std::erase_if(early, [&](const Fault* fault) { return strength(*fault) < strength(*early.front()); });
+  return early;
+}
+
+std::vector<Fault> FirstFault::rivals() const {
+  std::vector<Fault> rivals;
+  for (const Fault* fault : order())
+    if (fault->end) rivals.push_back(*fault);
+  if (!rivals.empty()) rivals.erase(rivals.begin());
+  return rivals;
 }
 
 }  // namespace xoe::launch

@@ -33,6 +33,8 @@ constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
 // For a rank that has said that it fails: it may have something to save or to send.
 constexpr auto kLastWords = std::chrono::seconds(30);
+// For a rank that others have lost: its own end is the cause of theirs, and takes a while.
+constexpr auto kEndOfLost = std::chrono::seconds(10);
 constexpr std::size_t kHere = 0;  // the host at which our own signals come
 
 class Job {
@@ -115,7 +117,7 @@ class Job {
 
   void start_rank(int slot, const std::string& device) {
     // Of the process that was in the slot before.
-    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey})
+    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey, bootstrap::kLostPeersKey})
       store_->remove(fmt::format("{}/{}", key, slot));
     SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
     device.copy(command.device.data(), command.device.size() - 1);
@@ -288,6 +290,7 @@ class Job {
 
   void on_end(SupervisorEvent event, Clock::time_point now) {
     note_announcements(now);
+    note_lost_peers();
     const auto announced = faults_.take_announced(event.rank, event.pid);
     if (announced) event.at = std::min(announced->at, event.at);
     // The rank may have formed a world a moment ago.
@@ -316,6 +319,7 @@ class Job {
       panel->ended(static_cast<std::size_t>(end.rank), end.status == 0 ? "ended" : remote::describe_status(end.status));
     if (end.rank == 0) processes_->close_input();
     if (end.status == 0) store_->note_ended(rank_in_world(end.rank), remote::describe_status(0));
+    if (end.status == 0 && shutdown_.cause() == Cause::kRankFailed) end_others(now);
     if (event.asked && announced) {
       faults_.add(*announced);
     } else if (event.asked) {
@@ -344,7 +348,29 @@ class Job {
     } else if (status != 0) {
       if (may_answer(end)) faults_.add_announced(end);
       faults_.add(end);
-      shutdown_.begin(Cause::kRankFailed, now, faults_.any_announced() ? kLastWords : processes_->news_delay());
+      end_others(now);
+    }
+  }
+
+  // Because of the faults so far. The first of them may be still to come.
+  void end_others(Clock::time_point now) {
+    const bool awaited = faults_.awaits(running_);
+    shutdown_.begin(Cause::kRankFailed, now,
+                    faults_.any_announced() ? kLastWords
+                    : awaited               ? kEndOfLost
+                                            : processes_->news_delay());
+  }
+
+  void note_lost_peers() {
+    const auto members = resizing_ ? resizing_->members() : std::vector<int>();
+    for (const bootstrap::LostPeers& told : store_->take_lost_peers()) {
+      std::vector<LostPeer> lost;
+      for (const int rank : told.lost) {
+        if (rank < 0 || rank >= (resizing_ ? static_cast<int>(members.size()) : options_.size)) continue;
+        const int slot = resizing_ ? members[static_cast<std::size_t>(rank)] : rank;
+        if (slot != told.rank) lost.push_back({.rank = slot, .host = processes_->host_index(slot)});
+      }
+      faults_.note_lost(told.rank, told.pid, std::move(lost));
     }
   }
 
@@ -403,6 +429,7 @@ class Job {
     outcome_.host = processes_->host_of(outcome_.start_rank);
     if (!faults_.empty()) {
       blame(faults_.first());
+      name_rivals(faults_.first());
     } else if (const auto failure = asked_.first_failure()) {
       if (outcome_.cause == Cause::kNone) outcome_.cause = Cause::kRankFailed;
       blame(*failure);
@@ -436,6 +463,14 @@ class Job {
           outcome_.reason = reason_in(lines);
         }
     }
+  }
+
+  // Of whom it is not known whether they ended before the one that is blamed.
+  void name_rivals(const Fault& first) {
+    for (const Fault& rival : faults_.rivals())
+      outcome_.rivals.push_back(fmt::format("{} within {} of it",
+                                            describe_end(*rival.end, processes_->host_name(rival.host)),
+                                            human_seconds(std::chrono::abs(rival.at - first.at))));
   }
 
   struct DueRestart {

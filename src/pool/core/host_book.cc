@@ -1,6 +1,7 @@
 #include "pool/core/host_book.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "pool/core/drift.h"
@@ -23,10 +24,18 @@ void take_activity(State& state, const HostReport& report) {
   for (const Vm& vm : report.vms) state.vms[vm.name] = vm;
 }
 
+// `recently`: a rival that has not reported since then is gone.
+std::string problem_of(const Host& host, const HostReport& report, Time recently) {
+  if (host.rival.empty() || host.rival_heard < recently) return report.problem;
+  return fmt::format("another machine reports under this name, and is refused{}{}", report.problem.empty() ? "" : "; ",
+                     report.problem);
+}
+
 }  // namespace
 
 Status HostBook::take(const Turn& turn, const HostReport& report, std::string_view agent) {
   XOE_TRY(check_report(turn.state, report, agent));
+  XOE_TRY(check_machine(turn, report));
   XOE_TRY(make_room(turn, report));
   XOE_TRY(save_facts(turn, report, agent));
   Host& host = turn.state.hosts.at(report.host);
@@ -37,7 +46,8 @@ Status HostBook::take(const Turn& turn, const HostReport& report, std::string_vi
   }
   host.heard = turn.now;
   host.online = true;
-  host.problem = report.problem;
+  host.machine = report.machine;
+  host.problem = problem_of(host, report, turn.now - turn.state.policy.host_timeout);
   take_activity(turn.state, report);
   for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(turn, gpu));
   missing_.observe(turn.state, report, turn.now);
@@ -45,6 +55,27 @@ Status HostBook::take(const Turn& turn, const HostReport& report, std::string_vi
     XOE_TRY(
         forget_gpu(turn, uuid, "pool", fmt::format("{} has not had it for {}", host.name, span_text(kForgetAfter))));
   return {};
+}
+
+// Two machines with one name would take each other's GPUs away with each report. The one that was there stays, until it
+// is silent for so long that it counts as offline.
+Status HostBook::check_machine(const Turn& turn, const HostReport& report) {
+  const auto found = turn.state.hosts.find(report.host);
+  if (report.machine.empty() || found == turn.state.hosts.end()) return {};
+  Host& host = found->second;
+  if (host.machine.empty() || host.machine == report.machine) return {};
+  if (turn.now - host.heard > turn.state.policy.host_timeout) {
+    host.rival.clear();
+    return {};
+  }
+  host.rival_heard = turn.now;
+  if (std::exchange(host.rival, report.machine) != report.machine)
+    XOE_TRY(turn.journal.log("pool", "host-name-taken", 0, report.host,
+                             "another machine reports under this name; its reports are refused"));
+  return failure(Code::kResourceExhausted,
+                 "another machine reports as host {} to this pool: give this one a name of its own (xoe pool agent "
+                 "--host NAME), or end the other agent and wait for {}",
+                 report.host, span_text(turn.state.policy.host_timeout));
 }
 
 Status HostBook::watch(const Turn& turn) {

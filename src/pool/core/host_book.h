@@ -35,6 +35,7 @@ class HostBook {
   Status note_unleased(const Turn& turn, const Gpu& gpu);
   Status forget_gpu(const Turn& turn, const std::string& uuid, std::string_view actor, std::string_view why);
   Status make_room(const Turn& turn, const HostReport& report);
+  Status check_machine(const Turn& turn, const HostReport& report);
 
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
   MissingGpus missing_;

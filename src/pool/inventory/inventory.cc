@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/process_activity.h"
 
 namespace xoe::pool {
@@ -19,7 +20,7 @@ std::string user_of_process(std::int64_t pid) {
 }
 
 HostReport Inventory::report() {
-  HostReport report{.host = host_};
+  HostReport report{.host = host_, .machine = machine_identity()};
   std::vector<std::string> reasons;
   now_.clear();
   for (const auto& vendor : vendors_)

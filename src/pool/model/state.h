@@ -99,6 +99,7 @@ struct ClusterLease {
 // What the agent of a host tells.
 struct HostReport {
   std::string host = {};
+  std::string machine = {};  // which one reports: another text for each start of each machine; empty: it does not say
   std::string without = {};  // why it has no GPUs
   std::vector<Gpu> gpus = {};
   std::vector<GpuActivity> activity = {};  // of each of them
@@ -112,7 +113,11 @@ struct Host {
   bool online = false;       // heard of within the policy's time
   std::string without = {};  // why it has no GPUs: "no driver"; empty: it has
   std::string problem = {};  // of its last report
-  std::string agent = {};    // the user whose reports of it are taken; empty: any agent's
+  std::string machine = {};  // of its last report; not stored
+  // Another machine that reports under this name, and is refused; not stored.
+  std::string rival = {};
+  Time rival_heard = {};
+  std::string agent = {};  // the user whose reports of it are taken; empty: any agent's
 };
 
 enum class Role : std::uint8_t { kAgent, kUser, kLead, kAdmin };

@@ -248,8 +248,12 @@ Json status_json(const Pool& pool, Time now) {
   Json json{{"now", json_of(now)},    {"hosts", Json::array()}, {"gpus", Json::array()}, {"leases", Json::array()},
             {"queue", Json::array()}, {"drift", Json::array()}, {"teams", Json::array()}};
   for (const auto& [name, host] : state.hosts)
-    json["hosts"].push_back(
-        {{"name", name}, {"online", host.online}, {"heard", json_of(host.heard)}, {"without", host.without}});
+    json["hosts"].push_back({{"name", name},
+                             {"online", host.online},
+                             {"heard", json_of(host.heard)},
+                             {"without", host.without},
+                             {"machine", host.machine},
+                             {"problem", host.problem}});
   json["vms"] = Json::array();
   for (const auto& [name, vm] : state.vms) {
     json["vms"].push_back(json_of(vm));
@@ -286,6 +290,7 @@ Json json_of(const HostReport& report) {
     json["gpus"].back().erase("host");
   }
   if (!report.problem.empty()) json["problem"] = line_of(report.problem);
+  if (!report.machine.empty()) json["machine"] = line_of(report.machine);
   if (report.vms.empty()) return json;
   for (const Vm& vm : report.vms) json["vms"].push_back(json_of(vm));
   return json;
@@ -397,6 +402,7 @@ Result<HostReport> report_of(const Json& json) {
   fields.text("host", report.host);
   fields.text("without", report.without);
   fields.text("problem", report.problem);
+  fields.text("machine", report.machine);
   for (const Json* const each : fields.objects("gpus", kMaxGpus)) {
     Gpu gpu{.host = report.host};
     GpuActivity activity;

@@ -44,7 +44,7 @@ export interface Gpu {
 
 export interface Status {
   now: number;
-  hosts: { name: string; online: boolean; heard: number; without: string }[];
+  hosts: { name: string; online: boolean; heard: number; without: string; problem: string }[];
   gpus: Gpu[];
   leases: Lease[];
   queue: Lease[];

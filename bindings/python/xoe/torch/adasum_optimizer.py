@@ -44,6 +44,10 @@ class AdasumMixin(Wrapping):
     def synchronize(self) -> None:
         """Does nothing: no operation is in flight between steps."""
 
+    def abandon(self) -> None:
+        """Drops this rank's gradients, of which no reduction is under way between steps. Call it on all ranks."""
+        self.zero_grad()  # type: ignore[attr-defined]
+
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
         """Raises RuntimeError: without combining, the ranks would diverge."""

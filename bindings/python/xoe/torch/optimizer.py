@@ -6,13 +6,13 @@ import gc
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 
 from xoe import world as _world
-from xoe.errors import HorovodInternalError, InvalidArgumentError, UnavailableError, UnsupportedError
+from xoe.errors import HorovodInternalError, InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
 from xoe.objects import broadcast_object
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
@@ -287,39 +287,84 @@ class DistributedMixin(Wrapping):
     def synchronize(self) -> None:
         """Waits until all gradients have been reduced. :meth:`step` calls it; call it yourself to modify gradients before the
         step, to clip them for example. Gradients that this rank has not computed count as zeros, and those that no rank has
-        computed stay None, so that the step leaves their parameters alone.
+        computed stay None, so that the step leaves their parameters alone. All become None where a rank calls :meth:`abandon`.
         """
         if self._synchronized or not self._update_world():
             self._forget()
-            return
+        elif self._reduce(abandons=False):
+            warn("another rank has abandoned this step, so that no rank updates its parameters", category=RuntimeWarning)
+
+    def abandon(self) -> None:
+        """Gives up this step between backward and :meth:`step`, in the place of :meth:`step`: to skip a batch after an
+        exception in backward, for example. All ``.grad`` become None.
+
+        Collective: every rank calls it, or :meth:`step` or :meth:`synchronize`, which then have no gradients on any rank, leave
+        all parameters alone, and warn. It waits for all ranks, since operations that are under way on others need this one.
+        """
+        if not _world.is_current(self._world):
+            self._forget()  # the operations have ended with their world
+        if not self._synchronized and self._update_world():
+            self._reduce(abandons=True)
+        self._forget()
+        self._drop_gradients()
+        self._synchronized = False
+
+    def _drop_gradients(self) -> None:
+        for p in self._parameters():
+            p.grad = None
+
+    def _reduce(self, abandons: bool) -> bool:
+        """Reduces the gradients of this step. True: a rank has abandoned it, and no rank has any gradients left."""
         self._follow_new()
         self._hook()
+        failed = None
         try:
-            presence = Presence(self._gradients)
-            for gradient in self._gradients:
-                if not gradient.in_flight and gradient.param.requires_grad:
-                    if gradient.group is None:
-                        self._submit(gradient)
-                    else:
-                        self._submit_group(gradient.group)
-            for gradient in self._in_flight:
-                gradient.wait()
-            if self._buckets is not None:
-                self._reduce_outside(self._buckets.wait())
-            reduced = list(self._in_flight)
-            failed = self._take_results(reduced)
-            unused = presence.unused(self._prefix, self._process_set)
+            presence = Presence(self._gradients, abandons, self._prefix, self._process_set)
+            reduced = self._wait_for_all(presence)
+            if not presence.abandoned:
+                failed = self._take_results(reduced)
         finally:
             self._forget()
             noted, self._first_step = self._first_step, None
         self._synchronized = failed is None
+        if presence.abandoned:
+            self._first_step = None if noted is None else FirstStep()
+            self._drop_gradients()
+            return True
         try:
             self._finish_step(noted, reduced)
-            for gradient in unused:
+            for gradient in presence.unused():
                 gradient.param.grad = None
         finally:
             if failed is not None:
                 raise failed
+        return False
+
+    def _wait_for_all(self, presence: Presence) -> Sequence[Gradient]:
+        """The gradients that were reduced, in the order in which they became ready."""
+        try:
+            self._submit_missing(presence)
+            for gradient in self._in_flight:
+                gradient.wait()
+            if self._buckets is not None:
+                self._reduce_outside(self._buckets.wait())
+        except MismatchError:  # on all ranks
+            presence.wait()
+            raise
+        return list(self._in_flight)
+
+    def _submit_missing(self, presence: Presence) -> None:
+        """Submits what backward has not: gradients that the program has set, and zeros for those that other ranks have. Those
+        in buckets are reduced in any case."""
+        for gradient in self._gradients:
+            if gradient.in_flight or not gradient.param.requires_grad:
+                continue
+            group = gradient.group
+            if group is not None:
+                if presence.fill(group):
+                    self._submit_group(group)
+            elif presence.fill((gradient,)) or gradient.in_bucket:
+                self._submit(gradient)
 
     def _take_results(self, gradients: Sequence[Gradient]) -> Exception | None:
         """The first error that this rank alone may have: the others go on to what all ranks do together."""
@@ -439,10 +484,12 @@ class DistributedMixin(Wrapping):
 
     @Override
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As in the base class. Raises RuntimeError while gradients are in flight, between backward and step."""
+        """As in the base class. Raises RuntimeError while gradients are in flight, between backward and step: there
+        :meth:`abandon` gives up the step."""
         if self._in_flight:
             raise RuntimeError(
-                "zero_grad() was called after backward() and before step() or synchronize(), while gradients are being reduced"
+                "zero_grad() was called after backward() and before step() or synchronize(), while gradients are being reduced;"
+                " to skip the step, call abandon() instead"
             )
         self._inner("zero_grad")(set_to_none)
 
@@ -456,7 +503,10 @@ class DistributedMixin(Wrapping):
 
     @Override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As in the base class; abandons gradients in flight."""
+        """As in the base class. Between backward and step it calls :meth:`abandon` first, which is collective."""
+        if self._in_flight or self._arrived:
+            with suppress(HorovodInternalError):  # in a world that has ended there is nothing under way
+                self.abandon()
         self._forget()
         self._synchronized = False
         self._inner("load_state_dict")(state_dict)
@@ -497,7 +547,8 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
 ) -> Any:
     """The optimizer with gradients reduced over all ranks, while backward still runs.
 
-    The result is of a class made from the optimizer's own, shares its state, and takes its place; do not use both.
+    The result is of a class made from the optimizer's own, shares its state, and takes its place; do not use both. To skip a
+    batch after backward, call its method ``abandon()`` instead of ``step()``.
 
     named_parameters: ``model.named_parameters()``; names for messages and timelines, the same on all ranks. Without it
         parameters are known by their order.

@@ -21,18 +21,37 @@ class _Boxed:
 def load(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
     """``optimizer.load_state_dict(state_dict)``, for state of any type.
 
-    PyTorch's rebuilds every iterable from a generator, which named tuples and strings do not survive.
+    PyTorch's rebuilds every iterable from a generator, which named tuples and strings do not survive, and gives floating-point
+    tensors the type of their parameter.
     """
+    state = state_dict["state"]
     own = type(optimizer._plain if isinstance(optimizer, Wrapping) else optimizer)
-    if own.load_state_dict is not torch.optim.Optimizer.load_state_dict:
-        return optimizer.load_state_dict(state_dict)
-    state = {key: _box(values) if isinstance(values, dict) else values for key, values in state_dict["state"].items()}
-    optimizer.load_state_dict({**state_dict, "state": state})
-    for p, values in optimizer.state.items():
-        for name, value in values.items() if isinstance(values, dict) else ():
-            if isinstance(value, _Boxed):
-                values[name] = _to(value.value, p.device)
-    return None
+    if own.load_state_dict is torch.optim.Optimizer.load_state_dict:
+        boxed = {key: _box(values) if isinstance(values, dict) else values for key, values in state.items()}
+        optimizer.load_state_dict({**state_dict, "state": boxed})
+        for p, values in optimizer.state.items():
+            for name, value in values.items() if isinstance(values, dict) else ():
+                if isinstance(value, _Boxed):
+                    values[name] = _to(value.value, p.device)
+    else:
+        optimizer.load_state_dict(state_dict)
+    saved = [key for group in state_dict["param_groups"] for key in group["params"]]
+    for p, key in zip((p for group in optimizer.param_groups for p in group["params"]), saved, strict=False):
+        if p in optimizer.state and key in state:
+            optimizer.state[p] = _with_types(optimizer.state[p], state[key])
+
+
+def _with_types(loaded: Any, given: Any) -> Any:
+    """What was loaded, with those of the given tensors that have another type there."""
+    if isinstance(loaded, torch.Tensor) and isinstance(given, torch.Tensor):
+        same = loaded.dtype == given.dtype or loaded.shape != given.shape
+        return loaded if same else given.to(loaded.device, copy=True)
+    if isinstance(loaded, dict) and isinstance(given, dict):
+        for name in loaded.keys() & given.keys():
+            loaded[name] = _with_types(loaded[name], given[name])
+    elif type(loaded) in (list, tuple) and type(given) is type(loaded) and len(loaded) == len(given):
+        return type(loaded)(map(_with_types, loaded, given))
+    return loaded
 
 
 def _box(values: dict[Any, Any]) -> dict[Any, Any]:

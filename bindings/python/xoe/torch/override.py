@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any
 
+from xoe.errors import UnsupportedError
+
 
 class Override:
     """A method that no attribute of that name in the shared ``__dict__`` hides.
@@ -56,6 +58,13 @@ class Wrapping:
         made._replaced = {}
         made.__dict__ = optimizer.__dict__
         return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Raises UnsupportedError, for pickle and copy: the optimizer belongs to this rank, its world and its parameters."""
+        raise UnsupportedError(
+            "a distributed optimizer cannot be pickled or copied, since it belongs to this rank's world: save its state_dict();"
+            " for a copy, load copy.deepcopy(optimizer.state_dict()) into an optimizer of the copied model, and wrap that one"
+        )
 
     def _parameters(self) -> Iterator[Any]:
         for group in self.param_groups:

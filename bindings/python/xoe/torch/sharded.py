@@ -258,6 +258,10 @@ class ShardedMixin(Wrapping):
             shared.version = shared.gradient._version
         self._synchronized = True
 
+    def abandon(self) -> None:
+        """Drops the gradients of this step, of which no reduction is under way before :meth:`step`. Call it on all ranks."""
+        self.zero_grad()
+
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
         """As :meth:`DistributedMixin.skip_synchronize`: :meth:`step` uses the gradients that :meth:`synchronize` reduced, as it

@@ -10,26 +10,31 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from xoe.errors import InvalidArgumentError
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Sum
+from xoe.torch.blocking import allreduce
 from xoe.torch.collectives import allreduce_async_
 
 
 def _sum_over_ranks(values: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
+    """The sum, in place; as a new tensor where a graph is recorded, to which it then belongs."""
+    if torch.is_grad_enabled() and values.requires_grad:
+        return allreduce(values, op=Sum, process_set=process_set)
     result: torch.Tensor = allreduce_async_(values, op=Sum, process_set=process_set).wait()
     return result
 
 
 class _Normalize(torch.autograd.Function):
-    """Normalises over all ranks; also returns the mean, the biased variance and the number of values of each channel.
+    """Normalises values of at least 32 bits over all ranks. Also returns, of each channel, the inverse of the standard
+    deviation, the mean, the biased variance and the number of values.
 
-    Ioffe and Szegedy, "Batch Normalization", 2015: the gradient of their section 3, with sums over ranks.
+    Ioffe and Szegedy, "Batch Normalization", 2015: the gradient of their section 3, with sums over ranks. Backward reads only
+    outputs that have gradients, and ``count``, which is constant; so it can be differentiated, too.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, eps: float, process_set: ProcessSet) -> tuple[torch.Tensor, ...]:
-        dims = [0, *range(2, x.dim())]
-        shape = [1, -1, *[1] * (x.dim() - 2)]
-        values = x.to(torch.promote_types(x.dtype, torch.float32))
-        count = values.new_tensor([x.numel() // max(x.shape[1], 1)])
+    def forward(ctx: Any, values: torch.Tensor, eps: float, process_set: ProcessSet) -> tuple[torch.Tensor, ...]:
+        dims = [0, *range(2, values.dim())]
+        shape = [1, -1, *[1] * (values.dim() - 2)]
+        count = values.new_tensor([values.numel() // max(values.shape[1], 1)])
         total = _sum_over_ranks(torch.cat([values.sum(dims), count]), process_set)
         count = total[-1].clamp(min=1)
         mean = total[:-1] / count
@@ -41,17 +46,22 @@ class _Normalize(torch.autograd.Function):
         ctx.save_for_backward(normal, invstd, count)
         ctx.process_set, ctx.dims, ctx.shape = process_set, dims, shape
         ctx.mark_non_differentiable(mean, variance, count)
-        return normal.to(x.dtype), mean, variance, count
+        ctx.set_materialize_grads(False)
+        return normal, invstd, mean, variance, count
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, *_: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad: torch.Tensor | None, invstd_grad: torch.Tensor | None, *_: Any) -> tuple[Any, ...]:
         normal, invstd, count = ctx.saved_tensors
         dims, shape = ctx.dims, ctx.shape
-        wide = grad.to(normal.dtype)
-        sums = _sum_over_ranks(torch.cat([wide.sum(dims), (wide * normal).sum(dims)]), ctx.process_set) / count
+        if grad is None:
+            grad = torch.zeros_like(normal)
+        product = (grad * normal).sum(dims)
+        if invstd_grad is not None:  # in a second backward pass: the first one has used invstd
+            product = product + invstd_grad * invstd
+        sums = _sum_over_ranks(torch.cat([grad.sum(dims), product]), ctx.process_set) / count
         mean_grad, mean_product = sums.chunk(2)
-        result = (wide - mean_grad.reshape(shape) - normal * mean_product.reshape(shape)) * invstd.reshape(shape)
-        return result.to(grad.dtype), None, None
+        result = (grad - mean_grad.reshape(shape) - normal * mean_product.reshape(shape)) * invstd.reshape(shape)
+        return result, None, None
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -83,7 +93,9 @@ class SyncBatchNorm(_BatchNorm):
         self._check_input_dim(input)
         if not self.training or self._process_set.size() == 1:
             return super().forward(input)
-        normal, mean, variance, count = _Normalize.apply(input, self.eps, self._process_set)
+        values = input.to(torch.promote_types(input.dtype, torch.float32))
+        normal, _, mean, variance, count = _Normalize.apply(values, self.eps, self._process_set)
+        normal = normal.to(input.dtype)
         if self.track_running_stats:
             self._track(mean, variance, count)
         shape = [1, -1, *[1] * (input.dim() - 2)]
