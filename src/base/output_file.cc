@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/random_token.h"
+#include "base/utf8.h"
 #include "base/write_all.h"
 
 namespace xoe {
@@ -33,14 +34,8 @@ void flush_folder_of(const std::string& path) {
 Result<std::string> temporary_name(const std::string& path) {
   XOE_ASSIGN(const std::string token, random_token());
   const auto slash = path.rfind('/') + 1;
-  std::string name = path.substr(slash);
-  // A name may have 255 bytes: of a long one the beginning, up to a whole character of UTF-8.
-  constexpr std::size_t kMostOfName = 255 - std::string_view("..unfinished-0123456789abcdef").size();
-  if (name.size() > kMostOfName) {
-    std::size_t end = kMostOfName;
-    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;
-    name.resize(end);
-  }
+  constexpr std::size_t kMostOfName = kMostBytesOfName - std::string_view("..unfinished-0123456789abcdef").size();
+  const std::string_view name = shortened_utf8(std::string_view(path).substr(slash), kMostOfName);
   return fmt::format("{}.{}.unfinished-{}", path.substr(0, slash), name, token.substr(0, 16));
 }
 
@@ -71,6 +66,11 @@ bool create_without_the_flag(const std::string& from, const std::string& to) {
 
 }  // namespace
 
+bool is_name_too_long(const std::string& path) {
+  struct stat facts = {};
+  return ::lstat(path.c_str(), &facts) != 0 && errno == ENAMETOOLONG;
+}
+
 void remove_unfinished(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
@@ -90,6 +90,8 @@ OutputFile::~OutputFile() {
 }
 
 Result<OutputFile> OutputFile::create(std::string path) {
+  // The temporary name is shorter, so that only the last step would notice it.
+  if (is_name_too_long(path)) return cannot_write(path, ENAMETOOLONG);
   for (int attempt = 0;; ++attempt) {
     XOE_ASSIGN(std::string temporary, temporary_name(path));
     Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));

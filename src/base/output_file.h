@@ -1,6 +1,7 @@
 // Files that appear whole or not at all.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,11 @@
 #include "xoe/status.h"
 
 namespace xoe {
+
+inline constexpr std::size_t kMostBytesOfName = 255;  // of a file, without its folder, as Linux's file systems have it
+
+// Whether the file system refuses the path because it, or a name in it, is too long.
+bool is_name_too_long(const std::string& path);
 
 // Writes to a file beside `path`, under a hidden name that no other process of any host uses; finish() flushes it to
 // the device and renames it. Without finish() it is removed. Several writers of one path do not disturb each other: the

@@ -28,6 +28,13 @@ std::size_t utf8_length(std::string_view text) {
   return overlong || no_character ? 0 : length;
 }
 
+std::string_view shortened_utf8(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t end = most;
+  while (end > 0 && is_continuation(text[end])) --end;
+  return text.substr(0, end);
+}
+
 std::string printable_utf8(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -1,5 +1,5 @@
-// Records a trace in Chrome's JSON format, for Perfetto, chrome://tracing and TensorBoard: which rank did what and
-// when. The file: docs/formats/timeline.md. Names that the tools know: trace/names.h.
+// Records a trace in Chrome's JSON format, for Perfetto and chrome://tracing: which rank did what and when.
+// The file: docs/formats/timeline.md. Names that the tools know: trace/names.h.
 #pragma once
 
 #include <chrono>

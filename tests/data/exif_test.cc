@@ -116,12 +116,68 @@ TEST(Exif, ReadsAllTypesOfWholeNumbers) {
   // Two longs do not fit into the entry: here they stand where its count is.
   const auto place = static_cast<char>(entry + 4 - jpeg.find("MM\0\x2a"s));
   EXPECT_EQ(exif_orientation(with_entry("\0\x04\0\0\0\x02\0\0\0"s + place)), 2);
+  EXPECT_EQ(exif_orientation(with_entry("\0\x03\0\0\0\xff\0\0\0"s + place)), 1) << "not all of the values are there";
   EXPECT_EQ(exif_orientation(with_entry("\0\x04\0\0\0\x02\xff\xff\xff\xff"s)), 1) << "behind the end";
   EXPECT_EQ(exif_orientation(with_entry("\0\x03\xff\xff\xff\xff\0\x06\0\0"s)), 1) << "an absurd count";
   EXPECT_EQ(exif_orientation(with_entry("\0\x03\0\0\0\0\0\x06\0\0"s)), 1) << "no value";
   for (const char type : {'\x02', '\x05', '\x0a', '\x0b', '\x0c', '\0'})
     EXPECT_EQ(exif_orientation(with_entry("\0"s + type + "\0\0\0\x01\0\0\0\x06"s)), 1) << int(type);
   EXPECT_EQ(exif_orientation(with_entry("\0\x09\0\0\0\x01\xff\xff\xff\xff"s)), 1) << "-1";
+}
+
+std::string number_of(std::size_t value, std::size_t bytes, bool big_endian) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes; ++i)
+    text += static_cast<char>(value >> 8 * (big_endian ? bytes - 1 - i : i) & 0xff);
+  return text;
+}
+
+// A JPEG with an EXIF directory of these entries, and what stands behind it, at byte 14 + 12 * entries of the TIFF
+// file.
+std::string with_entries(const std::string& jpeg, std::string_view order, const std::vector<std::string>& entries,
+                         const std::string& rest, bool big_endian) {
+  using namespace std::string_literals;
+  const auto number = [big_endian](std::size_t value, std::size_t bytes) {
+    return number_of(value, bytes, big_endian);
+  };
+  std::string body = "Exif\0\0"s + std::string(order) + number(42, 2) + number(8, 4) + number(entries.size(), 2);
+  for (const std::string& entry : entries) body += entry;
+  body += number(0, 4) + rest;
+  std::string segment = "\xff\xe1"s;
+  segment += static_cast<char>((body.size() + 2) >> 8);
+  segment += static_cast<char>((body.size() + 2) & 0xff);
+  return jpeg.substr(0, 2) + segment + body + jpeg.substr(2);
+}
+
+// As Pillow reads them: values of more than four bytes stand behind the directory, and so do those of LONG8.
+TEST(Exif, ReadsTheFirstOfManyValuesOfEveryType) {
+  const std::string jpeg = encode_jpeg(any_image(20, 10)).value();
+  for (const bool big_endian : {false, true})
+    for (const auto& [type, size] :
+         {std::pair<std::size_t, std::size_t>{1, 1}, {6, 1}, {3, 2}, {8, 2}, {4, 4}, {9, 4}, {13, 4}, {16, 8}})
+      for (std::size_t count = 1; count <= 9; ++count) {
+        const auto number = [big_endian](std::size_t value, std::size_t bytes) {
+          return number_of(value, bytes, big_endian);
+        };
+        std::string values = number(6, size);
+        for (std::size_t i = 1; i < count; ++i) values += number(3, size);
+        const bool apart = values.size() > 4;
+        const std::string place = apart ? number(14 + 12, 4) : values + std::string(4 - values.size(), '\0');
+        const std::string entry = number(274, 2) + number(type, 2) + number(count, 4) + place;
+        const std::string rest = apart ? values : "";
+        const auto read = [&](const std::vector<std::string>& entries, const std::string& behind) {
+          return exif_orientation(with_entries(jpeg, big_endian ? "MM" : "II", entries, behind, big_endian));
+        };
+        EXPECT_EQ(read({entry}, rest), 6) << type << " x " << count;
+        EXPECT_EQ(read({entry}, rest.substr(apart ? 1 : 0)), apart ? 1 : 6) << "cut: " << type << " x " << count;
+        if (type != 16 || count > 1) continue;
+        // LONG8 counts with all of its bytes, and an entry that is none is passed over.
+        EXPECT_EQ(read({entry}, number(6 + (std::size_t{1} << 32), 8)), 1);
+        const std::string wrong = number(274, 2) + number(5, 2) + number(1, 4) + number(0, 4);
+        const std::string right = number(274, 2) + number(3, 2) + number(1, 4) + number(8, 2) + number(0, 2);
+        EXPECT_EQ(read({wrong, right}, ""), 8);
+        EXPECT_EQ(read({right, entry}, rest), 8) << "the first one counts";
+      }
 }
 
 TEST(Exif, BrokenSegmentsAreIgnored) {

@@ -44,6 +44,24 @@ TEST(FileIndex, WrittenIndexIsReadAgain) {
   }
 }
 
+// Files of any legal name are read; what is too long is said before the file is read for it.
+TEST(FileIndex, ANameWithoutRoomForItsIndexIsSaid) {
+  const Scratch scratch;
+  const std::string longest = scratch.file(std::string(246, 'a'));
+  const std::string longer = scratch.file(std::string(255, 'b'));
+  for (const std::string& path : {longest, longer}) write_records(path, {5, 9, 100});
+  ASSERT_TRUE(write_index(longest, {}));
+  EXPECT_EQ(load_index(*open_file(longest)).value().records.size(), 3U);
+  const auto written = write_index(longer, {});
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code(), Code::kInvalidArgument);
+  EXPECT_THAT(written.error().message(),
+              HasSubstr("the name of its index, which ends in .xoeindex, would be too long"));
+  const auto index = RecordIndex::open({longer}, {});
+  ASSERT_TRUE(index) << index.error().message();
+  EXPECT_EQ((*index)->records(), 3);
+}
+
 TEST(FileIndex, AnyFlippedBitIsNoticed) {
   const Scratch scratch;
   write_records(scratch.file("a"), {5, 9, 100});

@@ -10,6 +10,7 @@
 
 #include "data/files/tar.h"
 #include "data/records/file_index.h"
+#include "data/records/foreign_bytes.h"
 #include "idx_file.h"
 #include "opened_sources.h"
 #include "scratch.h"
@@ -59,6 +60,26 @@ TEST(ImageFolder, FoldersWithinAClassBelongToIt) {
   EXPECT_TRUE(source->warnings().empty());
   std::filesystem::create_directory_symlink(scratch.file("train/cat"), scratch.file("train/cat/a/round"));
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("more than 32 folders within each other"));
+}
+
+// An image anywhere below makes a directory a data set: what is wrong with the rest is said then.
+TEST(ImageFolder, IsFoundBehindEmptyAndDeepFolders) {
+  const Scratch scratch;
+  for (int i = 0; i < 40; ++i) std::filesystem::create_directories(scratch.file(fmt::format("train/class{:02}", i)));
+  put_deep(scratch, "train/class40/1.jpg", "1");
+  EXPECT_EQ(detect_source_format({.directory = scratch.path()}).value(), SourceFormat::kFolder);
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("class00: a class without images"));
+  const auto rest = opened({.directory = scratch.path(), .allow_missing = true});
+  EXPECT_THAT(read_all(*rest), ElementsAre("1 40"));
+  EXPECT_EQ(rest->missing(), 40);
+  const Scratch deep;
+  put_deep(deep, "cat/a/b/c/d/e/1.jpg", "1");
+  put_deep(deep, "dog/a/b/c/d/e/2.jpg", "2");
+  EXPECT_THAT(read_all(*opened({.directory = deep.path()})), ElementsAre("1 0", "2 1"));
+  const Scratch round;
+  std::filesystem::create_directory(round.file("a"));
+  std::filesystem::create_directory_symlink(round.path(), round.file("a/up"));
+  EXPECT_EQ(error_of({.directory = round.path()}).code(), Code::kUnavailable) << "the look comes to an end";
 }
 
 TEST(ImageFolder, OneLevelTooHighIsSaid) {
@@ -188,6 +209,26 @@ TEST(NihChest, WhatIsWrongIsSaidOrLeftOut) {
               ElementsAre(AllOf(HasSubstr("1 image in no row of the table, left out"), HasSubstr("images/b.png"))));
   put_file(table, "Image,Labels\n");
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(), HasSubstr("no columns"));
+}
+
+// Labels differ between the tables that the NIH published, so which one is read is said.
+TEST(NihChest, OfTwoTablesTheLaterIsReadAndNamed) {
+  const Scratch scratch;
+  put_deep(scratch, "images/a.png", "A");
+  put_file(scratch.file("Data_Entry_2017.csv"), kChestHead + chest_row("a.png", "Mass"));
+  EXPECT_TRUE(opened({.directory = scratch.path()})->warnings().empty());
+  put_file(scratch.file("Data_Entry_2017_v2020.csv"), kChestHead + chest_row("a.png", "Atelectasis"));
+  const auto source = opened({.directory = scratch.path()});
+  EXPECT_THAT(read_all(*source), ElementsAre("A 1 0 0 0 0 0 0 0 0 0 0 0 0 0"));
+  EXPECT_THAT(source->warnings(), ElementsAre(AllOf(HasSubstr("Data_Entry_2017_v2020.csv is read"),
+                                                    HasSubstr("Data_Entry_2017.csv is not, because"))));
+  // Nothing tells which of others is meant.
+  put_file(scratch.file("Data_Entry_2017_mine.csv"), kChestHead + chest_row("a.png", "Hernia"));
+  const Error error = error_of({.directory = scratch.path()});
+  EXPECT_EQ(error.code(), Code::kInvalidArgument);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("3 tables, which may differ: Data_Entry_2017.csv, "
+                                               "Data_Entry_2017_mine.csv, Data_Entry_2017_v2020.csv"),
+                                     HasSubstr("move all but the one")));
 }
 
 // Images 0.png to (images - 1).png, two of each patient; the last four are in test_list.txt.
@@ -395,6 +436,25 @@ TEST(Splits, OfRecordsDoNotOverlap) {
   EXPECT_EQ(opened({.directory = scratch.path(), .training = false})->records(), 1);
 }
 
+// The names of Kaggle's files and of TensorFlow's models.
+TEST(Splits, OfRecordsOfOtherEndings) {
+  for (const char* ending : {".tfrec", ".record", ".records", ".record-00000-of-00001"}) {
+    const Scratch scratch;
+    write_images(scratch.file(fmt::format("00-32{}", ending)), 2);
+    EXPECT_EQ(opened({.directory = scratch.path()})->records(), 2) << ending;
+    EXPECT_FALSE(has_split({.directory = scratch.path(), .training = false})) << ending;
+    write_images(scratch.file(fmt::format("coco_train{}", ending)), 3);
+    write_images(scratch.file(fmt::format("coco_val{}", ending)), 4);
+    EXPECT_EQ(opened({.directory = scratch.path()})->records(), 3) << ending;
+    EXPECT_EQ(opened({.directory = scratch.path(), .training = false})->records(), 4) << ending;
+  }
+  const Scratch scratch;
+  write_images(scratch.file("part-0"), 2);
+  EXPECT_THAT(error_of({.directory = scratch.path()}).message(),
+              HasSubstr("the option pattern (--pattern) names them"));
+  EXPECT_EQ(opened({.directory = scratch.path(), .pattern = "part-*"})->records(), 2);
+}
+
 TEST(Splits, OfArchivesDoNotOverlap) {
   const Scratch scratch;
   const auto put_archive = [&scratch](const std::string& name, int samples) {
@@ -430,6 +490,79 @@ TEST(ForeignFiles, AreCalledByTheirKind) {
   EXPECT_THAT(error_of({.directory = scratch.file("a")}).message(),
               testing::AllOf(HasSubstr("a JPEG image, not a file of records"), HasSubstr("a folder for each class")));
   EXPECT_THAT(error_of({.directory = scratch.file("b.tfrecord")}).message(), HasSubstr("a ZIP archive"));
+}
+
+constexpr const char* kLfsPointer =
+    "version https://git-lfs.github.com/spec/v1\n"
+    "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n";
+
+// A clone without Git LFS has pointers in the place of all large files.
+TEST(ForeignFiles, PointersOfGitLfsAreNamedInEveryFormat) {
+  const Scratch records;
+  put_file(records.file("train-00000-of-00001"), kLfsPointer);
+  const Scratch archives;
+  put_file(archives.file("train-0.tar"), kLfsPointer);
+  const Scratch long_archives;
+  put_file(long_archives.file("train-0.tar"), kLfsPointer + std::string(600, ' '));
+  const Scratch digits;
+  put_file(digits.file("train-images-idx3-ubyte"), kLfsPointer);
+  put_file(digits.file("train-labels-idx1-ubyte"), kLfsPointer);
+  for (const Scratch* scratch : {&records, &archives, &long_archives, &digits})
+    EXPECT_THAT(error_of({.directory = scratch->path()}).message(),
+                HasSubstr("a pointer of Git LFS, which stands for"));
+  EXPECT_THAT(error_of({.directory = records.file("train-00000-of-00001")}).message(),
+              HasSubstr("a pointer of Git LFS, which stands for the file until `git lfs pull` fetches it"));
+  write_images(records.file("train-00001-of-00002"), 2);
+  std::filesystem::rename(records.file("train-00000-of-00001"), records.file("train-00000-of-00002"));
+  LeftOut left_out;
+  ASSERT_TRUE(open_image_source({.directory = records.path(), .max_bad = 1}, &left_out));
+  EXPECT_THAT(left_out.bad.first(), HasSubstr("the first ones are those of a pointer of Git LFS"));
+}
+
+TEST(ForeignFiles, BytesOfOtherImagesAreCalledByTheirKind) {
+  using namespace std::string_literals;
+  const std::pair<std::string, const char*> kinds[] = {
+      {kLfsPointer, "a pointer of Git LFS"},
+      {"<!DOCTYPE html><html>", "an HTML page"},
+      {"\n <HTML><body>404", "an HTML page"},
+      {"<!doctype html>", "an HTML page"},
+      {"BM\x46\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0"s, "a BMP image"},
+      {"GIF89a\x01\0\x01\0"s, "a GIF image"},
+      {"RIFF\x24\0\0\0WEBPVP8 "s, "a WebP image"},
+      {"II*\0\x08\0\0\0\0\0"s, "a TIFF image"},
+      {"\0\0\0\x1c"
+       "ftypavif\0\0\0\0"s,
+       "an AVIF image"},
+      {"\0\0\0\x1c"
+       "ftypheic\0\0\0\0"s,
+       "a HEIC image"},
+      {"<?xml version=\"1.0\"?><svg/>", "an XML text"},
+      {"{\"error\": \"not found\"}", "a text"},
+      {std::string(128, '\x01') + "DICM", "a DICOM file"},
+      {std::string(500, '\0'), "zeros, as a file has whose content was never written"},
+  };
+  for (const auto& [bytes, kind] : kinds) {
+    const std::string text = describe_no_image(bytes);
+    EXPECT_THAT(text, HasSubstr(fmt::format("{} bytes that are neither JPEG nor PNG, but {}", bytes.size(), kind)));
+  }
+  EXPECT_EQ(describe_no_image("\x01\x02\x03"), "3 bytes that are neither JPEG nor PNG");
+  EXPECT_EQ(describe_no_image(""), "0 bytes that are neither JPEG nor PNG");
+  // What may begin an archive or an idx file is none of them.
+  for (const std::string& bytes :
+       {"BM12\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"s, "\0\0\x08\x03\0\0\0\x01"s, "readme.txt\0\0"s})
+    EXPECT_EQ(foreign_kind_of(bytes), "");
+}
+
+// The pipeline, which decodes, says it with the path.
+TEST(ForeignFiles, AnImageThatIsNoneIsNamedByThePipeline) {
+  const Scratch scratch;
+  put_deep(scratch, "cat/1.jpeg", kLfsPointer);
+  put_deep(scratch, "dog/1.jpeg", kLfsPointer);
+  auto images = open_images({.directory = scratch.path(), .batch = 2, .image_size = 8, .threads = 0});
+  ASSERT_TRUE(images) << images.error().message();
+  const auto batch = (*images)->next();
+  ASSERT_FALSE(batch);
+  EXPECT_THAT(batch.error().message(), AllOf(HasSubstr("/1.jpeg"), HasSubstr("but a pointer of Git LFS")));
 }
 
 }  // namespace

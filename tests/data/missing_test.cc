@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "data/files/listing.h"
 #include "data/files/tar.h"
+#include "data/opened_sources.h"
 #include "data/records/example.h"
 #include "data/run_data.h"
 #include "data/source/formats.h"
@@ -276,6 +278,52 @@ TEST(AbsentShards, FoldersAreLeftAloneByAStar) {
   put_file(scratch.file("a"), "x");
   std::filesystem::create_directory(scratch.file("b"));
   EXPECT_THAT(match_files({scratch.file("*")}).value(), ElementsAre(scratch.file("a")));
+}
+
+// For root no folder is closed, so these tests read as a user without rights.
+class AsNobody {
+ public:
+  AsNobody() { EXPECT_TRUE(was_ != 0 || ::seteuid(65534) == 0); }
+  AsNobody(const AsNobody&) = delete;
+  AsNobody& operator=(const AsNobody&) = delete;
+  ~AsNobody() { EXPECT_TRUE(was_ != 0 || ::seteuid(0) == 0); }
+
+ private:
+  uid_t was_ = ::geteuid();
+};
+
+TEST(ClosedFolders, AreMissingAndAFileSystemsOwnIsNoClass) {
+  const Scratch scratch;
+  for (const char* name : {"cat", "dog/closed", "fox", "lost+found"})
+    std::filesystem::create_directories(scratch.file(name));
+  put_file(scratch.file("cat/1.jpg"), "1");
+  put_file(scratch.file("dog/2.jpg"), "2");
+  put_file(scratch.file("fox/3.jpg"), "3");
+  EXPECT_EQ(opened({.directory = scratch.path()})->classes(), 3) << "an empty lost+found is no class";
+  std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
+  std::filesystem::permissions(scratch.file("lost+found"), std::filesystem::perms(0));
+  {
+    const AsNobody user;
+    EXPECT_THAT(read_all(*opened({.directory = scratch.path()})), ElementsAre("1 0", "2 1", "3 2"));
+  }
+  for (const char* name : {"fox", "dog/closed"})
+    std::filesystem::permissions(scratch.file(name), std::filesystem::perms(0));
+  {
+    const AsNobody user;
+    const Error error = error_of({.directory = scratch.path()});
+    EXPECT_EQ(error.code(), Code::kDataLoss);
+    EXPECT_THAT(error.message(),
+                HasSubstr("2 parts of the data are missing: " + scratch.file("dog/closed") +
+                          ": cannot list the directory: Permission denied; " + scratch.file("fox") + ": cannot list"));
+    const auto rest = opened({.directory = scratch.path(), .allow_missing = true});
+    EXPECT_THAT(read_all(*rest), ElementsAre("1 0", "2 1"));
+    EXPECT_EQ(rest->missing(), 2);
+    EXPECT_EQ(rest->classes(), 3) << "the numbers of the classes stay";
+  }
+  for (const char* name : {"fox", "dog/closed", "lost+found"})
+    std::filesystem::permissions(scratch.file(name), std::filesystem::perms(0755));
+  put_file(scratch.file("lost+found/4.jpg"), "4");
+  EXPECT_EQ(opened({.directory = scratch.path()})->classes(), 4) << "one with images is a class like any other";
 }
 
 }  // namespace

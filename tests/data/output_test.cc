@@ -11,6 +11,7 @@ namespace xoe::data {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
@@ -44,6 +45,14 @@ TEST(OutputFile, NamesMayHaveTheirFullLength) {
     ASSERT_TRUE(finished) << finished.error().message();
     EXPECT_EQ(read_file(scratch.file(name)), "text");
   }
+}
+
+TEST(OutputFile, ANameThatIsTooLongIsRefusedAtOnce) {
+  const Scratch scratch;
+  const auto file = OutputFile::create(scratch.file(std::string(256, 'a')));
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().message(), HasSubstr("File name too long"));
+  EXPECT_THAT(names_in(scratch.path()), ElementsAre());
 }
 
 TEST(OutputFile, ANewOneReplacesNone) {
@@ -88,6 +97,25 @@ TEST(OutputDirectory, SeveralOfOneNameDoNotMix) {
   ASSERT_TRUE(first.finish());
   EXPECT_EQ(read_file(scratch.file("a/x")), "first");
   EXPECT_THAT(names_in(scratch.path()), ElementsAre("a"));
+}
+
+TEST(OutputDirectory, NamesMayHaveTheirFullLength) {
+  const Scratch scratch;
+  std::string umlauts;
+  while (umlauts.size() < 254) umlauts += "\u00e4";
+  for (const std::string& name : {std::string(255, 'a'), std::string(231, 'b'), umlauts + "c"}) {
+    auto made = OutputDirectory::create(scratch.file(name));
+    ASSERT_TRUE(made) << made.error().message();
+    put_file(made->path() + "/x", "content");
+    ASSERT_TRUE(OutputDirectory::create(scratch.file(name))) << "a second writer";
+    const auto finished = made->finish();
+    ASSERT_TRUE(finished) << finished.error().message();
+    EXPECT_EQ(read_file(scratch.file(name + "/x")), "content");
+  }
+  const auto longer = OutputDirectory::create(scratch.file(std::string(256, 'a')));
+  ASSERT_FALSE(longer) << "refused before anything is written";
+  EXPECT_THAT(longer.error().message(), HasSubstr("File name too long"));
+  EXPECT_EQ(names_in(scratch.path()).size(), 3U);
 }
 
 // No process locks them any more, whatever its number was.

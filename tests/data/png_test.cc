@@ -216,6 +216,23 @@ TEST(Png, TheEndBehindThePixelsDoesNotMatter) {
   }
 }
 
+// All rows of an interlaced image are decoded for any part of it, so that the part gets the answer of the whole.
+TEST(Png, DamageOfAnInterlacedImageIsNoticedInEveryPart) {
+  Random random(8);
+  PngDecoder decoder;
+  Recorder recorder;
+  for (const Kind kind : kinds()) {
+    if (!kind.interlaced) continue;
+    const Example example = make_example(13, 9, kind, random);
+    std::string png = example.png;
+    png[png.size() - kEndBytes - 1] ^= 1;  // the checksum of the pixels
+    for (const PixelRect& window : {PixelRect{2, 0, 9, 4}, PixelRect{0, 0, 13, 9}}) {
+      ASSERT_TRUE(decoder.open(png));
+      EXPECT_FALSE(decoder.push(window, recorder)) << window.height;
+    }
+  }
+}
+
 // Every chunk has a CRC: a flipped bit is an error, or nothing has changed.
 TEST(Png, EveryFlippedBitIsNoticedOrHarmless) {
   Random random(4);

@@ -186,6 +186,35 @@ TEST_F(Verbs, FilesThatAFolderLeavesOutAreTold) {
   EXPECT_THAT(report["findings"][0]["problem"].get<std::string>(), HasSubstr("image.webp"));
 }
 
+// JSON's strings are UTF-8, names of folders are any bytes: the escaped ones are listed, and say which bytes they were.
+TEST_F(Verbs, NamesThatAreNotUtf8SurviveInJson) {
+  make("folder");
+  const std::string train = set_ + "/train/";
+  const std::string latin = "caf\xe9\\x";
+  std::vector<std::string> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(train)) folders.push_back(entry.path());
+  ASSERT_EQ(folders.size(), 5U);
+  std::filesystem::rename(folders[0], train + latin);
+  std::filesystem::rename(folders[1], train + "a\\xe9");  // UTF-8, though it looks like an escape
+  put_file(train + latin + "/\xff.jpg", "?");
+  const Ended ended = run({"stats", set_, "--json"});
+  ASSERT_EQ(ended.code, 0) << ended.error;
+  const Json stats = Json::parse(ended.out);
+  std::vector<std::string> names;
+  for (const Json& one : stats["per_class"]) names.push_back(one["name"]);
+  EXPECT_EQ(names[0], "a\\xe9");
+  EXPECT_EQ(names[1], R"(caf\xe9\\x)");
+  EXPECT_THAT(stats["bad_images"][0].get<std::string>(), HasSubstr(R"(caf\xe9\\x/\xff.jpg: )"));
+  EXPECT_EQ(stats["escaped"], Json::parse(R"(["/bad_images/0", "/per_class/1/name", "/first_bad"])"));
+  const Ended inspected = run({"inspect", set_, "--json"});
+  EXPECT_EQ(Json::parse(inspected.out)["class_names"][1], R"(caf\xe9\\x)");
+  const Ended failed = run({"stats", file("\xfe"), "--json"});
+  EXPECT_THAT(Json::parse(failed.out)["error"].get<std::string>(), HasSubstr(R"(/\xfe: )"));
+  std::filesystem::remove(train + latin + "/\xff.jpg");
+  std::filesystem::rename(train + latin, folders[0]);
+  EXPECT_FALSE(Json::parse(run({"stats", set_, "--json"}).out).contains("escaped"));
+}
+
 TEST_F(Verbs, StatsOfNothingReadableFail) {
   std::filesystem::create_directories(set_ + "/train/a");
   put_file(set_ + "/train/a/1.jpg", "nothing");

@@ -115,6 +115,15 @@ class Drawings(unittest.TestCase):
         drawn = (ROOT / "docs/images/allreduce.svg").read_text()
         self.assertEqual(drawn, chart.chart(), "docs/site/chart.py > docs/images/allreduce.svg draws it")
 
+    def test_no_label_of_the_chart_is_cut(self):
+        for rows in (
+            chart.rows((ROOT / "docs/performance.md").read_text()),
+            [("1 MiB", 1.0, 12345678.0, "a name of thirty characters...")],
+        ):
+            drawn = chart.draw(rows)
+            for x, text in re.findall(r'<text x="([\d.]+)" [^>]*class="small">([^<]*)</text>', drawn):
+                self.assertLessEqual(float(x) + chart.CHARACTER * len(text), chart.WIDTH, text)
+
 
 class Articles(unittest.TestCase):
     def test_the_page_has_the_figures_of_the_data_files(self):

@@ -51,6 +51,15 @@ TEST(JobEnd, ATracebackAppearsOnce) {
   EXPECT_THAT(lines[3], testing::AllOf(HasSubstr("xoe run: rank 1 ("), HasSubstr("its last line: ValueError: bad")));
 }
 
+// As Rscript ends a program that calls stop("bad").
+TEST(JobEnd, TheReasonOfAnRProgramIsQuoted) {
+  const auto ran = run_script(2,
+                              "[ $XOE_RANK = 1 ] || exec sleep 100; printf 'Error in fit(1) : bad\\nCalls: "
+                              "main -> fit\\nExecution halted\\n' >&2; exit 1");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("; it wrote: Error in fit(1) : bad\n"));
+}
+
 // What it leaves behind is freed in an order of the kernel's: others may see its pipes closed while it still ends.
 TEST(JobEnd, AKilledRankIsTheCauseThoughItTakesLongToEnd) {
   const Scratch scratch;

@@ -47,6 +47,37 @@ TEST(Report, AFailure) {
   EXPECT_EQ(exit_code(failed_with(SIGSEGV)), 139);
 }
 
+TEST(Report, NoRankWasFirstAtALimit) {
+  JobOutcome outcome = failed_with(SIGTERM);
+  outcome.terminated = 2;
+  for (const Cause cause : {Cause::kTimeout, Cause::kSignalLimit, Cause::kOutputClosed}) {
+    outcome.cause = cause;
+    outcome.output_error = cause == Cause::kOutputClosed ? ENOSPC : 0;
+    EXPECT_EQ(report_lines(outcome, {}).back(), "2 ranks were ended by SIGTERM");
+  }
+  outcome.cause = Cause::kTimeout;
+  outcome.terminated = 1;
+  EXPECT_EQ(report_lines(outcome, {}).back(), "1 rank was ended by SIGTERM");
+}
+
+TEST(Report, TheErrorOfAnRProgramIsBeforeItsLastLine) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(reason_in(Lines{"epoch 1", "Error: no such layer", "Execution halted"}), "Error: no such layer");
+  EXPECT_EQ(reason_in(Lines{"Error in fit(model) : no such layer", "Calls: main -> fit", "Execution halted", ""}),
+            "Error in fit(model) : no such layer");
+  EXPECT_EQ(reason_in(Lines{"Error: an older one", "Error in fit(model, images, labels) : ", "  no such layer",
+                            "In addition: Warning message:", "  old", "Execution halted"}),
+            "Error in fit(model, images, labels) : no such layer");
+  EXPECT_EQ(reason_in(Lines{"Error: no such layer"}), "") << "its last line is worth a quote";
+  EXPECT_EQ(reason_in(Lines{"Execution halted"}), "");
+  EXPECT_EQ(reason_in(Lines{}), "");
+  JobOutcome outcome = failed_with(exited(1));
+  outcome.last_line = "Execution halted";
+  outcome.reason = "Error: no such layer";
+  EXPECT_THAT(report_lines(outcome, {}),
+              ElementsAre("rank 3 (host a, pid 42) exited with code 1 after 1.5 s; it wrote: Error: no such layer"));
+}
+
 TEST(Report, NamesThoseThatMayHaveBeenFirst) {
   JobOutcome outcome = failed_with(exited(3));
   for (int rank = 4; rank < 9; ++rank) outcome.rivals.push_back("rank " + std::to_string(rank));

@@ -410,9 +410,18 @@ TEST(FullDisk, UndoesTheTurnAndThePoolGoesOnWhenThereIsRoom) {
   const rlimit none = {1, before.rlim_max};  // no file grows
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
   const Status refused = acquire(2);
+  Status copied;
+  queue.read([&](Pool& of) { copied = of.store().backup_to(scratch.file("copy.db")); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("the pool's database: "));
+  EXPECT_THAT(refused.error().message(),
+              ::testing::HasSubstr("the pool's database " + scratch.file("pool.db") + " cannot be used: "));
+  EXPECT_THAT(refused.error().message(), ::testing::Not(::testing::HasSubstr("INSERT")));
+  ASSERT_FALSE(copied);
+  EXPECT_THAT(copied.error().message(), ::testing::StartsWith("cannot write the backup " + scratch.file("copy.db")));
+  EXPECT_THAT(copied.error().message(), ::testing::HasSubstr("disk"));
+  EXPECT_THAT(copied.error().message(), ::testing::Not(::testing::HasSubstr("VACUUM")));
+  EXPECT_FALSE(std::filesystem::exists(scratch.file("copy.db")));
   queue.read([](Pool& of) { EXPECT_EQ(of.state().leases.size(), 1U); });
   ASSERT_TRUE(acquire(2));
   EXPECT_EQ(id.value(), 2);

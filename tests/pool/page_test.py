@@ -149,6 +149,10 @@ class PageTest(unittest.TestCase):
         expect(waiting).to_contain_text("4 GPUs, place 1")
         row = lea.locator("table.queue tbody tr")
         expect(row).to_contain_text("bob")
+        expect(row).to_contain_text("next")  # its purpose
+        # All times of the page have one form.
+        expect(row).to_contain_text(re.compile(r"until (\w+ \d+, )?\d\d:\d\d$"))
+        self.assertNotRegex(lea.locator("main").inner_text(), r"UTC|\b[AP]M\b")
         expect(row).to_contain_text(re.compile(r"ann holds|bob holds"))
         mine.get_by_role("button", name="Release").click()
         expect(ann.get_by_text("You hold no GPU.")).to_be_visible()
@@ -244,6 +248,14 @@ class PageTest(unittest.TestCase):
                     self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width)
                     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
                     self.assertEqual(ground, "rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+                    for table in ("queue", "audit"):
+                        for cell in page.locator(f"table.{table} tbody tr:first-child td").all():
+                            if cell.is_visible():
+                                box = cell.bounding_box()
+                                self.assertLessEqual(box["x"] + box["width"], width, cell.inner_text())
+                    if name == "now":
+                        expect(page.locator("table.queue td.why").first).to_be_visible()
+                        expect(page.locator("table.queue")).to_contain_text("sweep")
         page.emulate_media(color_scheme="light")
         page.get_by_role("button", name="Light or dark").click()
         self.assertEqual(page.evaluate("getComputedStyle(document.body).backgroundColor"), "rgb(13, 17, 23)")

@@ -70,7 +70,7 @@ class Pool(unittest.TestCase):
         self.report()
         self.pool("acquire", "--gpus", "4")
         refused = self.pool("acquire", expect=3)
-        self.assertRegex(refused.stderr, r"has ended: refused: \S+ holds 4 GPUs .*; with --wait it would start at")
+        self.assertRegex(refused.stderr, r"lease \d+ was refused: \S+ holds 4 GPUs .*; with --wait it would start at")
 
     def test_waiting_in_the_queue(self):
         self.report()
@@ -264,6 +264,10 @@ class Pool(unittest.TestCase):
         other = self.user("leo", "--team", "speech", "--role", "lead")
         self.assertIn("only an admin or the lead", self.pool("revoke", number, "--why", "x", expect=1, **other).stderr)
         self.pool("revoke", number, "--why", "needed for a demo", **lead)
+        teamless = str(self.json("acquire")["id"])
+        refused = self.pool("revoke", teamless, "--why", "x", expect=1, **lead).stderr
+        self.assertIn(f"only an admin may end lease {teamless}", refused)
+        self.pool("release", teamless)
         self.pool("user", "ann", "--new-token")
         self.assertIn("no user has this token", self.pool("status", expect=4, **ann).stderr)
         loose = self.home / "loose"
@@ -357,7 +361,8 @@ class Pool(unittest.TestCase):
         port = self.env["XOE_POOL"].rsplit(":", 1)[1]
         self.server.kill()
         self.server.communicate()
-        self.assertIn("does not answer", self.pool("agent", "--once", expect=5).stderr)
+        silent = self.pool("agent", "--once", expect=5).stderr
+        self.assertIn("does not answer: no connection can be made; see whether a server runs there", silent)
         self.server = self.start("serve", "--port", port)
         self.server.stdout.readline()
         self.assertEqual(self.json("status")["leases"][0]["gpus"], lease["gpus"])
@@ -373,6 +378,19 @@ class Pool(unittest.TestCase):
         self.assertGreater(copy.stat().st_size, 1000)
         self.assertEqual(copy.stat().st_mode & 0o777, 0o600)
         self.assertIn("it exists; a backup needs a new file", self.pool("backup", str(copy), expect=1).stderr)
+        self.assertIn('FILE "" is no path', self.pool("backup", "", expect=2).stderr)
+
+    def test_a_token_that_cannot_be_looked_for(self):
+        longest = "n" * 300
+        token = str(self.home / ".config/xoe/pool-token")
+        there = self.pool("release", "1", expect=1, HOME=f"/{longest}", XOE_POOL_TOKEN_FILE=token).stderr
+        self.assertIn("cannot look for the token of lease 1 in /nnn", there)
+        self.assertIn("File name too long", there)
+        second = self.start("serve", "--port", "0", "--state", str(self.home / "other"), HOME=f"/{longest}")
+        _, err = second.communicate(timeout=20)
+        self.assertIn("the place of the first user's token", err)
+        self.assertIn("File name too long", err)
+        self.assertEqual(second.returncode, 5)
 
     def test_a_second_server_on_the_same_state(self):
         second = self.start("serve", "--port", "0")

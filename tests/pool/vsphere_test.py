@@ -160,7 +160,7 @@ class Scenario(Vsphere):
         self.assertEqual(sorted(have["python"] + have["r"]), PCI)
         self.assertEqual(self.drift(), [])
         fifth = self.pool("acquire", "--vm", "r", expect=3)
-        self.assertRegex(fifth.stderr, r"refused: \S+ holds 2 GPUs")
+        self.assertRegex(fifth.stderr, r"was refused: \S+ holds 2 GPUs")
 
         self.release(*two)  # 4 + 0
         self.look()

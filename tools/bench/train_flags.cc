@@ -19,7 +19,9 @@ Examples:
   xoe bench train --data-dir demo-data --model resnet18 --image-size 64
   xoe run -np 8 xoe bench train --model resnet50 --emulate-accelerator 2700
 
-Flags are those of tf_cnn_benchmarks, with - or _ in their names.)";
+Twelve flags are tf_cnn_benchmarks's: --model, --batch-size, --num-batches, --num-warmup-batches, --display-every,
+--data-dir, --data-name, --use-fp16, --optimizer (sgd and momentum), --init-learning-rate, --forward-only and --eval.
+The names of all flags may have - or _. None of its other flags is here.)";
 
 void add_workload(CLI::App& app, TrainFlags& flags) {
   using tools::add_choice;
@@ -86,7 +88,8 @@ train::OptimizerKind optimizer_of(std::string_view flag) {
 }  // namespace
 
 CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
-  auto* verb = app.add_subcommand("train", "images/s of training, with the flags and lines of tf_cnn_benchmarks");
+  auto* verb =
+      app.add_subcommand("train", "images/s of training, with twelve flags and the lines of tf_cnn_benchmarks");
   verb->footer(kExamples);
   flags.options.image_size = 0;  // not given
   add_workload(*verb, flags);

@@ -1,4 +1,4 @@
-// The command line of `xoe bench train`: flags of tf_cnn_benchmarks.
+// The command line of `xoe bench train`: twelve flags of tf_cnn_benchmarks, and others.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 namespace {
@@ -99,7 +100,7 @@ Result<ImageFacts> read_image_facts(const ImageRecord& record) {
   if (record.width != 0) return ImageFacts{.width = record.width, .height = record.height, .channels = record.channels};
   if (record.bytes.starts_with(kPngStart)) return read_png(record.bytes);
   if (record.bytes.starts_with("\xff\xd8")) return read_jpeg(record.bytes);
-  return failure(Code::kDataLoss, "{} bytes that are neither JPEG nor PNG", record.bytes.size());
+  return failure(Code::kDataLoss, describe_no_image(record.bytes));
 }
 
 }  // namespace xoe::data

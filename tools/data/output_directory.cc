@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/output_file.h"
+#include "base/utf8.h"
 
 namespace xoe::data {
 
@@ -49,12 +51,16 @@ bool is_ours(const Fd& directory, int error_number) {
 Result<OutputDirectory> OutputDirectory::create(const std::string& target) {
   std::error_code error;
   const std::filesystem::path there = (std::filesystem::absolute(target, error) / "").lexically_normal().parent_path();
-  if (std::filesystem::exists(there, error) &&
-      (!std::filesystem::is_directory(there, error) || !std::filesystem::is_empty(there, error)))
+  const bool exists = std::filesystem::exists(there, error);
+  if (error) return failure(Code::kUnavailable, "{}: cannot make the directory: {}", target, error.message());
+  if (exists && (!std::filesystem::is_directory(there, error) || !std::filesystem::is_empty(there, error)))
     return failure(Code::kInvalidArgument, "{}: it exists and is not an empty directory; choose another directory",
                    target);
   const std::filesystem::path parent = there.parent_path();
-  const std::string begin = fmt::format(".{}.unfinished-", there.filename().string());
+  // A name may have 255 bytes, the hidden one with its numbers, too.
+  constexpr std::size_t kMostOfName = kMostBytesOfName - std::string_view("..unfinished-2147483647-9999").size();
+  const std::string name = there.filename().string();
+  const std::string begin = fmt::format(".{}.unfinished-", shortened_utf8(name, kMostOfName));
   if (std::filesystem::create_directories(parent, error); error)
     return failure(Code::kUnavailable, "{}: cannot make the directory: {}", parent.string(), error.message());
   remove_stale(parent, begin);

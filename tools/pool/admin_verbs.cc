@@ -33,6 +33,16 @@ CLI::Option* add_field(CLI::App& verb, const std::shared_ptr<AdminOptions>& opti
       name, [options, field](const Value& value) { options->body[field] = value; }, what);
 }
 
+// Of a file on the server's host, which may have another working directory.
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  std::string absolute = std::filesystem::absolute(path, error).string();
+  if (error)
+    throw CLI::ValidationError(fmt::format("FILE \"{}\" is no path: {}", path, error.message()),
+                               CLI::ExitCodes::ValidationError);
+  return absolute;
+}
+
 }  // namespace
 
 void add_admin_verbs(CLI::App& app, int& code) {
@@ -87,8 +97,7 @@ void add_admin_verbs(CLI::App& app, int& code) {
   add_connection_options(*backup, of_backup->connection);
   backup
       ->add_option_function<std::string>(
-          "FILE",
-          [of_backup](const std::string& path) { of_backup->body["path"] = std::filesystem::absolute(path).string(); },
+          "FILE", [of_backup](const std::string& path) { of_backup->body["path"] = absolute_path(path); },
           "that does not exist yet")
       ->required();
   backup->callback([of_backup, &code] { code = send(*of_backup, "/v1/backup"); });

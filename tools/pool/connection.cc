@@ -132,7 +132,12 @@ void add_span_option(CLI::App& verb, const std::string& name, Span& value, const
 
 Result<std::string> lease_token(const Connection& connection, std::int64_t id) {
   const std::string path = lease_file(connection, id);
-  if (!std::filesystem::exists(path))
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (error)
+    return failure(Code::kInvalidArgument, "cannot look for the token of lease {} in {}: {}", id, path,
+                   error.message());
+  if (!exists)
     return failure(Code::kInvalidArgument, "lease {} was not acquired from here: its token is not in {}", id, path);
   return read_token(path);
 }

@@ -57,11 +57,12 @@ Held follow(int pipe) {
 // Processes with this entry in their environment: what the program started, wherever that is by now.
 std::vector<pid_t> processes_with(const std::string& entry) {
   std::vector<pid_t> found;
-  std::error_code ignored;
-  for (const auto& folder : std::filesystem::directory_iterator("/proc", ignored)) {
-    const auto pid = parse_integer(folder.path().filename().string());
+  std::error_code error;  // ends the look
+  std::filesystem::directory_iterator folders("/proc", error);
+  for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
+    const auto pid = parse_integer(folders->path().filename().string());
     if (!pid) continue;
-    const auto environment = read_text_file(folder.path() / "environ");
+    const auto environment = read_text_file(folders->path() / "environ");
     if (environment && std::ranges::count(split_text(*environment, '\0'), entry) != 0)
       found.push_back(static_cast<pid_t>(*pid));
   }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/random_token.h"
 #include "base/text.h"
+#include "pool/hooks/notice.h"
 #include "tools/pool/held_signals.h"
 #include "tools/pool/point_in_time.h"
 #include "tools/pool/verbs.h"
@@ -32,7 +33,7 @@ std::string describe(const Json& lease) {
                        vm.empty() ? "" : " for VM " + vm, local_time(lease.at("expires")));
   }
   const std::string why = lease.value("why", "");
-  if (state == "ended") return fmt::format("lease {} has ended: {}", id, why);
+  if (state == "ended") return xoe::pool::ended_sentence(fmt::format("lease {}", id), why);
   return fmt::format(
       "lease {}: {}, place {} in the queue, starts {}: {}", id, gpus, lease.at("position").get<int>(),
       lease.at("starts").is_null() ? "at a time that is not known" : "at " + local_time(lease.at("starts")), why);

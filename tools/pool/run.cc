@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "pool/core/wall_clock.h"
 #include "pool/enforce/device_rule.h"
+#include "pool/hooks/notice.h"
 #include "remote/children.h"
 #include "remote/spawn.h"
 #include "tools/pool/extra_gpus.h"
@@ -136,7 +137,7 @@ class Watch {
       lease_ = reply->body.at("lease");
     else
       next_look_ = Clock::now() + kLookLater;
-    if (lease_.at("state") == "ended") return end("its lease has ended: " + lease_.value("why", ""));
+    if (lease_.at("state") == "ended") return end(xoe::pool::ended_sentence("its lease", lease_.value("why", "")));
     tell("give_way", [&] {
       const Json& by = lease_.at("give_way").at("by");
       say(by.is_null() ? "a more important lease waits; please release these GPUs soon"

@@ -52,7 +52,12 @@ Status add_first_user(Pool& pool, const std::string& state) {
   if (!pool.state().users.empty()) return {};
   XOE_ASSIGN(const std::string token, random_token());
   std::string path = default_token_file();
-  if (std::filesystem::exists(path)) path = state + "/admin-token";
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (error)
+    return failure(Code::kUnavailable, "cannot look for {}, the place of the first user's token: {}", path,
+                   error.message());
+  if (exists) path = state + "/admin-token";
   if (!make_folder_of(path))
     return failure(Code::kUnavailable, "cannot make the folder of {}: {}", path, errno_text(errno));
   XOE_TRY(pool.begin(xoe::pool::system_now()));

@@ -6,8 +6,8 @@
 
 namespace xoe::data {
 
-// "a JPEG image", "a ZIP archive", by the first bytes of a regular file, none of which can begin a record file; empty:
-// nothing speaks against it.
+// foreign_kind_of() the first bytes of a regular file: "a JPEG image", "a ZIP archive". Empty: nothing speaks against
+// it.
 std::string_view foreign_kind(const std::string& path);
 
 }  // namespace xoe::data

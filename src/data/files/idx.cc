@@ -5,6 +5,7 @@
 #include <span>
 
 #include "data/failure_in.h"
+#include "data/records/foreign_bytes.h"
 #include "data/records/inflate.h"
 
 namespace xoe::data {
@@ -36,7 +37,11 @@ Result<std::vector<std::uint32_t>> read_sizes(ByteSource& source) {
   XOE_TRY(append_bytes(source, 4, header));
   const auto type = static_cast<std::uint8_t>(header[2]);
   const auto dimensions = static_cast<std::uint8_t>(header[3]);
-  if (header[0] != 0 || header[1] != 0) return failure(Code::kDataLoss, "not an idx file");
+  if (header[0] != 0 || header[1] != 0) {
+    (void)append_bytes(source, 8, header);  // tells most kinds
+    const std::string_view kind = foreign_kind_of(header);
+    return failure(Code::kDataLoss, "not an idx file{}{}", kind.empty() ? "" : ", but ", kind);
+  }
   if (type != kByteItems) return failure(Code::kUnsupported, "items of type {:#04x}; only bytes (0x08) are read", type);
   if (dimensions == 0 || dimensions > kMaxDimensions)
     return failure(Code::kDataLoss, "{} dimensions; 1 to {} are possible", dimensions, kMaxDimensions);

@@ -26,11 +26,16 @@ void add_hidden(const std::string& folder, const Listing& listing, OtherFiles& o
 
 using Folder = std::pair<std::string, Listing>;  // a path and what is there
 
-Status add_folders(const std::string& path, int depth, std::vector<Folder>& folders) {
+Status add_folders(const std::string& path, int depth, MissingData& missing, std::vector<Folder>& folders) {
   if (depth > kMaxDepth)
     return failure(Code::kDataLoss, "{}: more than {} folders within each other, as where a link leads back", path,
                    kMaxDepth);
-  XOE_ASSIGN(Listing listing, list_directory(path));
+  auto listed = list_directory(path);
+  if (!listed) {
+    missing.add(path, listed.error().message().substr(path.size() + 2));  // its message begins with "PATH: "
+    return {};
+  }
+  Listing listing = std::move(*listed);
   // A folder with the name of an image counts as one that is missing.
   const auto named = std::partition(listing.folders.begin(), listing.folders.end(),
                                     [](const std::string& name) { return !is_image_name(name); });
@@ -38,7 +43,7 @@ Status add_folders(const std::string& path, int depth, std::vector<Folder>& fold
   listing.folders.erase(named, listing.folders.end());
   const std::vector<std::string> inner = listing.folders;
   folders.emplace_back(path, std::move(listing));
-  for (const std::string& name : inner) XOE_TRY(add_folders(path + "/" + name, depth + 1, folders));
+  for (const std::string& name : inner) XOE_TRY(add_folders(path + "/" + name, depth + 1, missing, folders));
   return {};
 }
 
@@ -63,9 +68,9 @@ bool is_unreadable_image_name(std::string_view name) noexcept {
   return std::ranges::any_of(kFormats, [name](std::string_view format) { return has_extension(name, format); });
 }
 
-Result<std::vector<std::string>> find_images(const std::string& folder, OtherFiles& others) {
+Result<std::vector<std::string>> find_images(const std::string& folder, MissingData& missing, OtherFiles& others) {
   std::vector<Folder> folders;
-  XOE_TRY(add_folders(folder, 1, folders));
+  XOE_TRY(add_folders(folder, 1, missing, folders));
   std::ranges::sort(folders, {}, &Folder::first);
   std::vector<std::string> images;
   for (const auto& [path, listing] : folders) {

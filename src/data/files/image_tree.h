@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/files/listing.h"
+#include "data/files/missing.h"
 #include "xoe/status.h"
 
 namespace xoe::data {
@@ -33,9 +34,9 @@ struct OtherFiles {
 bool is_unreadable_image_name(std::string_view name) noexcept;
 
 // The paths of the images below a folder, folder by folder in the order of their paths, and by name within each. Links
-// are followed. Adds what else is there to `others`. `unavailable`: a folder cannot be listed. `data_loss`: more than
-// 32 folders within each other, as where a link leads back.
-Result<std::vector<std::string>> find_images(const std::string& folder, OtherFiles& others);
+// are followed. Adds what else is there to `others`, and tells `missing` of folders that cannot be listed. `data_loss`:
+// more than 32 folders within each other, as where a link leads back.
+Result<std::vector<std::string>> find_images(const std::string& folder, MissingData& missing, OtherFiles& others);
 
 // Adds the files right in a folder of classes, of which images are `unclassed`.
 void find_other_files(const std::string& folder, const Listing& listing, FilesOfAKind& unclassed, OtherFiles& others);

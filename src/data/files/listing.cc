@@ -136,4 +136,9 @@ bool is_image_name(std::string_view name) noexcept {
   return has_extension(name, ".jpg") || has_extension(name, ".jpeg") || has_extension(name, ".png");
 }
 
+bool is_record_name(std::string_view name) noexcept {
+  return name.find(".tfrec") != std::string_view::npos || name.ends_with(".record") || name.ends_with(".records") ||
+         name.find(".record-") != std::string_view::npos || name.find(".records-") != std::string_view::npos;
+}
+
 }  // namespace xoe::data

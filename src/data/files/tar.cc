@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/files/tar.h"
+#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 
@@ -74,8 +75,8 @@ bool is_zero(const TarBlock& block) {
 // Headers that describe the next member: long names and pax records, of which Solaris's are 'X'.
 bool is_extra(char type) { return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g'; }
 
-// A folder, with GNU's list of what was in it ('D'), or the label of the volume ('V'): none of them is a member to read.
-// Old tar has a file whose name ends with a slash for a folder.
+// A folder, with GNU's list of what was in it ('D'), or the label of the volume ('V'): none of them is a member to
+// read. Old tar has a file whose name ends with a slash for a folder.
 bool is_passed_over(char type, std::string_view name) {
   return type == '5' || type == 'D' || type == 'V' || (type == '\0' && name.ends_with('/'));
 }
@@ -113,13 +114,17 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   TarBlock block;
   XOE_ASSIGN(const std::size_t got, bytes_->read_at(offset_, block.data(), block.size()));
   if (got == 0) return end_of_file();
+  const std::string_view kind = offset_ == 0 ? foreign_kind_of({block.data(), got}) : std::string_view();
   if (got < kTarBlock)
-    return failure(Code::kDataLoss, "truncated: {} of a header's {} bytes are there", got, kTarBlock);
+    return failure(Code::kDataLoss, "truncated: {} of a header's {} bytes are there{}{}", got, kTarBlock,
+                   kind.empty() ? "" : "; they are those of ", kind);
   if (is_zero(block)) {
     XOE_TRY(check_end());
     return std::nullopt;
   }
-  if (!checksum_fits(block)) return failure(Code::kDataLoss, "the checksum of its header is wrong");
+  if (!checksum_fits(block))
+    return failure(Code::kDataLoss, "the checksum of its header is wrong{}{}",
+                   kind.empty() ? "" : "; its bytes are those of ", kind);
   Header header;
   const auto bytes = number(block, 124, 12);
   if (!bytes) return failure(Code::kDataLoss, "its size is no number");

@@ -38,10 +38,13 @@ class TiffBytes {
  public:
   TiffBytes(std::string_view bytes, bool big_endian) : bytes_(bytes), big_endian_(big_endian) {}
 
-  // nullopt: behind the end.
-  std::optional<std::uint32_t> number(std::uint64_t at, std::size_t size) const noexcept {
-    if (at > bytes_.size() || size > bytes_.size() - at) return std::nullopt;
-    std::uint32_t value = 0;
+  bool holds(std::uint64_t at, std::uint64_t size) const noexcept {
+    return at <= bytes_.size() && size <= bytes_.size() - at;
+  }
+  // Of up to eight bytes. nullopt: behind the end.
+  std::optional<std::uint64_t> number(std::uint64_t at, std::size_t size) const noexcept {
+    if (!holds(at, size)) return std::nullopt;
+    std::uint64_t value = 0;
     for (std::size_t i = 0; i < size; ++i)
       value = value << 8 | static_cast<unsigned char>(bytes_[at + (big_endian_ ? i : size - 1 - i)]);
     return value;
@@ -52,8 +55,8 @@ class TiffBytes {
   bool big_endian_;
 };
 
-// Of TIFF's types of whole numbers, signed ones and IFD among them; 0: another type.
-std::size_t integer_bytes(std::uint32_t type) noexcept {
+// Of TIFF's types of whole numbers, signed ones and IFD among them, and BigTIFF's LONG8; 0: another type.
+std::size_t integer_bytes(std::uint64_t type) noexcept {
   switch (type) {
     case 1:  // BYTE
     case 6:  // SBYTE
@@ -65,8 +68,20 @@ std::size_t integer_bytes(std::uint32_t type) noexcept {
     case 9:   // SLONG
     case 13:  // IFD
       return 4;
+    case 16:  // LONG8
+      return 8;
     default: return 0;
   }
+}
+
+// The first value of an entry of a directory; nullopt: it is no whole number, or some of its values are not there.
+std::optional<std::uint64_t> first_value(const TiffBytes& tiff, std::uint64_t entry) noexcept {
+  const std::size_t size = integer_bytes(tiff.number(entry + 2, 2).value_or(0));
+  const std::uint64_t count = tiff.number(entry + 4, 4).value_or(0);
+  if (size == 0 || count == 0) return std::nullopt;
+  // More than four bytes do not fit into the entry, which says where they are.
+  const auto at = size * count <= 4 ? std::optional<std::uint64_t>(entry + 8) : tiff.number(entry + 8, 4);
+  return at && tiff.holds(*at, size * count) ? tiff.number(*at, size) : std::nullopt;
 }
 
 }  // namespace
@@ -81,20 +96,16 @@ int exif_orientation(std::string_view jpeg) noexcept {
   const TiffBytes tiff(exif, big_endian);
   const auto directory = tiff.number(4, 4);
   if (tiff.number(2, 2) != kMagic || !directory) return kAsStored;
-  const std::uint32_t entries = tiff.number(*directory, 2).value_or(0);
-  for (std::uint32_t i = 0; i < entries; ++i) {
-    const std::uint64_t entry = std::uint64_t{*directory} + 2 + std::uint64_t{i} * kEntryBytes;
+  const std::uint64_t entries = tiff.number(*directory, 2).value_or(0);
+  for (std::uint64_t i = 0; i < entries; ++i) {
+    const std::uint64_t entry = *directory + 2 + i * kEntryBytes;
     const auto tag = tiff.number(entry, 2);
     if (!tag) return kAsStored;
     if (*tag != kOrientation) continue;
-    const std::size_t size = integer_bytes(tiff.number(entry + 2, 2).value_or(0));
-    const std::uint64_t count = tiff.number(entry + 4, 4).value_or(0);
-    if (size == 0 || count == 0) return kAsStored;
-    // Of several values the first counts. What does not fit into the entry stands elsewhere.
-    const std::optional<std::uint64_t> at =
-        size * count <= 4 ? entry + 8 : std::optional<std::uint64_t>(tiff.number(entry + 8, 4));
-    const std::uint32_t value = at ? tiff.number(*at, size).value_or(kAsStored) : kAsStored;
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : kAsStored;
+    // As in Pillow, an entry without a right value does not hide a later one.
+    const auto value = first_value(tiff, entry);
+    if (!value) continue;
+    return *value >= 1 && *value <= 8 ? static_cast<int>(*value) : kAsStored;
   }
   return kAsStored;
 }

@@ -11,11 +11,13 @@
 #include "data/image/push.h"
 #include "data/image/too_large.h"
 #include "data/jpeg/exif.h"
+#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 namespace {
 
 constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
+constexpr std::string_view kJpegStart = "\xff\xd8";
 constexpr std::int64_t kMaxRawSide = 1 << 20;
 
 bool augments_pixels(const ImageTransform& transform) {
@@ -78,6 +80,7 @@ Result<ImageDecoder::Facts> ImageDecoder::open_stored(const PixelOptions& option
     XOE_ASSIGN(const PngHeader header, png_.open(record_.bytes, options.max_pixels));
     return Facts{header.width, header.height};
   }
+  if (!record_.bytes.starts_with(kJpegStart)) return failure(Code::kDataLoss, describe_no_image(record_.bytes));
   kind_ = Kind::kJpeg;
   XOE_ASSIGN(const JpegHeader header, jpeg_.open(record_.bytes, options.max_pixels));
   if (options.exif_orientation) turn_ = turn_of(exif_orientation(record_.bytes));

@@ -204,8 +204,8 @@ Status PngDecoder::push(const PixelRect& window, RowSink& sink) {
     if (!header.interlaced && !read_row(impl.png, impl.source, row)) return impl.error();
     if (y >= window.y) impl.deliver(y, row, window, sink);
   }
-  const bool whole = window.bottom() == header.height;
-  if (whole && !read_end(impl.png, impl.source)) return impl.error();
+  const bool all_rows = header.interlaced || window.bottom() == header.height;
+  if (all_rows && !read_end(impl.png, impl.source)) return impl.error();
   impl.close();
   return {};
 }

@@ -41,7 +41,8 @@ class PngDecoder {
   Result<PngHeader> open(std::string_view png, std::int64_t max_pixels = kMaxPngPixels);
 
   // Must be called once after open(). Pushes the rows of `window`, which must lie within the image. Does not decode the
-  // rows below it, so damage there may go unnoticed. On an error the sink has received the rows above the damage.
+  // rows below it, so damage there may go unnoticed, unless the image is interlaced: then all are decoded. On an error
+  // the sink has received the rows above the damage.
   Status push(const PixelRect& window, RowSink& sink);
 
   // Decodes the whole image, grey as equal colours.

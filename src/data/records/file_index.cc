@@ -148,6 +148,12 @@ Result<FileIndex> load_index(const OpenFile& file) {
 }
 
 Result<FileIndex> write_index(const std::string& path, const IndexOptions& options) {
+  if (is_name_too_long(index_path(path)) && !is_name_too_long(path))
+    return failure(
+        Code::kInvalidArgument,
+        "{}: the name of its index, which ends in {}, would be too long for the file system; give the file a "
+        "name that is {} bytes shorter, or go on without an index: it is then made in memory at each opening",
+        path, kSuffix, kSuffix.size());
   if (const auto there = OpenFile::open(index_path(path))) {
     XOE_ASSIGN(const std::string head, read_head(*there));
     if (!head.empty() && !is_index(head))

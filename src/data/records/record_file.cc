@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "data/failure_in.h"
 #include "data/records/crc32c.h"
+#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 std::string record_name(const std::string& path, std::int64_t number, std::uint64_t offset) {
@@ -13,7 +14,11 @@ std::string record_name(const std::string& path, std::int64_t number, std::uint6
 
 Result<std::uint64_t> parse_record_header(std::string_view header) {
   if (header.size() != kRecordHeader) return failure(Code::kDataLoss, "a header of {} bytes", header.size());
-  if (!is_record_header(header)) return failure(Code::kDataLoss, "the CRC of its length is wrong");
+  if (!is_record_header(header)) {
+    const std::string_view kind = foreign_kind_of(header);
+    return failure(Code::kDataLoss, "the CRC of its length is wrong{}{}",
+                   kind.empty() ? "" : "; its bytes are those of ", kind);
+  }
   return load_little<std::uint64_t>(header.data());
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <deque>
 #include <filesystem>
 #include <iterator>
 
@@ -13,8 +14,6 @@
 
 namespace xoe::data {
 namespace {
-
-constexpr int kDepthOfLook = 3;  // train/class/part/part/1.jpg
 
 // The folders of the split for which `is_right` holds; each name as "val", else "Val", else "VAL".
 std::vector<std::string> split_folders(const std::string& directory, bool training,
@@ -43,24 +42,45 @@ std::string split_folder(const std::string& directory, bool training,
   return found.empty() ? std::string() : found.front();
 }
 
-// Whether one of the folders holds an image; of data sets of many classes the first few are looked into.
-bool has_image_folder(const std::string& directory, const std::vector<std::string>& folders, int depth) {
-  constexpr std::size_t kMaxFolders = 8;
-  for (std::size_t i = 0; i < std::min(folders.size(), kMaxFolders); ++i) {
-    const std::string folder = directory + "/" + folders[i];
+// Whether a folder somewhere below the directory holds an image. Folders near the top are looked into first, and the
+// look ends with the first image, so that only empty ones cost time; of those, and of links that lead back, there are
+// at most kMostFolders.
+bool has_image_below(const std::string& directory, const std::vector<std::string>& folders) {
+  constexpr std::size_t kMostFolders = 30'000;
+  std::deque<std::string> waiting;
+  const auto add = [&waiting](const std::string& above, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (waiting.size() == kMostFolders) return;
+      waiting.push_back(above + "/" + name);
+    }
+  };
+  add(directory, folders);
+  for (std::size_t looked = 0; !waiting.empty() && looked < kMostFolders; ++looked) {
+    const std::string folder = std::move(waiting.front());
+    waiting.pop_front();
     const auto inside = list_directory(folder);
     if (!inside) continue;
     if (std::ranges::any_of(inside->files, [](const std::string& name) {
           return is_image_name(name) || is_unreadable_image_name(name);
         }))
       return true;
-    if (depth > 0 && has_image_folder(folder, inside->folders, depth - 1)) return true;
+    add(folder, inside->folders);
   }
   return false;
 }
 
+// A directory of classes. Where a disk is mounted there, its file system has a folder lost+found, which only root may
+// read and which is no class unless it holds images.
+Result<Listing> list_classes(const std::string& directory) {
+  XOE_ASSIGN(Listing listing, list_directory(directory));
+  std::erase_if(listing.folders, [&directory](const std::string& name) {
+    return name == "lost+found" && !has_image_below(directory, {name});
+  });
+  return listing;
+}
+
 bool is_image_folder(const std::string& path, bool, const Listing& contents) {
-  return has_image_folder(path, contents.folders, kDepthOfLook);
+  return has_image_below(path, contents.folders);
 }
 
 // Images in other formats are damage: they are named, or left out where that is allowed.
@@ -128,9 +148,9 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
                                           " is there, which holds images for evaluation by its name"
                                     : std::string());
   if (root.empty()) root = options.directory;
-  XOE_ASSIGN(const Listing here, list_directory(root));
+  XOE_ASSIGN(const Listing here, list_classes(root));
   // A class has the same number in both splits, also where one of them lacks it.
-  XOE_ASSIGN(const Listing classes, list_directory(train.empty() ? root : train));
+  XOE_ASSIGN(const Listing classes, list_classes(train.empty() ? root : train));
 
   for (const std::string& name : here.files) find_missing_folder(root + "/" + name, missing);
   OtherFiles others;
@@ -144,8 +164,9 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
     const auto label = std::lower_bound(classes.folders.begin(), classes.folders.end(), folder);
     if (label == classes.folders.end() || *label != folder)
       return failure(Code::kInvalidArgument, "{}/{}: no class of that name in {}", root, folder, train);
-    XOE_ASSIGN(auto images, find_images(root + "/" + folder, others));
-    if (images.empty()) missing.add(root + "/" + folder, "a class without images");
+    const std::int64_t missing_before = missing.count();
+    XOE_ASSIGN(auto images, find_images(root + "/" + folder, missing, others));
+    if (images.empty() && missing.count() == missing_before) missing.add(root + "/" + folder, "a class without images");
     content.labels.insert(content.labels.end(), images.size(), label - classes.folders.begin());
     std::ranges::move(images, std::back_inserter(content.paths));
   }

@@ -66,9 +66,12 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
   const bool images = std::ranges::any_of(contents.files, is_image_name);
   return failure(
       Code::kUnavailable,
-      "{}: no data set of images that is known: no train-* or *.tfrecord files, .tar or .tar.gz archives, idx "
-      "files, Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files{}",
-      path, images ? "; its images lie in no folder: each class needs one" : "");
+      "{}: no data set of images that is known: no train-*, *.tfrecord, *.tfrec or *.record files, .tar or .tar.gz "
+      "archives, idx files, Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files{}{}",
+      path, images ? "; its images lie in no folder: each class needs one" : "",
+      contents.files.empty() || images ? ""
+                                       : "; where its files are TFRecord files or archives of other names, the option "
+                                         "pattern (--pattern) names them");
 }
 
 Status check_no_label_offset(const ImagePipelineOptions& options, std::string_view layout) {

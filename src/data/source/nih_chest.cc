@@ -1,6 +1,7 @@
 #include "data/source/nih_chest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -51,11 +52,28 @@ bool is_nih_chest(const std::string&, bool is_directory, const Listing& contents
   return is_directory && std::any_of(contents.files.begin(), contents.files.end(), is_table_name);
 }
 
-Result<std::string> find_table(const std::string& directory) {
+struct Table {
+  std::string path;
+  std::string warning;  // empty: it is the only one
+};
+
+// Of the two that the NIH published the later one, in which labels were corrected.
+Result<Table> find_table(const std::string& directory) {
+  static constexpr std::string_view kFirst = "Data_Entry_2017.csv";
+  static constexpr std::string_view kCorrected = "Data_Entry_2017_v2020.csv";
   XOE_ASSIGN(const Listing listing, list_directory(directory));
-  for (const std::string& name : listing.files)
-    if (is_table_name(name)) return directory + "/" + name;
-  return failure(Code::kUnavailable, "{}: no Data_Entry_2017*.csv", directory);
+  std::vector<std::string> tables;
+  std::ranges::copy_if(listing.files, std::back_inserter(tables), is_table_name);
+  if (tables.empty()) return failure(Code::kUnavailable, "{}: no Data_Entry_2017*.csv", directory);
+  if (tables.size() == 1) return Table{directory + "/" + tables.front(), {}};
+  if (tables.size() == 2 && tables[0] == kFirst && tables[1] == kCorrected)
+    return Table{directory + "/" + tables[1],
+                 fmt::format("{}: {} is read and {} is not, because it is the table that the NIH published later; to "
+                             "train on the first one, move the other out of this directory",
+                             directory, kCorrected, kFirst)};
+  return failure(Code::kInvalidArgument,
+                 "{}: {} tables, which may differ: {}; move all but the one that is meant out of this directory",
+                 directory, tables.size(), fmt::join(tables, ", "));
 }
 
 Result<std::unordered_set<std::string>> read_list(const std::string& directory, const Listing& listing,
@@ -258,8 +276,9 @@ bool has_nih_split(const ImagePipelineOptions& options) {
 
 Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad) {
   XOE_TRY(check_no_label_offset(options, "findings"));
-  XOE_ASSIGN(std::string path, find_table(options.directory));
-  XOE_ASSIGN(auto content, TableReader(options, missing, bad, std::move(path)).read());
+  XOE_ASSIGN(Table table, find_table(options.directory));
+  XOE_ASSIGN(auto content, TableReader(options, missing, bad, std::move(table.path)).read());
+  if (!table.warning.empty()) content.warnings.insert(content.warnings.begin(), std::move(table.warning));
   return std::make_unique<FileImages>(std::move(content));
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "data/failure_in.h"
+#include "data/files/foreign.h"
 #include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
@@ -122,9 +123,11 @@ Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vec
   return classes;
 }
 
-// The names of ImageNet's files, and those of TensorFlow Datasets.
-constexpr std::array kTrainingFiles = {"train-*", "*train*.tfrecord*"};
-constexpr std::array kValidationFiles = {"validation-*", "val-*", "*val*.tfrecord*", "*test*.tfrecord*"};
+// The names of ImageNet's files, those of TensorFlow Datasets, those of Kaggle (.tfrec) and those of TensorFlow's
+// models (.record). The pattern for .tfrec takes .tfrecord as well.
+constexpr std::array kTrainingFiles = {"train-*", "*train*.tfrec*", "*train*.record*"};
+constexpr std::array kValidationFiles = {"validation-*",  "val-*",         "*val*.tfrec*",
+                                         "*test*.tfrec*", "*val*.record*", "*test*.record*"};
 
 // What the first of the patterns that matches anything does.
 Result<std::vector<std::string>> match_split(const std::string& directory, bool training) {
@@ -151,15 +154,16 @@ Result<std::vector<std::string>> find_files(const ImagePipelineOptions& options)
   if (auto held_out = held_out_files(options.directory); !options.training && !held_out.empty()) return held_out;
   auto found = match_split(options.directory, options.training);
   if (found || !options.training || match_split(options.directory, false)) return found;
-  auto all = match_files(options.directory, "*.tfrecord*");  // no name tells a split
-  return all ? all : found;
+  for (const char* pattern : {"*.tfrec*", "*.record*"})  // no name tells a split
+    if (auto all = match_files(options.directory, pattern)) return all;
+  return found;
 }
 
 // Any single file may be one of records.
 bool is_tfrecord(const std::string&, bool is_directory, const Listing& contents) {
   return !is_directory || std::any_of(contents.files.begin(), contents.files.end(), [](const std::string& name) {
     return name.starts_with("train-") || name.starts_with("validation-") || name.starts_with("val-") ||
-           name.find(".tfrecord") != std::string::npos;
+           is_record_name(name);
   });
 }
 
@@ -170,11 +174,12 @@ bool has_tfrecord_split(const ImagePipelineOptions& options) {
 // By name, damage that costs records.
 void name_lost(const RecordIndex& index, BadRecords& bad) {
   for (std::size_t file = 0; file < index.files(); ++file)
-    for (const LostRange& range : index.lost_in(file))
-      bad.add(range.bytes > 0 ? fmt::format("{}: the lengths of records are damaged from byte {} to {}",
-                                            index.path(file), range.offset, range.offset + range.bytes)
-                              : fmt::format("{}: the lengths of records are damaged from byte {} to the end",
-                                            index.path(file), range.offset));
+    for (const LostRange& range : index.lost_in(file)) {
+      const std::string_view kind = range.offset == 0 ? foreign_kind(index.path(file)) : std::string_view();
+      bad.add(fmt::format("{}: the lengths of records are damaged from byte {} to {}{}{}", index.path(file),
+                          range.offset, range.bytes > 0 ? std::to_string(range.offset + range.bytes) : "the end",
+                          kind.empty() ? "" : "; the first ones are those of ", kind));
+    }
 }
 
 Result<std::shared_ptr<const RecordIndex>> open_index(const std::vector<std::string>& paths,

@@ -27,11 +27,13 @@ constexpr int kInterrupted = 128 + SIGINT;
 constexpr std::size_t kLongestQuote = 200;
 constexpr std::size_t kNamedRivals = 3;
 
-// The ranks that the launcher ended after the first failure.
+// The ranks that the launcher ended, after the first failure or because of a limit of its own.
 std::string others_text(const JobOutcome& outcome, const RunOptions& options) {
   if (outcome.terminated == 0) return {};
-  std::string text =
-      fmt::format("{} other rank{} ended by SIGTERM", outcome.terminated, outcome.terminated == 1 ? " was" : "s were");
+  const bool none_was_first =
+      outcome.cause == Cause::kTimeout || outcome.cause == Cause::kSignalLimit || outcome.cause == Cause::kOutputClosed;
+  std::string text = fmt::format("{} {}rank{} ended by SIGTERM", outcome.terminated, none_was_first ? "" : "other ",
+                                 outcome.terminated == 1 ? " was" : "s were");
   if (outcome.killed > 0)
     text += fmt::format(", {} of them by SIGKILL{}", outcome.killed,
                         outcome.killed_by_user ? "" : fmt::format(" after {} of grace", human_seconds(options.grace)));
@@ -54,8 +56,9 @@ std::string signal_text(const JobOutcome& outcome, std::string_view signalled) {
 std::string blame(const JobOutcome& outcome) {
   const RankEnd& end = *outcome.first_failure;
   std::string line = describe_end(end, outcome.host) + hint_for(end.status);
-  const std::string last = manners::fitted(trimmed(outcome.last_line), kLongestQuote);
-  return last.empty() ? line : fmt::format("{}; its last line: {}", line, last);
+  const bool reason = !outcome.reason.empty();
+  const std::string quote = manners::fitted(trimmed(reason ? outcome.reason : outcome.last_line), kLongestQuote);
+  return quote.empty() ? line : fmt::format("{}; {}: {}", line, reason ? "it wrote" : "its last line", quote);
 }
 
 std::string rivals_text(const JobOutcome& outcome) {
@@ -84,6 +87,20 @@ bool ended_as_asked(int status, int passed_on) {
 std::string describe_end(const RankEnd& end, std::string_view host) {
   return fmt::format("rank {} (host {}, pid {}) {} after {}", end.rank, host, end.pid,
                      end.announced ? "failed" : remote::describe_status(end.status), human_seconds(end.ran));
+}
+
+std::string reason_in(std::span<const std::string> lines) {
+  while (!lines.empty() && trimmed(lines.back()).empty()) lines = lines.first(lines.size() - 1);
+  if (lines.empty() || trimmed(lines.back()) != "Execution halted") return {};
+  for (std::size_t i = lines.size() - 1; i-- > 0;) {
+    if (!lines[i].starts_with("Error: ") && !lines[i].starts_with("Error in ")) continue;
+    std::string reason(trimmed(lines[i]));
+    // R begins a new line, with two blanks, for what is too long for the first one.
+    for (std::size_t more = i + 1; more < lines.size() - 1 && lines[more].starts_with("  "); ++more)
+      reason.append(" ").append(trimmed(lines[more]));
+    return reason;
+  }
+  return {};
 }
 
 int exit_code(const JobOutcome& outcome) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,7 @@ struct JobOutcome {
   int killed = 0;                        // of those, by SIGKILL
   std::vector<std::string> rivals = {};  // ranks of other hosts that may have failed before it, for the user
   std::string last_line = {};            // that the first failure wrote to stderr, or else to stdout
+  std::string reason = {};               // that it wrote before, where its last line tells nothing (reason_in())
   std::vector<std::string> file_errors = {};
   std::vector<std::string> host_failures = {};  // of hosts that were lost
   std::chrono::nanoseconds ran = {};
@@ -53,6 +55,10 @@ bool ended_as_asked(int status, int passed_on);
 
 // "rank 1 (host a, pid 4711) exited with code 3 after 2 s"
 std::string describe_end(const RankEnd& end, std::string_view host);
+
+// The error in the last lines of an R program, which ends with the line "Execution halted" whatever happened: "Error in
+// f(x) : no such layer". Empty: the last line is not that one, or the error is too far above it.
+std::string reason_in(std::span<const std::string> lines);
 
 // The exit code of `xoe run`: 0; the code of the rank that failed first, or 128 + its signal; 124 for the time limit;
 // 125 when the launcher itself could not go on; 126 or 127 when the program could not be started; 141 for a closed

@@ -456,9 +456,12 @@ class Job {
     outcome_.first_failure = first.end;
     if (outcome_.first_failure) {
       const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
+      constexpr std::size_t kLookedAt = 100;
       for (const bool err : {false, true})
-        if (const auto lines = processes_->stream_of(rank, err).last_lines(1); !lines.empty())
+        if (const auto lines = processes_->stream_of(rank, err).last_lines(kLookedAt); !lines.empty()) {
           outcome_.last_line = lines.back();
+          outcome_.reason = reason_in(lines);
+        }
     }
   }
 

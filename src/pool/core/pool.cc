@@ -29,13 +29,15 @@ Result<Lease*> governed_lease(State& state, const User& actor, std::int64_t id, 
   const auto found = state.leases.find(id);
   if (found == state.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
   if (governs(actor, found->second)) return &found->second;
-  return failure(Code::kInvalidArgument, "only an admin or the lead of team {} may {} lease {}", found->second.team,
-                 doing, id);
+  const std::string& team = found->second.team;
+  return failure(Code::kInvalidArgument, "only an admin{}{} may {} lease {}",
+                 team.empty() ? "" : " or the lead of team ", team, doing, id);
 }
 
 // For the audit log.
 std::string describe(const User& user, bool new_token) {
-  return fmt::format("{} of team \"{}\", {}, priority up to {}{}{}", name_of(user.role), user.team,
+  return fmt::format("{} {}, {}, priority up to {}{}{}", name_of(user.role),
+                     user.team.empty() ? "without a team" : fmt::format("of team \"{}\"", user.team),
                      user.max_gpus == 0 ? "any number of GPUs" : "at most " + counted(user.max_gpus, "GPU"),
                      user.max_priority, user.idle_exempt ? ", idle-exempt" : "", new_token ? ", with a new token" : "");
 }

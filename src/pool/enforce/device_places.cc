@@ -21,8 +21,10 @@ DevicePlaces places_below(const std::string& root) {
 DeviceMinors device_minors(const DevicePlaces& places) {
   DeviceMinors minors;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(places.gpus, error)) {
-    std::ifstream file(entry.path() / "information");
+  std::filesystem::directory_iterator entries(places.gpus, error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::filesystem::path gpu = entries->path();
+    std::ifstream file(gpu / "information");
     std::string uuid;
     std::optional<std::int64_t> minor;
     for (std::string line; std::getline(file, line);) {
@@ -33,7 +35,7 @@ DeviceMinors device_minors(const DevicePlaces& places) {
       if (line.starts_with("Device Minor")) minor = parse_integer(value);
     }
     if (!minor || *minor < 0) continue;
-    minors.by_pci[short_pci(entry.path().filename().string())] = static_cast<unsigned>(*minor);
+    minors.by_pci[short_pci(gpu.filename().string())] = static_cast<unsigned>(*minor);
     if (!uuid.empty()) minors.by_uuid[uuid] = static_cast<unsigned>(*minor);
   }
   return minors;

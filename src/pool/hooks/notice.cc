@@ -27,7 +27,16 @@ std::string sentence_of(const Notice& notice) {
     return fmt::format("lease {} {}; xoe pool renew {} makes it longer", lease.id, why, lease.id);
   if (notice.event.kind == "give-way") return fmt::format("lease {} is asked to give way {}", lease.id, why);
   if (notice.event.kind == "idle-warned") return fmt::format("lease {} is idle, and will be ended: {}", lease.id, why);
-  return fmt::format("lease {} has ended: {}", lease.id, why);
+  return ended_sentence(fmt::format("lease {}", lease.id), why);
+}
+
+std::string ended_sentence(std::string_view lease, std::string_view why) {
+  static constexpr std::string_view kRefused = "refused: ";
+  static constexpr std::string_view kIdle = "idle: ";
+  if (why.starts_with(kRefused)) return fmt::format("{} was refused: {}", lease, why.substr(kRefused.size()));
+  if (why.starts_with(kIdle))
+    return fmt::format("{} has ended because its GPUs were idle: {}", lease, why.substr(kIdle.size()));
+  return fmt::format("{} has ended{}{}", lease, why.empty() ? "" : ": ", why);
 }
 
 std::string mail_of(const Notice& notice, const std::string& domain) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "pool/model/state.h"
 
@@ -18,6 +19,10 @@ bool is_notice(const Event& event, const Lease& lease);
 
 // "lease 3: 2 GPUs on a until 2026-11-26 18:05:00 UTC"
 std::string sentence_of(const Notice& notice);
+
+// "lease 3 has ended: maintenance", "lease 4 was refused: ann holds the GPU (lease 3) until ...": a sentence of what
+// Lease::why says of a lease that has ended, which may be nothing. `lease` is the subject.
+std::string ended_sentence(std::string_view lease, std::string_view why);
 
 // A mail to the lease's user, with its headers. `domain`: after the user's name; empty: a user of this host.
 std::string mail_of(const Notice& notice, const std::string& domain);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "pool/server/loopback.h"
+#include "pool/server/no_answer.h"
 
 namespace xoe::pool {
 
@@ -19,6 +20,12 @@ std::string host_of(const std::string& url) {
   if (authority.find('@') != std::string::npos) return authority;
   if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
   return authority.substr(0, authority.find(':'));
+}
+
+std::string certificate_hint(const ClientOptions& options, httplib::Error error) {
+  if (error != httplib::Error::SSLServerVerification && error != httplib::Error::SSLLoadingCerts) return {};
+  if (options.ca_file.empty()) return "; --tls-ca FILE has the certificate of the one who signed it";
+  return "; --tls-ca is " + options.ca_file;
 }
 
 }  // namespace
@@ -76,8 +83,8 @@ Result<Reply> Client::ask(Send&& send) {
       return Reply{result->status, std::move(body)};
     }
     if (std::chrono::steady_clock::now() >= end)
-      return failure(Code::kUnavailable, "the pool at {} does not answer: {}", options_.url,
-                     httplib::to_string(result.error()));
+      return failure(Code::kUnavailable, "the pool at {} does not answer: {}{}", options_.url,
+                     why_no_answer(result.error()), certificate_hint(options_, result.error()));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "pool/server/json.h"
+#include "pool/server/no_answer.h"
 #include "pool/state/token.h"
 
 namespace xoe::pool {
@@ -50,7 +51,7 @@ Status Webhook::post(const Notice& notice) {
   httplib::Headers headers;
   if (!secret_.empty()) headers.emplace("X-Xoe-Signature", "sha256=" + signature_of(body, secret_));
   const httplib::Result result = connection_->http.Post(path_, headers, body, "application/json");
-  if (!result) return failure(Code::kUnavailable, "{} does not answer: {}", url_, httplib::to_string(result.error()));
+  if (!result) return failure(Code::kUnavailable, "{} does not answer: {}", url_, why_no_answer(result.error()));
   if (result->status / 100 != 2) return failure(Code::kUnavailable, "{} answers {}", url_, result->status);
   return {};
 }

@@ -16,13 +16,38 @@ namespace {
 
 constexpr int kBusyMilliseconds = 5000;  // while the log is taken into the file
 
+// What can be done about an error of SQLite, by its primary code.
+std::string_view advice_for(int error) {
+  switch (error) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return "; put a backup (`xoe pool backup`) in its place";
+    case SQLITE_FULL: return "; make room on its disk";
+    case SQLITE_IOERR: return "; see whether its disk has room and is sound";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN: return "; see whether the server's user may write it and its folder";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED: return "; another program keeps it locked";
+    default: return "";
+  }
+}
+
+Code code_of(int error) {
+  if (error == SQLITE_CORRUPT || error == SQLITE_NOTADB) return Code::kDataLoss;
+  if (error == SQLITE_FULL) return Code::kResourceExhausted;
+  if (error == SQLITE_CONSTRAINT || error == SQLITE_ERROR || error == SQLITE_MISUSE) return Code::kInternal;
+  return Code::kUnavailable;
+}
+
+// `doing`, a statement or a path, is told where the error is in Xoe.
 tl::unexpected<Error> sqlite_failure(sqlite3* database, std::string_view doing) {
   const int error = sqlite3_errcode(database) & 0xff;
-  Code code = Code::kUnavailable;
-  if (error == SQLITE_CORRUPT || error == SQLITE_NOTADB) code = Code::kDataLoss;
-  if (error == SQLITE_FULL) code = Code::kResourceExhausted;
-  if (error == SQLITE_CONSTRAINT || error == SQLITE_ERROR || error == SQLITE_MISUSE) code = Code::kInternal;
-  return failure(code, "the pool's database: {}: {}", doing, sqlite3_errmsg(database));
+  const Code code = code_of(error);
+  const char* const file = database == nullptr ? nullptr : sqlite3_db_filename(database, "main");
+  if (code == Code::kInternal)
+    return failure(code, "the pool's database refuses a statement: {} ({})", sqlite3_errmsg(database), doing);
+  return failure(code, "the pool's database {} cannot be used: {}{}", file == nullptr || *file == '\0' ? doing : file,
+                 sqlite3_errmsg(database), advice_for(error));
 }
 
 }  // namespace
@@ -98,7 +123,7 @@ Result<Database> Database::open(const std::string& path) {
     if (const auto done = database.execute(sql); !done) {
       // A server of before there was the lock locks the database itself.
       if ((sqlite3_errcode(raw) & 0xff) == SQLITE_BUSY) return taken();
-      return failure(done.error().code(), "{}: {}", path, done.error().message());
+      return failure(done.error());
     }
   sqlite3_busy_timeout(raw, kBusyMilliseconds);
   return database;
@@ -135,9 +160,11 @@ Status Database::backup_to(const std::string& path) {
     return failure(Code::kInvalidArgument, "cannot make {}: {}", path,
                    errno == EEXIST ? "it exists; a backup needs a new file" : errno_text(errno));
   XOE_ASSIGN(Statement copy, prepare("VACUUM INTO ?"));
-  Status done = copy.bind(1, std::string_view(path)).run();
-  if (!done) ::unlink(path.c_str());
-  return done;
+  if (copy.bind(1, std::string_view(path)).run()) return {};
+  const int error = sqlite3_errcode(database_.get()) & 0xff;
+  const std::string why = sqlite3_errmsg(database_.get());
+  ::unlink(path.c_str());
+  return failure(code_of(error), "cannot write the backup {}: {}{}", path, why, advice_for(error));
 }
 
 }  // namespace xoe::pool

@@ -26,6 +26,7 @@
 #include "data/files/listing.h"
 #include "data/source/formats.h"
 #include "input_pipelines.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
 #include "tools/pixel_options.h"
@@ -373,7 +374,7 @@ void print_json(const CompareOptions& options, const Comparison& comparison) {
                               {"idle_share", one.idle_share},
                               {"cpu_ms_per_image", one.cpu_ms_per_image},
                               {"memory_bytes", one.memory}});
-  fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out));
 }
 
 void print_text(const CompareOptions& options, const Comparison& comparison) {

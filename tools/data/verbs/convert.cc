@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "tools/data/convert/convert.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/progress_line.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -40,7 +41,7 @@ void print(const ConvertRequest& request, const ConvertReport& report) {
                       {"bytes", report.bytes},
                       {"seconds", report.seconds},
                       {"images_per_s", speed}};
-    fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
     return;
   }
   const bool folder = request.options.to == data::ConvertTo::kFolder;

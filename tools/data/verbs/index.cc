@@ -10,6 +10,7 @@
 #include "data/files/listing.h"
 #include "data/records/file_index.h"
 #include "data/source/formats.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/progress_line.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -139,7 +140,7 @@ void print(const std::vector<IndexResult>& rows, bool json) {
   out["records"] = records;
   out["index_bytes"] = index_bytes;
   if (json)
-    fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
   else
     fmt::print("{}, {}, {}; indices of {}\n", counted(std::ssize(rows), "file"), counted(records, "record"),
                human_bytes(bytes), human_bytes(index_bytes));

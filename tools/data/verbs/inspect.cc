@@ -14,6 +14,7 @@
 #include "data/records/record_stream.h"
 #include "data/source/formats.h"
 #include "tools/data/image_facts.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
 
@@ -245,7 +246,7 @@ void print_json(const InspectRequest& request, const Summary& summary) {
     }
     out["features"][name] = std::move(feature);
   }
-  fmt::print("{}\n", to_text(out, 2));
+  fmt::print("{}\n", json_text(out, 2));
 }
 
 void print_text(const InspectRequest& request, const Summary& summary) {
@@ -301,7 +302,7 @@ Status inspect_one_record(const InspectRequest& request) {
   if (!shown && bad.count() > 0) return failure(Code::kDataLoss, "{}", bad.text());
   if (!shown)
     return failure(Code::kInvalidArgument, "{}: no record {}; it has {}", request.path, *request.record, records);
-  fmt::print("{}\n", to_text(*shown, request.json ? -1 : 2));
+  fmt::print("{}\n", json_text(*shown, request.json ? -1 : 2));
   return {};
 }
 
@@ -355,7 +356,7 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
     return failure(Code::kInvalidArgument, "{}: no image {}; it has {}", request.path, *request.record,
                    source->records());
   if (request.record) {
-    fmt::print("{}\n", to_text(show(*source, *request.record, buffer), request.json ? -1 : 2));
+    fmt::print("{}\n", json_text(show(*source, *request.record, buffer), request.json ? -1 : 2));
     return {};
   }
   Json first = Json::array();
@@ -375,7 +376,7 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
                       {"bad", left_out.bad.count()},
                       {"bad_images", left_out.bad.messages()},
                       {"first", first}};
-    fmt::print("{}\n", to_text(out, 2));
+    fmt::print("{}\n", json_text(out, 2));
     return {};
   }
   fmt::print("{}: {}, {}{}{}\n", request.path, format, counted(source->records(), "image"),

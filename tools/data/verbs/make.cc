@@ -10,6 +10,7 @@
 #include "tools/data/output_directory.h"
 #include "tools/data/synth/chest_set.h"
 #include "tools/data/synth/data_set.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/progress_line.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -88,7 +89,7 @@ void print_report(const MakeRequest& request, const DataSetReport& report) {
                                       {"validation", report.validation}, {"classes", classes},
                                       {"files", report.files},           {"bytes", report.bytes},
                                       {"seconds", report.seconds},       {"images_per_s", speed}};
-  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out));
 }
 
 int make(const MakeRequest& request) {

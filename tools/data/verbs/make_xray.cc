@@ -2,8 +2,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "tools/data/phantom/phantom_set.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/progress_line.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -33,7 +35,7 @@ void print_report(const MakeXrayRequest& request, const PhantomSetReport& report
                                         {"seconds", report.files.seconds},
                                         {"mean_ideal_auroc", report.mean_ideal_auroc},
                                         {"labels", labels}};
-    fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(out));
     return;
   }
   fmt::print("{}: {} training and {} test images, {}, {:.1f} s\n", options.directory, report.files.images,

@@ -19,6 +19,7 @@
 #include "data/source/formats.h"
 #include "tools/data/convert/convert.h"
 #include "tools/data/image_facts.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/progress_line.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -297,7 +298,7 @@ void print_json(const StatsRequest& request, const data::ImageSource& source, co
   if (source.multi_label()) out["images_without_class"] = statistics.unlabelled;
   if (left_out.bad.count() > 0) out["first_bad"] = left_out.bad.first();
   out["notes"] = notes_of(request, source, statistics);
-  fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out));
 }
 
 void print_classes(const data::ImageSource& source, const DataSetStatistics& statistics) {

@@ -9,7 +9,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "data/records/file_index.h"
 #include "data/records/threads.h"
 #include "manners/terminal.h"
+#include "tools/data/verbs/json_text.h"
 
 namespace xoe::tools {
 namespace {
@@ -30,10 +30,10 @@ constexpr auto kShowEvery = std::chrono::milliseconds(100);
 volatile std::sig_atomic_t stop_signal = 0;
 void on_signal(int signal) { stop_signal = signal; }
 
-bool is_record_name(std::string_view name) {
+bool is_record_file_name(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kBeginnings = {"train-", "validation-", "val-", "test-"};
   if (data::is_index_path(name) || data::is_archive_name(name) || data::is_idx_name(name)) return false;
-  return name.find(".tfrecord") != std::string_view::npos ||
+  return data::is_record_name(name) ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [name](auto begin) { return name.starts_with(begin); });
 }
 
@@ -50,9 +50,7 @@ void catch_signals() {
 bool stopped() noexcept { return stop_signal != 0; }
 
 int report_failure(std::string_view verb, const Error& error, bool json) {
-  if (json)
-    fmt::print("{}\n", nlohmann::json{{"error", error.to_string()}}.dump(-1, ' ', false,
-                                                                         nlohmann::json::error_handler_t::replace));
+  if (json) fmt::print("{}\n", json_text({{"error", error.to_string()}}));
   fmt::print(stderr, "xoe data {}: {}\n", verb, printable_utf8(error.message()));
   return exit_code(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
 }
@@ -115,13 +113,13 @@ Result<std::vector<std::string>> record_files(const std::string& path, data::Mis
   listing.files.insert(listing.files.end(), listing.folders.begin(), listing.folders.end());
   std::vector<std::string> files;
   for (const std::string& name : listing.files)
-    if (is_record_name(name) && !data::is_foreign_index(path + "/" + name)) files.push_back(path + "/" + name);
+    if (is_record_file_name(name) && !data::is_foreign_index(path + "/" + name)) files.push_back(path + "/" + name);
   std::sort(files.begin(), files.end());
   data::find_absent_shards(
       files, [](const std::string&) { return true; }, missing);
   (void)data::keep_files(files, 1, missing);
   if (files.empty() && missing.count() == 0)
-    return failure(Code::kUnavailable, "{}: no train-*, validation-* or *.tfrecord file", path);
+    return failure(Code::kUnavailable, "{}: no train-*, validation-*, *.tfrecord, *.tfrec or *.record file", path);
   return files;
 }
 

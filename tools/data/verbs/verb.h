@@ -38,8 +38,8 @@ enum class Paint { kGood, kBad, kBar };
 // Coloured on a terminal, where NO_COLOR is not set.
 std::string paint(Paint colour, std::string_view text);
 
-// A file itself; of a directory its train-*, validation-*, val-*, test-* and *.tfrecord* files, sorted, without those
-// that are missing, of which `missing` is told. `unavailable`: there is none.
+// A file itself; of a directory its train-*, validation-*, val-*, test-*, *.tfrec* and *.record files, sorted, without
+// those that are missing, of which `missing` is told. `unavailable`: there is none.
 Result<std::vector<std::string>> record_files(const std::string& path, data::MissingData& missing);
 
 }  // namespace xoe::tools

@@ -18,6 +18,7 @@
 #include "data/records/record_stream.h"
 #include "data/source/formats.h"
 #include "tools/data/image_facts.h"
+#include "tools/data/verbs/json_text.h"
 #include "tools/data/verbs/progress_line.h"
 #include "tools/data/verbs/verb.h"
 #include "tools/data/verbs/verbs.h"
@@ -368,7 +369,7 @@ void print_json(const VerifyRequest& request, Verification& verification) {
     one["problem"] = finding.problem;
     out["findings"].push_back(std::move(one));
   }
-  fmt::print("{}\n", out.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(out));
 }
 
 void print_text(const VerifyRequest& request, Verification& verification) {

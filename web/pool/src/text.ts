@@ -11,12 +11,20 @@ export function span(seconds: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** A moment of today without its date. */
-export function moment(seconds: number, now: number): string {
+/** "16:53", a moment of another day with its date: "Nov 26, 16:53". Everywhere on the page times are local and of 24 hours. */
+export function moment(seconds: number, now: number, to: "minute" | "second" = "minute"): string {
   const at = new Date(seconds * 1000);
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: to === "second" ? "2-digit" : undefined, hourCycle: "h23" });
   if (at.toDateString() === new Date(now * 1000).toDateString()) return time;
   return `${at.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
+}
+
+/** A sentence of the server, which writes "2026-11-26 16:53:00 UTC", with the page's times. */
+export function sentence(text: string, now: number): string {
+  return text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (whole, day, time) => {
+    const at = Date.parse(`${day}T${time}Z`) / 1000;
+    return Number.isNaN(at) ? whole : moment(at, now);
+  });
 }
 
 export function gibibytes(bytes: number): string {
