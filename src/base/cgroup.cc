@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -46,16 +47,23 @@ bool tighten(std::optional<T>& limit, std::optional<T> other) {
   return true;
 }
 
+// The kernel takes from 1 ms in 1 s; what is less is no limit, but something that was misread.
 std::optional<double> ratio(std::optional<double> quota, std::optional<double> period) {
+  constexpr double kLeast = 0.001;
   if (!quota || !period || !(*quota > 0) || !(*period > 0)) return std::nullopt;
-  return *quota / *period;
+  const double cpus = *quota / *period;
+  return cpus >= kLeast && std::isfinite(cpus) ? std::optional(cpus) : std::nullopt;
+}
+
+std::optional<std::int64_t> not_negative(std::optional<std::int64_t> number) {
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 void add_memory(const std::string& limit, const std::string& used, CgroupLimits& limits) {
   const auto bytes = read_integer(limit);
   if (!bytes || *bytes < 0 || *bytes >= kNoLimit) return;
   if (!tighten(limits.memory, std::optional(static_cast<std::uint64_t>(*bytes)))) return;
-  const auto taken = read_integer(used);
+  const auto taken = not_negative(read_integer(used));
   limits.memory_used = taken ? std::optional(static_cast<std::uint64_t>(*taken)) : std::nullopt;
 }
 
@@ -66,7 +74,7 @@ void add_version_2(const std::string& mount, const std::string& group, Wanted wa
     if (cpu.size() == 2) tighten(limits.cpus, ratio(parse_number(cpu[0]), parse_number(cpu[1])));
     if (wanted == Wanted::kCpus) continue;
     add_memory(folder + "/memory.max", folder + "/memory.current", limits);
-    tighten(limits.processes, read_integer(folder + "/pids.max"));
+    tighten(limits.processes, not_negative(read_integer(folder + "/pids.max")));
   }
 }
 
@@ -81,7 +89,7 @@ void add_version_1(const std::string& mounts, const std::string& controller, con
     if (controller == "cpu")
       if (const auto quota = read_number(folder + "/cpu.cfs_quota_us"); quota && *quota > 0)  // -1: none
         tighten(limits.cpus, ratio(quota, read_number(folder + "/cpu.cfs_period_us")));
-    if (controller == "pids") tighten(limits.processes, read_integer(folder + "/pids.max"));
+    if (controller == "pids") tighten(limits.processes, not_negative(read_integer(folder + "/pids.max")));
   }
 }
 

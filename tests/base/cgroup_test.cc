@@ -59,5 +59,32 @@ TEST(Cgroups, NoLimits) {
   EXPECT_FALSE(read_cpu_quota(root.path()));
 }
 
+// What a kernel, or something that plays one, says and cannot mean.
+TEST(Cgroups, AbsurdValuesAreNoLimits) {
+  for (const char* const absurd : {"-5\n", "nan nan\n", "inf 1\n", "1 1000000000000\n", "0 0\n", "1e400 1\n", "\n", "",
+                                   "99999999999999999999999999\n", "12 34 56\n", "\xff\xfe\n"}) {
+    const Scratch root;
+    put(root, "proc/self/cgroup", "0::/a\n5:memory:/\n3:cpu:/\n2:pids:/\n");
+    put(root, "sys/fs/cgroup/cgroup.controllers", "cpu memory pids");
+    for (const char* const file :
+         {"a/memory.max", "a/memory.current", "a/cpu.max", "a/pids.max", "memory/memory.limit_in_bytes",
+          "cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us", "pids/pids.max"})
+      put(root, std::string("sys/fs/cgroup/") + file, absurd);
+    const CgroupLimits limits = read_cgroup_limits(root.path());
+    EXPECT_FALSE(limits.memory) << absurd;
+    EXPECT_FALSE(limits.memory_used) << absurd;
+    EXPECT_FALSE(limits.cpus) << absurd;
+    EXPECT_FALSE(limits.processes) << absurd;
+  }
+}
+
+TEST(Cgroups, AFileThatCannotBeReadIsNoLimit) {
+  const Scratch root;
+  put(root, "proc/self/cgroup", "0::/a\n");
+  put(root, "sys/fs/cgroup/cgroup.controllers", "memory");
+  std::filesystem::create_directories(root.file("sys/fs/cgroup/a/memory.max"));  // EISDIR
+  EXPECT_FALSE(read_cgroup_limits(root.path()).memory);
+}
+
 }  // namespace
 }  // namespace xoe

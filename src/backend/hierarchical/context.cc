@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
-#include <utility>
 
 #include "backend/shm/wakeup_channel.h"
 #include "base/bytes.h"
@@ -121,24 +119,11 @@ std::string Context::who(int rank) const {
   return fmt::format("rank {} (host {}, pid {})", rank, info.host, info.pid);
 }
 
-void Context::forget(std::string_view keys) {
-  const std::lock_guard lock(published_mutex_);
-  const auto first = std::stable_partition(published_.begin(), published_.end(),
-                                           [&](const std::string& key) { return !key.starts_with(keys); });
-  obsolete_.insert(obsolete_.end(), std::move_iterator(first), std::move_iterator(published_.end()));
-  published_.erase(first, published_.end());
-}
-
 Result<std::vector<std::string>> Context::exchange(const std::string& key, const std::vector<int>& members,
                                                    const std::string& mine) {
   const std::string own = fmt::format("{}/{}", key, rank());
-  std::vector<std::string> obsolete;
-  {
-    const std::lock_guard lock(published_mutex_);
-    published_.push_back(own);
-    obsolete = std::exchange(obsolete_, {});
-  }
-  if (!obsolete.empty()) XOE_TRY(store_->remove(obsolete));
+  published_.add(own);
+  if (const auto obsolete = published_.take_obsolete(); !obsolete.empty()) XOE_TRY(store_->remove(obsolete));
   XOE_TRY(store_->set(own, mine));
   std::vector<std::string> keys;
   keys.reserve(members.size());

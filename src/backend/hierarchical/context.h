@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/hierarchical/failure_log.h"
+#include "backend/hierarchical/published_keys.h"
 #include "backend/hierarchical/rails.h"
 #include "backend/net/net.h"
 #include "backend/placement.h"
@@ -92,7 +93,7 @@ class Context {
   Result<std::vector<std::string>> exchange(const std::string& key, const std::vector<int>& members,
                                             const std::string& mine);
   // All members of a group have met, so each has read what this rank told them under the keys that begin so.
-  void forget(std::string_view keys);
+  void forget(std::string_view keys) { published_.forget(keys); }
   // Connects the leaders of hosts, ranks of the job. host: this one's index among them.
   Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,
                                                             int host, bootstrap::MeshEvents events);
@@ -123,9 +124,7 @@ class Context {
   std::mutex reported_mutex_;
   std::map<int, RankState> reported_;                           // by ranks of other hosts
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
-  std::mutex published_mutex_;
-  std::vector<std::string> published_;         // this rank's keys in the store
-  std::vector<std::string> obsolete_;          // and those that are needed no more
+  PublishedKeys published_;
   std::set<FailureKey> learned_;               // from other hosts, by the mesh's thread
   std::set<FailureKey> forwarded_;             // to them, by the listener's thread
   std::unique_ptr<bootstrap::HostMesh> mesh_;  // on the host's leader
