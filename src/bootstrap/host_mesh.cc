@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -13,7 +14,9 @@
 namespace xoe::bootstrap {
 namespace {
 
-// A message is a frame (base/bytes.h). These lengths are not of messages.
+// A message is one frame (base/bytes.h) or several, each with a byte before its part of the message. These lengths are
+// not of messages.
+constexpr char kLast = 0, kMore = 1;
 constexpr std::uint32_t kAlive = 0;
 constexpr std::uint32_t kGoodbye = 0xffffffff;
 
@@ -64,20 +67,31 @@ HostMesh::~HostMesh() {
 void HostMesh::send(int to, std::string_view message) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<std::size_t>(to)];
-  if (peer.gone || message.empty() || message.size() > kMaxMessage) return;
+  if (peer.gone || message.empty()) return;
   const bool queued = !peer.out.empty();
-  enqueue(peer, static_cast<std::uint32_t>(message.size()), message);
+  enqueue_message(peer, message);
   if (queued) return;  // the thread is sending
   write_to(peer);
   if (!peer.out.empty()) ::eventfd_write(wakeup_.get(), 1);
 }
 
 // REQUIRES: mutex_ is held.
-void HostMesh::enqueue(Peer& peer, std::uint32_t length, std::string_view message) {
+void HostMesh::enqueue_message(Peer& peer, std::string_view message) {
+  std::string body;
+  while (!message.empty()) {
+    const std::string_view piece = message.substr(0, kMaxPiece);
+    message.remove_prefix(piece.size());
+    body.assign(1, message.empty() ? kLast : kMore).append(piece);
+    enqueue(peer, static_cast<std::uint32_t>(body.size()), body);
+  }
+}
+
+// REQUIRES: mutex_ is held.
+void HostMesh::enqueue(Peer& peer, std::uint32_t length, std::string_view body) {
   std::string frame;
-  frame.reserve(sizeof length + message.size());
+  frame.reserve(sizeof length + body.size());
   append_little(frame, length);
-  frame.append(message);
+  frame.append(body);
   peer.sealer.seal(frame, peer.out);
 }
 
@@ -150,15 +164,23 @@ void HostMesh::read_from(int member, Clock::time_point now) {
 // False: the peer has closed, or is lost.
 bool HostMesh::take_messages(int member) {
   Peer& peer = peers_[static_cast<std::size_t>(member)];
-  while (const auto body = peer.in.next(kMaxMessage))
-    if (!body->empty()) events_.message(member, std::string(*body));
+  while (const auto body = peer.in.next(kMaxPiece + 1)) {
+    if (body->empty()) continue;
+    const char kind = body->front();
+    if (kind != kLast && kind != kMore) return lose_malformed(member);
+    peer.pieces.append(body->substr(1));
+    if (kind == kLast) events_.message(member, std::exchange(peer.pieces, {}));
+  }
   const std::uint32_t length = peer.in.next_length().value_or(kAlive);
   if (length == kGoodbye) {
     const std::lock_guard lock(mutex_);
     peer.gone = true;
     return false;
   }
-  if (length <= kMaxMessage) return true;
+  return length <= kMaxPiece + 1 || lose_malformed(member);
+}
+
+bool HostMesh::lose_malformed(int member) {
   lose(member, false, "it sent a malformed message");
   return false;
 }

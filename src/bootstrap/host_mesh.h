@@ -35,7 +35,7 @@ struct MeshOptions {
 // encrypted, and a connection on which they were changed counts as lost.
 class HostMesh {
  public:
-  static constexpr std::size_t kMaxMessage = std::size_t{64} << 20;
+  static constexpr std::size_t kMaxPiece = std::size_t{16} << 20;  // longer messages go in several
 
   // Collective over the members.
   static Result<std::unique_ptr<HostMesh>> connect(int self, int size, const Exchange& exchange,
@@ -54,7 +54,8 @@ class HostMesh {
     Sealer sealer;
     Opener opener;
     FrameBuffer in = {};
-    std::string out = {};  // sealed
+    std::string pieces = {};  // of a message that is not whole yet
+    std::string out = {};     // sealed
     Clock::time_point heard = {};
     Clock::time_point sent = {};
     bool gone = false;
@@ -64,9 +65,11 @@ class HostMesh {
   void run(const std::stop_token& stop);
   void read_from(int member, Clock::time_point now);
   bool take_messages(int member);
-  static void enqueue(Peer& peer, std::uint32_t length, std::string_view message = {});
+  static void enqueue(Peer& peer, std::uint32_t length, std::string_view body = {});
+  static void enqueue_message(Peer& peer, std::string_view message);
   static void write_to(Peer& peer);
   void keep_alive(Clock::time_point now);
+  bool lose_malformed(int member);  // false
   void lose(int member, bool silent, const std::string& why);
 
   std::chrono::nanoseconds silence_;

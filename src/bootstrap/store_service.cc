@@ -57,6 +57,7 @@ Result<std::unique_ptr<StoreService>> StoreService::listen(const SocketAddress& 
 
 StoreService::StoreService(Fd listener, Fd epoll, std::string_view secret, StoreLimits limits)
     : listener_(std::move(listener)),
+      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
       epoll_(std::move(epoll)),
       remote_(SocketAddress::of(listener_.get()).remote()),
       text_(SocketAddress::of(listener_.get()).text()),
@@ -98,18 +99,30 @@ void StoreService::accept_all() {
   // A bounded number at a time: a flood of connections must not delay the authenticated ones.
   for (int i = 0; i < 64; ++i) {
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid() && (errno == EMFILE || errno == ENFILE) && spare_.valid()) {
+      // Else the listener would stay readable, and its clients would wait for an answer.
+      spare_ = Fd();
+      socket = Fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      refuse(socket, "store: the process that serves it has no file descriptor left (ulimit -n)");
+      socket = Fd();
+      spare_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      continue;
+    }
     if (!socket.valid()) return;
     if (remote_) set_tcp_options(socket.get());
     if (remote_ || peer_is_same_user(socket.get())) add_connection(std::move(socket));
   }
 }
 
+void StoreService::refuse(const Fd& socket, std::string_view why) {
+  std::string refusal;
+  append_fail(refusal, Code::kResourceExhausted, why);
+  ::send(socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void StoreService::add_connection(Fd socket) {
   if (connections_.size() >= limits_.connections) {
-    std::string refusal;
-    append_fail(refusal, Code::kResourceExhausted, "store: too many connections");
-    ::send(socket.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return;
+    return refuse(socket, "store: too many connections");
   }
   if (unauthenticated_ >= limits_.unauthenticated) drop_oldest_unauthenticated();
   const int fd = socket.get();
@@ -276,7 +289,10 @@ void StoreService::remove(std::string_view key) {
 
 void StoreService::note_ended(int rank, std::string_view how) {
   // The one key whose value changes; it belongs to the launcher.
-  values_[std::string(kEndedRanksKey)] += fmt::format("{} {}\n", rank, how);
+  const std::string line = fmt::format("{} {}\n", rank, how);
+  std::string& lines = values_[std::string(kEndedRanksKey)];
+  bytes_ += line.size() + (lines.empty() ? kEndedRanksKey.size() : 0);
+  lines += line;
 }
 
 void StoreService::note_failing(std::string_view key, std::string_view value) {

@@ -68,6 +68,7 @@ class StoreService {
   StoreService(Fd listener, Fd epoll, std::string_view secret, StoreLimits limits);
   void accept_all();
   void add_connection(Fd socket);
+  static void refuse(const Fd& socket, std::string_view why);
   // These return false when the connection is to be dropped.
   bool on_ready(Connection& connection, std::uint32_t events);
   bool read_from(Connection& connection);
@@ -91,6 +92,7 @@ class StoreService {
   void wake(const std::vector<int>& waiting, std::string_view value);
 
   Fd listener_;
+  Fd spare_;  // given up for a moment to refuse a client where there is no other descriptor
   Fd epoll_;
   bool remote_;
   std::string text_;

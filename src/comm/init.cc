@@ -17,6 +17,7 @@
 #include "bootstrap/user_key.h"
 #include "comm/init.h"
 #include "comm/join_hosts.h"
+#include "comm/own_keys.h"
 #include "xoe/communicator.h"
 
 namespace xoe {
@@ -162,19 +163,21 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
   // Without a home directory for the key, the ranks meet at a name that other users can guess, and occupy.
   if (topology.size > 1 && info.store.empty() && info.secret.empty())
     info.secret = bootstrap::job_secret(env, info.job).value_or("");
-  std::unique_ptr<bootstrap::Store> store;
+  std::unique_ptr<bootstrap::Store> met;
   if (topology.size > 1) {
-    XOE_ASSIGN(store, bootstrap::open_store(info, settings.start_timeout));
+    XOE_ASSIGN(met, bootstrap::open_store(info, settings.start_timeout));
   } else {
-    store = bootstrap::make_memory_store();
+    met = bootstrap::make_memory_store();
   }
-  XOE_ASSIGN(auto context, shm::Context::join(topology, *store, fmt::format("shm/{}/", info.group),
+  OwnKeys store(std::move(met));
+  XOE_ASSIGN(auto context, shm::Context::join(topology, store, fmt::format("shm/{}/", info.group),
                                               settings.start_timeout, settings.arena_bytes));
   std::unique_ptr<Backend> backend = std::make_unique<shm::ShmBackend>(
       std::move(context), settings.waits, simulated_hosts(topology.size, settings.simulated_hosts));
   // Once all ranks have joined, no rank needs the store, and each may leave without being missed.
   XOE_TRY(
       backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));
+  store.remove_all();
   return Joined{.world = Communicator(std::move(backend)), .key = key_of(info.secret, info.group)};
 }
 

@@ -45,7 +45,11 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
   std::unique_ptr<ProcessSet> set(
       new ProcessSet(id, std::move(comm), std::move(ranks), options, std::move(gpu), runtime));
   // All ranks must lay out the table alike, and forget codecs at the same time.
-  std::array<std::int64_t, 2> limits{options.cache_capacity, static_cast<std::int64_t>(options.codec_state)};
+  // Tables grow; that of a set takes shared memory of one rank for each of its ranks and entries.
+  constexpr std::int64_t kEntriesOfASet = 1024;
+  const std::int64_t capacity =
+      id == kWorldSet ? options.cache_capacity : std::min<std::int64_t>(options.cache_capacity, kEntriesOfASet);
+  std::array<std::int64_t, 2> limits{capacity, static_cast<std::int64_t>(options.codec_state)};
   XOE_TRY(set->comm_.broadcast(Tensor(limits.data(), limits.size()), 0, {.name = "limits"}));
   XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(limits[0])));
   set->runner_.limit_codec_state(static_cast<std::size_t>(limits[1]));

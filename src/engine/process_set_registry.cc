@@ -100,6 +100,7 @@ Result<ProcessSetId> ProcessSetRegistry::add(std::vector<int> ranks, const Form&
   auto set = formed();
   std::int32_t formed_everywhere = set ? 1 : 0;
   XOE_TRY(world_->comm().allreduce(Tensor(&formed_everywhere, 1), ReduceOp::kMin, {.name = "add_process_set"}));
+  if (set && *set != nullptr) (*set)->comm().backend().all_met();
   if (!set) return failure(set.error());
   if (formed_everywhere == 0)
     return failure(Code::kResourceExhausted, "add_process_set: another rank could not form the set");
@@ -107,10 +108,7 @@ Result<ProcessSetId> ProcessSetRegistry::add(std::vector<int> ranks, const Form&
     const std::lock_guard lock(ranks_mutex_);
     ranks_.emplace(id, std::move(ranks));
   }
-  if (*set != nullptr) {
-    (*set)->comm().backend().all_met();
-    sets_.push_back(set->get());
-  }
+  if (*set != nullptr) sets_.push_back(set->get());
   slot.set.store(set->release(), std::memory_order_seq_cst);
   slot.exists.store(true, std::memory_order_release);
   return id;

@@ -84,8 +84,8 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   ForkDetector fork_;
   std::unique_ptr<Watch> watch_;
   ProcessSetRegistry sets_;
-  std::mutex mutex_;                           // guards what follows
-  std::map<std::string, int> internal_names_;  // how often each was used
+  std::mutex mutex_;                                     // guards what follows
+  std::map<std::string, std::uint64_t> internal_names_;  // how often each was used
   struct Kept {
     SharedBuffer buffer;
     std::function<bool(const SharedBuffer&)> unused;

@@ -26,8 +26,9 @@
 namespace xoe::testing {
 
 // The environment that a launcher gives to a rank. store: empty, and rank 0 serves one.
-inline Env rank_env(int rank, int size, const std::string& job, const std::string& store = {},
-                    const std::map<std::string, std::string>& more = {}) {
+inline std::map<std::string, std::string, std::less<>> rank_variables(
+    int rank, int size, const std::string& job, const std::string& store = {},
+    const std::map<std::string, std::string>& more = {}) {
   std::map<std::string, std::string, std::less<>> values{{"XOE_RANK", std::to_string(rank)},
                                                          {"XOE_SIZE", std::to_string(size)},
                                                          {"XOE_LOCAL_RANK", std::to_string(rank)},
@@ -39,7 +40,11 @@ inline Env rank_env(int rank, int size, const std::string& job, const std::strin
                                                          {"XOE_ARENA_BYTES", std::to_string(256 << 20)}};
   if (!store.empty()) values["XOE_STORE"] = store;
   for (const auto& [name, value] : more) values[name] = value;
-  return Env(std::move(values));
+  return values;
+}
+inline Env rank_env(int rank, int size, const std::string& job, const std::string& store = {},
+                    const std::map<std::string, std::string>& more = {}) {
+  return Env(rank_variables(rank, size, job, store, more));
 }
 
 // Forks `size` ranks that call body(communicator); an empty string is success, any other text is printed. Children that
@@ -129,7 +134,10 @@ class ProcessGroup {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::string problem;
     {
-      auto communicator = init_from(rank_env(rank, size, job, {}, more), {});
+      // For a body that calls init() again.
+      for (const auto& [name, value] : rank_variables(rank, size, job, {}, more))
+        ::setenv(name.c_str(), value.c_str(), 1);
+      auto communicator = init();
       problem = communicator ? body(*communicator) : communicator.error().to_string();
     }
     if (!problem.empty()) std::fprintf(stderr, "rank %d: %s\n", rank, problem.c_str());

@@ -37,5 +37,27 @@ TEST(Messages, OfARankThatHasClosedStillArrive) {
   });
 }
 
+// All ranks learn that one of them has no memory for its box, and none of them waits.
+TEST(Messages, OfARankWithoutMemoryAreRefusedOnAll) {
+  run_engines(2, [](Engine& engine) {
+    const int rank = engine.topology().rank;
+    std::vector<SharedBuffer> all;
+    for (std::size_t bytes = std::size_t{128} << 20; rank == 0 && bytes >= 4096;) {
+      auto taken = engine.shared_buffer(bytes);
+      if (taken)
+        all.push_back(std::move(*taken));
+      else
+        bytes /= 2;
+    }
+    ASSERT_TRUE(engine.run({.name = "full", .op = {.kind = OpKind::kBarrier}}));
+    const auto refused = engine::Messages::open(engine, {.name = "m", .progress_thread = false});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), Code::kResourceExhausted) << refused.error().message();
+    all.clear();
+    EXPECT_TRUE(engine::Messages::open(engine, {.name = "n", .progress_thread = false}));
+    ASSERT_TRUE(engine.run({.name = "end", .op = {.kind = OpKind::kBarrier}}));
+  });
+}
+
 }  // namespace
 }  // namespace xoe::testing

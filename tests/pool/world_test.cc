@@ -74,6 +74,62 @@ TEST_F(World, TheFirstMachineOfANameStays) {
   EXPECT_EQ(std::ranges::count(events, "host-name-taken", &Event::kind), 1) << "told once, not with each report";
 }
 
+TEST_F(World, ManyMachinesOfANameAreToldOnce) {
+  auto first = report_of_instances("m", 0, 2);
+  first.machine = "boot-1/1";
+  turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  for (int i = 0; i < 100; ++i) {
+    now_ += std::chrono::seconds(2);
+    turn([&] { ASSERT_TRUE(pool_.report(first)); });
+    for (const char* const machine : {"boot-2/1", "boot-3/1"}) {
+      auto other = report_of_instances("m", 7, 1);
+      other.machine = machine;
+      turn([&] { ASSERT_FALSE(pool_.report(other)); });
+    }
+  }
+  const auto events = pool_.store().events(0, 10000).value();
+  EXPECT_EQ(std::ranges::count(events, "host-name-taken", &Event::kind), 1);
+}
+
+TEST_F(World, AFailedTurnForgetsNoMachine) {
+  auto first = report_of_instances("m", 0, 2), second = report_of_instances("m", 7, 1);
+  first.machine = "boot-1/1";
+  second.machine = "boot-2/1";
+  turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  ASSERT_TRUE(pool_.abandon());
+  turn([&] { EXPECT_FALSE(pool_.report(second)); });
+}
+
+// What a driver tells instead of processes differs with each report.
+TEST_F(World, UseThatGoesOnIsToldOnce) {
+  for (int i = 0; i < 200; ++i) {
+    now_ += std::chrono::seconds(2);
+    HostReport report = report_of("a", 4);
+    report.activity[0].processes_known = false;
+    report.activity[0].utilisation = 90 + i % 2;
+    report.activity[0].memory_used = (std::uint64_t{8} << 30) + (static_cast<std::uint64_t>(i) << 20);
+    report.activity[1].processes = {{.pid = 1000 + i, .user = "ann"}};
+    turn([&] { ASSERT_TRUE(pool_.report(report)); });
+  }
+  const auto events = pool_.store().events(0, 10000).value();
+  EXPECT_EQ(std::ranges::count(events, "unleased-use", &Event::kind), 2);
+}
+
+// Nodes that come once, as a cloud has them.
+TEST_F(World, HostsThatAreGoneMakeRoom) {
+  for (int i = 0; i < 200; ++i) {
+    now_ += std::chrono::hours(1);
+    turn([&] {
+      const auto told = pool_.report(report_of_instances("node" + std::to_string(i), 0, 8));
+      ASSERT_TRUE(told || i > 127) << told.error().message();
+      if (i >= 150) {
+        ASSERT_TRUE(told) << i << ": " << told.error().message();
+      }
+    });
+  }
+  EXPECT_LE(pool_.state().gpus.size(), kMaxGpus);
+}
+
 TEST_F(World, AMachineThatTookTheNameOverIsTaken) {
   auto first = report_of_instances("m", 0, 2), second = report_of_instances("m", 7, 1);
   first.machine = "boot-1/1";

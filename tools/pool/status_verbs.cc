@@ -9,7 +9,7 @@ namespace {
 
 struct StatusOptions {
   Connection connection = {};
-  std::int64_t after = 0;
+  std::optional<std::int64_t> after = {};
   int days = 7;
   bool csv = false;
 };
@@ -172,10 +172,11 @@ void add_status_verbs(CLI::App& app, int& code) {
   const auto of_events = std::make_shared<StatusOptions>();
   CLI::App* const events = app.add_subcommand("events", "the audit log (leads, admins)");
   add_connection_options(*events, of_events->connection);
-  events->add_option("--after", of_events->after, "only lines with a higher number; at most 1000 are shown")
-      ->capture_default_str();
+  events->add_option("--after", of_events->after, "the next 1000 lines after this number; else the newest 1000")
+      ->type_name("NUMBER");
   events->callback([of_events, &code] {
-    code = show(*of_events, fmt::format("/v1/events?after={}", of_events->after), events_text);
+    const std::string which = of_events->after ? fmt::format("after={}", *of_events->after) : "last=1000";
+    code = show(*of_events, "/v1/events?" + which, events_text);
   });
 
   const auto of_usage = std::make_shared<StatusOptions>();

@@ -138,11 +138,15 @@ class Loop {
  private:
   // Not 0: the program ends with it. A vCenter or a pool that does not answer now may do so later.
   int look() {
-    if (!agent_) {
+    if (!connected_) {
       auto vcenter = open_vcenter(options_, [this](Span span) { wait(span); });
       if (!vcenter) return tell(vcenter.error());
       vcenter->set_task_patience(options_.task_patience);
-      agent_.emplace(std::move(*vcenter), options_.rules);
+      if (agent_)
+        agent_->reconnect(std::move(*vcenter));
+      else
+        agent_.emplace(std::move(*vcenter), options_.rules);
+      connected_ = true;
     }
     std::vector<VmAssignment> assignments;
     reported_ = false;
@@ -156,7 +160,7 @@ class Loop {
   int observe_and_report(std::vector<VmAssignment>* assignments) {
     auto reports = agent_->observe();
     if (!reports) {
-      agent_.reset();
+      connected_ = false;
       return tell(reports.error());
     }
     reports_ = std::move(*reports);
@@ -209,6 +213,7 @@ class Loop {
   vsphere::Reports reports_;
   std::set<std::string> said_;
   Span waited_{0};
+  bool connected_ = false;  // to the vCenter
   bool reported_ = false;
   bool ended_ = false;
 };

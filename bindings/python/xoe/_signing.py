@@ -29,18 +29,19 @@ class Signer:
         self._key = key
         self._group = tuple(group)
         self._lock = threading.Lock()
-        self._calls: Counter[tuple[str, str, tuple[int, ...]]] = Counter()
+        self._calls: Counter[bytes] = Counter()  # by a digest: programs use some names once only
 
     def submit(self, kind: str, name: str, ranks: Sequence[int], send: Callable[[Call], Submitted]) -> tuple[Call, Submitted]:
         """Calls ``send`` with the call of this kind, name and ranks that is next. One that raises does not count."""
-        which = (kind, name, tuple(ranks))
+        what = (kind, name, tuple(ranks))
+        which = hashlib.blake2b(repr(what).encode(), digest_size=8).digest()
 
         def take_back() -> None:
             with self._lock:
                 self._calls[which] -= 1
 
         with self._lock:
-            call = Call(self._key, f"{kind} {name!r}", repr((*which, self._calls[which], self._group)), take_back)
+            call = Call(self._key, f"{kind} {name!r}", repr((*what, self._calls[which], self._group)), take_back)
             submitted = send(call)
             self._calls[which] += 1
         return call, submitted

@@ -16,7 +16,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr auto kForever = std::chrono::hours(100);  // Gloo adds it to the time of day
+// Longer than any job: at the end of a wait Gloo closes all connections. Gloo adds it to the time of day, in
+// nanoseconds.
+constexpr milliseconds kForever = std::chrono::years(50);
+static_assert(std::chrono::nanoseconds(kForever) + std::chrono::years(100) < std::chrono::nanoseconds::max());
 // A member that failed keeps its connections for so long: the others see by themselves which rank went first.
 constexpr milliseconds kGrace{50};
 

@@ -72,7 +72,6 @@ Messages::Messages(std::shared_ptr<Runtime> runtime, const MessagesOptions& opti
 
 Result<std::shared_ptr<Messages>> Messages::open(Engine& engine, const MessagesOptions& options) {
   std::shared_ptr<Messages> made(new Messages(engine.runtime(), options));
-  if (!made->wakeup_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
   XOE_TRY(made->share_rings(engine));
   const bool several_hosts =
       std::ranges::any_of(made->peers_, [](const Peer& peer) { return peer.box.data() == nullptr; });
@@ -84,12 +83,24 @@ Result<std::shared_ptr<Messages>> Messages::open(Engine& engine, const MessagesO
 Messages::~Messages() { close(); }
 
 Status Messages::share_rings(Engine& engine) {
-  XOE_ASSIGN(SharedBuffer own, engine.shared_buffer(kHeadBytes + (capacity_ + sizeof(Ring)) * index(size_)));
+  const std::string meeting = options_.name + ".rings";
+  auto allocated = engine.shared_buffer(kHeadBytes + (capacity_ + sizeof(Ring)) * index(size_));
+  if (!wakeup_.valid()) allocated = failure(Code::kResourceExhausted, "no eventfd: the limit of open files is reached");
+  if (!allocated) {
+    static_cast<void>(engine.map_peers(SharedBuffer(), meeting));  // the others shall not wait for this rank
+    return failure(allocated.error());
+  }
+  SharedBuffer own = std::move(*allocated);
   own_box_ = own.data();
   auto* const head = new (own_box_) BoxHead();
   head->pids.store(own_name_space(), std::memory_order_relaxed);
   head->pid.store(::getpid(), std::memory_order_release);
-  auto mapped = engine.map_peers(own, options_.name + ".rings");
+  auto mapped = engine.map_peers(own, meeting);
+  if (!mapped && mapped.error().code() == Code::kInvalidArgument) {  // on all ranks alike: none of them has a box
+    own_box_ = nullptr;
+    return failure(Code::kResourceExhausted, "{}: a rank has no memory for its messages: {}", options_.name,
+                   mapped.error().message());
+  }
   // Peers may write to it however this ends.
   const int peers = mapped ? static_cast<int>(std::ranges::count_if(
                                  *mapped, [](const SharedBuffer& box) { return box.data() != nullptr; }))

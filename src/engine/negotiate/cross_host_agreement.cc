@@ -99,6 +99,13 @@ Result<LogLine> CrossHostAgreement::line_of(const DecidedTensor& tensor) {
   return line;
 }
 
+// A rank of this host may be far behind: one that has joined holds up no barrier of the others.
+bool CrossHostAgreement::has_room(const Decision& decision) const noexcept {
+  const std::uint64_t end = log_.ring().tail() + decision.tensors.size() + 1;
+  const std::uint64_t completed = table_.completed_by_all();
+  return end - completed <= log_.ring().size() / 2 || log_.ring().tail() == completed;
+}
+
 Status CrossHostAgreement::apply(const Decision& decision) {
   for (const DecidedTensor& tensor : decision.tensors) {
     XOE_ASSIGN(const LogLine line, line_of(tensor));
@@ -124,8 +131,9 @@ Result<bool> CrossHostAgreement::progress(bool may_seal) {
     coordinator_.raise_cache_capacity(static_cast<std::size_t>(table_.entries()));
     coordinator_.flush(knobs());
   }
-  for (const Decision& decision : coordinator_.take_decisions()) {
-    XOE_TRY(apply(decision));
+  for (Decision& decision : coordinator_.take_decisions()) decided_.push_back(std::move(decision));
+  for (; !decided_.empty() && has_room(decided_.front()); decided_.pop_front()) {
+    XOE_TRY(apply(decided_.front()));
     moved = true;
   }
   for (Outgoing& message : coordinator_.take_messages()) channel_->send(message.to_host, std::move(message.bytes));

@@ -2,6 +2,7 @@
 // coordinators of the hosts, and seals what they decide.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@ class CrossHostAgreement final : public Agreement {
   struct ErrorText;
 
   void submit(const LogLine& line);
+  bool has_room(const Decision& decision) const noexcept;
   Status apply(const Decision& decision);
   Result<LogLine> line_of(const DecidedTensor& tensor);
   void set_error(const LogLine& line, std::string_view text) noexcept;
@@ -41,6 +43,7 @@ class CrossHostAgreement final : public Agreement {
   Coordinator coordinator_;
   std::uint64_t complete_position_ = 0;
   std::size_t next_error_ = 0;
+  std::deque<Decision> decided_;                           // that the log has no room for yet
   std::map<std::string, LogLine, std::less<>> undecided_;  // complete on this host
 };
 

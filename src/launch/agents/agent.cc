@@ -290,6 +290,7 @@ void Agent::on_supervisor() {
 void Agent::send_status(Clock::time_point now) {
   if (!status_ || gone_ || abandoned_ || now < status_due_) return;
   status_due_ = now + kStatusEvery;
+  if (launcher_.wants_to_write()) return;  // a launcher that is stopped reads nothing, and the next status is better
   launcher_.send({.kind = remote::Frame::Kind::kStatus,
                   .time = remote::HostClock::now().count(),
                   .text = bootstrap::encode_facts(status_->facts(now))});

@@ -15,11 +15,13 @@ constexpr Span kTimeToOpen = std::chrono::seconds(10);  // for an agent that lea
 }  // namespace
 
 std::string processes_text(const std::vector<GpuProcess>& processes) {
+  constexpr std::size_t kNamed = 8;
   std::vector<std::string> parts;
-  parts.reserve(processes.size());
   for (const GpuProcess& process : processes)
-    parts.push_back(
-        fmt::format("{} (process {})", process.user.empty() ? "an unknown user" : process.user, process.pid));
+    if (parts.size() < kNamed)
+      parts.push_back(
+          fmt::format("{} (process {})", process.user.empty() ? "an unknown user" : process.user, process.pid));
+  if (processes.size() > kNamed) parts.push_back(fmt::format("{} more", processes.size() - kNamed));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

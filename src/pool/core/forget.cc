@@ -24,13 +24,16 @@ bool can_forget(const State& state, const Gpu& gpu) {
   return !state.activity.contains(gpu.uuid) && lease_that_needs(state, gpu) == nullptr;
 }
 
-std::vector<std::string> gpus_to_forget_for(const State& state, const HostReport& report) {
+std::vector<std::string> gpus_to_forget_for(const State& state, const HostReport& report, Time now) {
   std::vector<std::string> uuids;
   for (const auto& [uuid, gpu] : state.gpus) {
     if (has(report, uuid)) continue;
     const auto host = state.hosts.find(gpu.host);
     const bool is_here = gpu.host == report.host;
-    const bool is_missing = is_here || (host != state.hosts.end() && host->second.online && can_forget(state, gpu));
+    const bool is_known = host != state.hosts.end();
+    // Hosts that come back are given time for it.
+    const bool is_gone = is_known && !host->second.online && host->second.heard < now - kForgetAfter;
+    const bool is_missing = is_here || is_gone || (is_known && host->second.online && can_forget(state, gpu));
     if (is_missing && lease_that_needs(state, gpu) == nullptr) uuids.push_back(uuid);
   }
   return uuids;

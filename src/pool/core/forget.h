@@ -12,13 +12,14 @@ namespace xoe::pool {
 
 inline constexpr Span kForgetAfter = std::chrono::hours(24);  // missing from its online host's reports for so long
 inline constexpr std::size_t kMaxHosts = 4096;
+inline constexpr std::size_t kMaxVms = 16384;
 
 // No lease holds it, has a plan with it or waits for it by name, and the last report of its host did not have it.
 bool can_forget(const State& state, const Gpu& gpu);
 
 // Those of `host` that its new report does not have, and those of other hosts that are online: what makes room for GPUs
 // that were not known.
-std::vector<std::string> gpus_to_forget_for(const State& state, const HostReport& report);
+std::vector<std::string> gpus_to_forget_for(const State& state, const HostReport& report, Time now);
 
 // Why a host cannot be forgotten with its GPUs: it is online, or a lease needs one of them. Empty: it can.
 std::string why_host_stays(const State& state, const Host& host);

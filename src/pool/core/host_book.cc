@@ -1,7 +1,8 @@
 #include "pool/core/host_book.h"
 
 #include <algorithm>
-#include <utility>
+#include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "pool/core/drift.h"
@@ -24,6 +25,13 @@ void take_activity(State& state, const HostReport& report) {
   for (const Vm& vm : report.vms) state.vms[vm.name] = vm;
 }
 
+// Who uses a GPU, without what changes with each report: processes and figures.
+std::string users_text(const GpuActivity& seen) {
+  std::set<std::string_view> users;
+  for (const GpuProcess& process : seen.processes) users.insert(process.user.empty() ? "?" : process.user);
+  return users.empty() ? "processes that are not listed" : fmt::format("{}", fmt::join(users, " "));
+}
+
 // `recently`: a rival that has not reported since then is gone.
 std::string problem_of(const Host& host, const HostReport& report, Time recently) {
   if (host.rival.empty() || host.rival_heard < recently) return report.problem;
@@ -34,7 +42,7 @@ std::string problem_of(const Host& host, const HostReport& report, Time recently
 }  // namespace
 
 Status HostBook::take(const Turn& turn, const HostReport& report, std::string_view agent) {
-  XOE_TRY(check_report(turn.state, report, agent));
+  XOE_TRY(check_report(turn.state, report, agent, turn.now));
   XOE_TRY(check_machine(turn, report));
   XOE_TRY(make_room(turn, report));
   XOE_TRY(save_facts(turn, report, agent));
@@ -68,8 +76,11 @@ Status HostBook::check_machine(const Turn& turn, const HostReport& report) {
     host.rival.clear();
     return {};
   }
+  // Once, however many they are, until there was none for a while.
+  const bool is_news = host.rival.empty() || turn.now - host.rival_heard > turn.state.policy.host_timeout;
   host.rival_heard = turn.now;
-  if (std::exchange(host.rival, report.machine) != report.machine)
+  host.rival = report.machine;
+  if (is_news)
     XOE_TRY(turn.journal.log("pool", "host-name-taken", 0, report.host,
                              "another machine reports under this name; its reports are refused"));
   return failure(Code::kResourceExhausted,
@@ -132,8 +143,9 @@ Status HostBook::make_room(const Turn& turn, const HostReport& report) {
   const auto fresh =
       std::ranges::count_if(report.gpus, [&](const Gpu& gpu) { return !turn.state.gpus.contains(gpu.uuid); });
   if (turn.state.gpus.size() + static_cast<std::size_t>(fresh) <= kMaxGpus) return {};
-  for (const std::string& uuid : gpus_to_forget_for(turn.state, report))
-    XOE_TRY(forget_gpu(turn, uuid, "pool", "its host does not have it any more, and others need its place"));
+  for (const std::string& uuid : gpus_to_forget_for(turn.state, report, turn.now))
+    XOE_TRY(
+        forget_gpu(turn, uuid, "pool", "its host does not have it any more, or is gone, and others need its place"));
   return {};
 }
 
@@ -153,13 +165,14 @@ Status HostBook::forget_host(const Turn& turn, const User& actor, const std::str
 }
 
 Status HostBook::note_unleased(const Turn& turn, const Gpu& gpu) {
-  const std::string users =
-      turn.state.is_used_without_lease(gpu) ? use_text(turn.state.activity.at(gpu.uuid)) : std::string();
+  const bool used = turn.state.is_used_without_lease(gpu);
+  const std::string users = used ? users_text(turn.state.activity.at(gpu.uuid)) : std::string();
   std::string& before = unleased_[gpu.uuid];
   if (before == users) return {};
   before = users;
-  return users.empty() ? turn.journal.log("pool", "unleased-use-over", 0, gpu.uuid, {})
-                       : turn.journal.log("pool", "unleased-use", 0, gpu.uuid, "in use without a lease by " + users);
+  return used ? turn.journal.log("pool", "unleased-use", 0, gpu.uuid,
+                                 "in use without a lease by " + use_text(turn.state.activity.at(gpu.uuid)))
+              : turn.journal.log("pool", "unleased-use-over", 0, gpu.uuid, {});
 }
 
 }  // namespace xoe::pool

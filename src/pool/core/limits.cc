@@ -58,13 +58,17 @@ bool is_of_another(const State& state, const Host& host, std::string_view agent)
 }
 
 // For what has come together, not for this report alone: GPUs that are no more make room.
-Status check_room(const State& state, const HostReport& report) {
+Status check_room(const State& state, const HostReport& report, Time now) {
   if (!state.hosts.contains(report.host) && state.hosts.size() >= kMaxHosts)
     return failure(Code::kResourceExhausted,
                    "the pool has room for {} hosts; an admin makes some with `xoe pool forget HOST`", kMaxHosts);
+  const auto others =
+      std::ranges::count_if(state.vms, [&](const auto& item) { return item.second.host != report.host; });
+  if (static_cast<std::size_t>(others) + report.vms.size() > kMaxVms)
+    return failure(Code::kResourceExhausted, "the pool has room for {} VMs", kMaxVms);
   const auto fresh = std::ranges::count_if(report.gpus, [&](const Gpu& gpu) { return !state.gpus.contains(gpu.uuid); });
   const std::size_t all = state.gpus.size() + static_cast<std::size_t>(fresh);
-  if (all <= kMaxGpus || all - gpus_to_forget_for(state, report).size() <= kMaxGpus) return {};
+  if (all <= kMaxGpus || all - gpus_to_forget_for(state, report, now).size() <= kMaxGpus) return {};
   return failure(Code::kResourceExhausted,
                  "the pool has room for {} GPUs, and this would be {}; an admin makes room with `xoe pool forget HOST`",
                  kMaxGpus, all);
@@ -154,7 +158,7 @@ Status check_adoption(const State& state, const User& user, const Ask& ask) {
   return {};
 }
 
-Status check_report(const State& state, const HostReport& report, std::string_view agent) {
+Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now) {
   if (report.host.empty() || report.host.size() > kMaxName || report.gpus.size() != report.activity.size())
     return failure(Code::kInvalidArgument,
                    "a report without a host's name of at most {} bytes, or with activity that belongs to no GPU",
@@ -173,7 +177,15 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
       return failure(Code::kInvalidArgument, "{} is a GPU of host {}, not of {}", gpu.uuid, known->second.host,
                      report.host);
   }
-  return check_room(state, report);
+  // Who may have leases for a VM is told by the agent of its vCenter.
+  for (const Vm& vm : report.vms) {
+    const auto known = state.vms.find(vm.name);
+    if (known == state.vms.end() || known->second.host == report.host) continue;
+    const auto other = state.hosts.find(known->second.host);
+    if (other != state.hosts.end() && other->second.online && is_of_another(state, other->second, agent))
+      return failure(Code::kInvalidArgument, "VM {} is told of by {}", vm.name, other->second.agent);
+  }
+  return check_room(state, report, now);
 }
 
 Status check_team(const Team& team) {

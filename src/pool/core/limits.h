@@ -18,7 +18,7 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
 Status check_adoption(const State& state, const User& user, const Ask& ask);
 // `agent`: who tells it; empty: an admin. `invalid_argument`: another agent tells of this host, or another host has one
 // of the GPUs.
-Status check_report(const State& state, const HostReport& report, std::string_view agent);
+Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now);
 Status check_team(const Team& team);
 Status check_user(const State& state, const User& user);
 Status check_duration(const Policy& policy, Span duration);

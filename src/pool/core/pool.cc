@@ -98,8 +98,11 @@ Status Pool::finish() {
   XOE_TRY(settle());
   for (auto& [id, lease] : state_.leases)
     if (lease.is_open()) XOE_TRY(watch_lease(lease));
-  if (usage_.is_due(now_)) XOE_TRY(journal_.kept(usage_.store_in(journal_.store(), now_)));
-  return journal_.kept(journal_.store().commit());
+  const bool stores_usage = usage_.is_due(now_);
+  if (stores_usage) XOE_TRY(journal_.kept(usage_.store_in(journal_.store(), now_)));
+  XOE_TRY(journal_.kept(journal_.store().commit()));
+  if (stores_usage) usage_.stored(now_);
+  return {};
 }
 
 Status Pool::abandon() {
@@ -111,9 +114,16 @@ Status Pool::abandon() {
   loaded.vms = std::move(state_.vms);
   for (auto& [name, host] : loaded.hosts)
     if (const auto before = state_.hosts.find(name); before != state_.hosts.end()) {
-      host.heard = before->second.heard;
-      host.online = before->second.online;
+      const Host& known = before->second;
+      host.heard = known.heard;
+      host.online = known.online;
+      host.problem = known.problem;
+      host.machine = known.machine;
+      host.rival = known.rival;
+      host.rival_heard = known.rival_heard;
     }
+  std::erase_if(loaded.activity, [&](const auto& item) { return !loaded.gpus.contains(item.first); });
+  std::erase_if(loaded.vms, [&](const auto& item) { return !loaded.hosts.contains(item.second.host); });
   state_ = std::move(loaded);
   hosts_.tell_again();
   journal_.begin_turn(now_);

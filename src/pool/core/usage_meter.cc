@@ -17,13 +17,16 @@ void UsageMeter::observe(const State& state, const HostReport& report, Span sinc
   }
 }
 
-Status UsageMeter::store_in(Store& store, Time now) {
+Status UsageMeter::store_in(Store& store, Time now) const {
   for (const auto& [who, use] : uses_)
     XOE_TRY(store.add_usage(
         {.hour = hour_of(now), .user = who.first, .team = who.second, .busy = use.busy, .idle = use.idle}));
+  return {};
+}
+
+void UsageMeter::stored(Time now) {
   uses_.clear();
   stored_ = now;
-  return {};
 }
 
 }  // namespace xoe::pool

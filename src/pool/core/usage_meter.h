@@ -15,7 +15,9 @@ class UsageMeter {
   void observe(const State& state, const HostReport& report, Span since, Time now);
   // Once a minute; what a crash loses is less than that.
   bool is_due(Time now) const { return now < stored_ || now - stored_ >= std::chrono::minutes(1); }
-  Status store_in(Store& store, Time now);
+  Status store_in(Store& store, Time now) const;
+  // What was stored is committed.
+  void stored(Time now);
 
  private:
   struct Use {

@@ -195,6 +195,9 @@ std::vector<std::string> Agent::apply(const std::vector<ClusterLease>& leases) {
     }
     if (!done) problems_[job.node] = done.error().message();
   }
+  std::erase_if(ends_, [&](const auto& item) {
+    return std::ranges::find(leases, item.first, &ClusterLease::id) == leases.end();
+  });
   for (const ClusterLease& lease : leases) {
     if (std::ranges::find(jobs_, lease.id, &Job::lease) != jobs_.end()) continue;
     if (const Status done = allocate(lease)) {

@@ -216,7 +216,7 @@ std::vector<Step> steps_to(const Inventory& inventory, const Rules& rules,
 }
 
 Result<Reports> Agent::observe() {
-  XOE_ASSIGN(inventory_, vcenter_.look());
+  XOE_ASSIGN(inventory_, vcenter_->look());
   return reports_of(inventory_, rules_, assignments_, problems_);
 }
 
@@ -249,7 +249,7 @@ std::vector<std::string> Agent::apply(const std::vector<VmAssignment>& assignmen
   }
   for (const VirtualMachine& vm : inventory_.vms) {
     if (!to_start_.contains(vm.name) || waiting.contains(vm.name)) continue;
-    const Status started = vcenter_.power_on(vm);
+    const Status started = vcenter_->power_on(vm);
     if (started)
       to_start_.erase(vm.name);
     else
@@ -260,16 +260,16 @@ std::vector<std::string> Agent::apply(const std::vector<VmAssignment>& assignmen
 }
 
 Status Agent::carry_out(const Step& step) {
-  return step.vm.running ? cycle(step) : vcenter_.change(step.vm, step.change);
+  return step.vm.running ? cycle(step) : vcenter_->change(step.vm, step.change);
 }
 
 // The VM is started again whatever becomes of the change, and is not shut down for the same GPUs twice.
 Status Agent::cycle(const Step& step) {
-  XOE_TRY(vcenter_.shut_down(step.vm, rules_.shutdown_patience));
+  XOE_TRY(vcenter_->shut_down(step.vm, rules_.shutdown_patience));
   to_start_.insert(step.vm.name);
-  const Status changed = vcenter_.change(step.vm, step.change);
+  const Status changed = vcenter_->change(step.vm, step.change);
   if (!changed) given_up_[step.vm.name] = {step.gpus, "it was shut down in vain: " + changed.error().message()};
-  XOE_TRY(vcenter_.power_on(step.vm));
+  XOE_TRY(vcenter_->power_on(step.vm));
   to_start_.erase(step.vm.name);
   return changed;
 }

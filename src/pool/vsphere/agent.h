@@ -48,6 +48,8 @@ class Agent {
  public:
   Agent(Vcenter vcenter, Rules rules) : vcenter_(std::move(vcenter)), rules_(std::move(rules)) {}
 
+  // After an error of observe(): what it has shut down is still to be started.
+  void reconnect(Vcenter vcenter) { vcenter_.emplace(std::move(vcenter)); }
   // A report for each host. Errors are those of Vcenter.
   Result<Reports> observe();
   // Makes the VMs that were observed have what they should. What cannot be done is in the next report, as the problem
@@ -58,7 +60,7 @@ class Agent {
   Status carry_out(const Step& step);
   Status cycle(const Step& step);
 
-  Vcenter vcenter_;
+  std::optional<Vcenter> vcenter_;
   Rules rules_;
   Inventory inventory_;
   std::vector<VmAssignment> assignments_;
