@@ -31,23 +31,24 @@ constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
 // A newcomer waits until the others let it in, which they do at a step of theirs; the launcher ends it with the job.
 constexpr std::chrono::nanoseconds kNewcomerTimeout = std::chrono::hours(24 * 20);
 
-// A name for the group that all ranks form now. All ranks call init() equally often in a world version, so each counts
-// for itself. Ranks can be threads of one process.
-std::string next_group(const bootstrap::LaunchInfo& info, int version) {
-  static std::mutex mutex;
-  static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
-  const std::lock_guard lock(mutex);
-  const int number = formed[{info.store, info.job, info.topology.rank, version}]++;
-  return version == 0 ? std::to_string(number) : fmt::format("{}.{}", version, number);
-}
-
 struct World {
   int version = 0;
+  bool last = true;             // no other version follows
   std::vector<int> slots = {};  // of its members, in their order; empty: all ranks
 };
 
+// A name for the group that all ranks form now; its keys in the store begin with it. All ranks call init() equally
+// often in a world version, so each counts for itself. Ranks can be threads of one process.
+std::string next_group(const bootstrap::LaunchInfo& info, const World& world) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
+  const std::lock_guard lock(mutex);
+  const int number = formed[{info.store, info.job, info.topology.rank, world.version}]++;
+  return (world.last ? std::string() : bootstrap::world_keys(world.version)) + std::to_string(number);
+}
+
 Result<World> parse_world(const std::string& text) {
-  World world;
+  World world{.last = false};
   const auto space = text.find(' ');
   const auto version = parse_integer(text.substr(0, space));
   bool good = version.has_value();
@@ -168,7 +169,7 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
   } else {
     store = bootstrap::make_memory_store();
   }
-  XOE_ASSIGN(auto context, shm::Context::join(topology, *store, fmt::format("shm/{}/", info.group),
+  XOE_ASSIGN(auto context, shm::Context::join(topology, *store, fmt::format("{}/shm/", info.group),
                                               settings.start_timeout, settings.arena_bytes));
   std::unique_ptr<Backend> backend = std::make_unique<shm::ShmBackend>(
       std::move(context), settings.waits, simulated_hosts(topology.size, settings.simulated_hosts));
@@ -211,7 +212,7 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
       const int size = static_cast<int>(world.slots.size());
       mine.topology = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
     }
-    mine.group = next_group(info, world.version);
+    mine.group = next_group(info, world);
     JoinSettings now = settings;
     if (world.version > 0 && !env.has("XOE_START_TIMEOUT"))
       now.start_timeout = std::max(now.start_timeout, newcomer ? kNewcomerTimeout : kRestartTimeout);
