@@ -95,11 +95,12 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
       awaited.ranks.push_back(rank);
     }
     XOE_ASSIGN(const auto all, bootstrap::await_ranks(store, awaited, timeout));
-    XOE_TRY(store.set(keys + "ranks", fmt::format("{}", fmt::join(all, "\n"))));
+    XOE_TRY(store.set(keys + std::string(hierarchical::kRanksKey), fmt::format("{}", fmt::join(all, "\n"))));
   }
   // Rank 0 gathers them, and says who is missing.
   XOE_ASSIGN(const auto tables,
-             bootstrap::await_ranks(store, {.keys = {keys + "ranks"}, .ranks = {0}}, timeout + kGatherTime));
+             bootstrap::await_ranks(store, {.keys = {keys + std::string(hierarchical::kRanksKey)}, .ranks = {0}},
+                                    timeout + kGatherTime));
   const std::string& table = tables.front();
   std::vector<hierarchical::RankInfo> ranks;
   for (const std::string& line : split_text(table, '\n')) {
