@@ -107,7 +107,8 @@ class WorldVersion {
   }
 
  private:
-  static constexpr std::chrono::nanoseconds kLauncherTimeout = std::chrono::seconds(5);
+  // A process that dies may take seconds to end, more on a loaded host.
+  static constexpr std::chrono::nanoseconds kLauncherTimeout = std::chrono::seconds(15);
   static constexpr std::chrono::nanoseconds kAnswerTimeout = std::chrono::seconds(1);
 
   const bootstrap::LaunchInfo& info_;
@@ -181,7 +182,7 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
 
 }  // namespace
 
-Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
+Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const OnJoined& on_joined) {
   XOE_ASSIGN(bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
   const Topology& topology = info.topology;
   XOE_ASSIGN(JoinSettings settings, read_settings(env, options, topology.size));
@@ -221,8 +222,10 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
     if (joined) {
       joined->version = world.version;
       joined->view = view;
-      if (joined->view.may_change() && mine.topology.rank == 0) version.formed();
-      return joined;
+      const Status ready = on_joined ? on_joined(*joined) : Status();
+      if (ready && view.may_change() && mine.topology.rank == 0) version.formed();
+      if (ready) return joined;
+      joined = failure(ready.error());  // leaves the world
     }
     if (!version.superseded(joined.error())) return failure(joined.error());
   }
