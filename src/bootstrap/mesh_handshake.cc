@@ -17,6 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kCheckInterval = std::chrono::seconds(1);
+
 // Lets all members after this one connect.
 class Acceptor {
  public:
@@ -37,7 +39,12 @@ class Acceptor {
 
   // Until all members after this one have connected.
   Status run(Clock::time_point deadline) {
+    auto check_at = Clock::now() + kCheckInterval;
     while (first_missing() >= 0) {
+      if (options_.check && Clock::now() >= check_at) {
+        XOE_TRY(options_.check());
+        check_at = Clock::now() + kCheckInterval;
+      }
       if (Clock::now() >= deadline)
         return failure(Code::kTimeout, "{} of {} did not connect", options_.name(first_missing()), size_);
       std::vector<pollfd> entries{{.fd = stop_.get(), .events = POLLIN, .revents = 0}};

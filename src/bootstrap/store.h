@@ -22,6 +22,9 @@ class StoreService;
 // all other keys, and pending get()s fail with `unavailable`. The versions that have begun are also keys to wait for:
 // "world_version/1", "world_version/2", ...; however many, they take no room.
 inline constexpr std::string_view kWorldVersionKey = "world_version";
+// What the name of a key of one version begins with: "world/2/". Once a later version has begun, each get() and set()
+// of such a key fails with `unavailable` at once: who was told a version may ask for its keys only after it has passed.
+std::string world_keys(int version);
 // Set by the first member of a version that all its members have joined, where the number of ranks may change:
 // "world_formed/2".
 inline constexpr std::string_view kWorldFormedKey = "world_formed";

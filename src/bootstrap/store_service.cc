@@ -22,7 +22,15 @@ constexpr std::size_t kReadChunk = 16384;
 // An unauthenticated client gets no more memory than its hello takes.
 constexpr std::size_t kMaxHello = kStoreMagic.size() + kMaxSecret + 64;
 
+constexpr std::string_view kWorldKeys = "world/";
+
+void append_passed(std::string& replies) {
+  append_fail(replies, Code::kUnavailable, "store: another version of the world has begun");
+}
+
 }  // namespace
+
+std::string world_keys(int version) { return fmt::format("{}{}/", kWorldKeys, version); }
 
 // Requests are answered in order: while a get waits for its key, no further request of its connection is answered.
 struct StoreService::Connection {
@@ -194,6 +202,10 @@ bool StoreService::answer_some(Connection& connection, bool& more) {
 
 bool StoreService::answer(Connection& connection, const Frame& frame) {
   if (!connection.authenticated) return authenticate(connection, frame);
+  if (frame.kind != FrameKind::kRemove && has_passed(frame.key)) {
+    append_passed(connection.out);
+    return true;
+  }
   switch (frame.kind) {
     case FrameKind::kSet: {
       const Status done = set(frame.key, frame.value);
@@ -266,7 +278,7 @@ void StoreService::begin_world(int version, std::span<const int> slots) {
     for (const int fd : waiting) {
       Connection& connection = *connections_.at(fd);
       connection.waits_for.clear();
-      append_fail(connection.out, Code::kUnavailable, "store: another version of the world has begun");
+      append_passed(connection.out);
       resumed_.push_back(fd);
     }
   }
@@ -278,6 +290,13 @@ std::optional<std::string_view> StoreService::find(std::string_view key) const {
   const auto version = parse_integer(key.substr(kWorldVersionKey.size() + 1));
   if (key[kWorldVersionKey.size()] != '/' || !version || *version < 1 || *version > version_) return std::nullopt;
   return std::string_view();
+}
+
+bool StoreService::has_passed(std::string_view key) const {
+  if (!key.starts_with(kWorldKeys)) return false;
+  const std::string_view rest = key.substr(kWorldKeys.size());
+  const auto version = parse_integer(rest.substr(0, rest.find('/')));
+  return version && *version < version_;
 }
 
 void StoreService::remove(std::string_view key) {

@@ -44,8 +44,8 @@ class StoreService {
   // Readable when serve() has something to do.
   int fd() const noexcept { return epoll_.get(); }
   // Starts a version of the world after a restart of ranks or a change of their number; 0 announces that this is
-  // possible. Removes all keys, fails pending gets, and sets kWorldVersionKey. `slots`: of the members; empty: all
-  // ranks.
+  // possible. Removes all keys, fails pending gets and later requests for the keys of earlier versions (world_keys()),
+  // and sets kWorldVersionKey. `slots`: of the members; empty: all ranks.
   void begin_world(int version, std::span<const int> slots = {});
   // Whether a rank has set the key.
   bool has(std::string_view key) const { return values_.contains(key); }
@@ -83,6 +83,8 @@ class StoreService {
   Status set(std::string_view key, std::string_view value);
   // Of a key that is set, or of a version of the world that has begun.
   std::optional<std::string_view> find(std::string_view key) const;
+  // Whether it is a key of a version of the world that another one has followed.
+  bool has_passed(std::string_view key) const;
   void note_failing(std::string_view key, std::string_view value);
   void note_lost_peers(std::string_view key, std::string_view value);
   void keep_or_drop(Connection& connection, bool keep);

@@ -112,20 +112,23 @@ Status init(const xoe_options* options, xoe_engine** engine) {
   std::vector<std::string> warnings;
   XOE_ASSIGN(StartOptions start, convert_options(options, warnings));
   auto made = std::make_unique<xoe_engine>();
-  XOE_ASSIGN(Joined joined, join(Env::process(), start.init, start.engine.warn));
+  const auto make_engine = [&](Joined& joined) -> Status {
+    Communicator world = std::move(joined.world);
+    if (options != nullptr && !start.ranks.empty()) {
+      XOE_ASSIGN(world, subgroup(std::move(world), start.ranks));
+    }
+    // Once per host.
+    if (world.local_rank() == 0)
+      for (const std::string& line : std::exchange(warnings, {})) warn_of(start.engine, line);
+    XOE_ASSIGN(made->engine, Engine::create(std::move(world), start.engine));
+    return {};
+  };
+  XOE_ASSIGN(Joined joined, join(Env::process(), start.init, start.engine.warn, make_engine));
   made->key = std::move(joined.key);
   made->address = std::move(joined.address);
   made->encrypts = joined.encrypts;
   made->world_version = joined.version;
   made->world_view = std::move(joined.view);
-  Communicator world = std::move(joined.world);
-  if (options != nullptr && !start.ranks.empty()) {
-    XOE_ASSIGN(world, subgroup(std::move(world), start.ranks));
-  }
-  // Once per host.
-  if (world.local_rank() == 0)
-    for (const std::string& line : warnings) warn_of(start.engine, line);
-  XOE_ASSIGN(made->engine, Engine::create(std::move(world), std::move(start.engine)));
   *engine = made.release();
   return {};
 }

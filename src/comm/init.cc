@@ -32,23 +32,24 @@ constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
 // A newcomer waits until the others let it in, which they do at a step of theirs; the launcher ends it with the job.
 constexpr std::chrono::nanoseconds kNewcomerTimeout = std::chrono::hours(24 * 20);
 
-// A name for the group that all ranks form now. All ranks call init() equally often in a world version, so each counts
-// for itself. Ranks can be threads of one process.
-std::string next_group(const bootstrap::LaunchInfo& info, int version) {
-  static std::mutex mutex;
-  static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
-  const std::lock_guard lock(mutex);
-  const int number = formed[{info.store, info.job, info.topology.rank, version}]++;
-  return version == 0 ? std::to_string(number) : fmt::format("{}.{}", version, number);
-}
-
 struct World {
   int version = 0;
+  bool last = true;             // no other version follows
   std::vector<int> slots = {};  // of its members, in their order; empty: all ranks
 };
 
+// A name for the group that all ranks form now; its keys in the store begin with it. All ranks call init() equally
+// often in a world version, so each counts for itself. Ranks can be threads of one process.
+std::string next_group(const bootstrap::LaunchInfo& info, const World& world) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
+  const std::lock_guard lock(mutex);
+  const int number = formed[{info.store, info.job, info.topology.rank, world.version}]++;
+  return (world.last ? std::string() : bootstrap::world_keys(world.version)) + std::to_string(number);
+}
+
 Result<World> parse_world(const std::string& text) {
-  World world;
+  World world{.last = false};
   const auto space = text.find(' ');
   const auto version = parse_integer(text.substr(0, space));
   bool good = version.has_value();
@@ -107,7 +108,8 @@ class WorldVersion {
   }
 
  private:
-  static constexpr std::chrono::nanoseconds kLauncherTimeout = std::chrono::seconds(5);
+  // A process that dies may take seconds to end, more on a loaded host.
+  static constexpr std::chrono::nanoseconds kLauncherTimeout = std::chrono::seconds(15);
   static constexpr std::chrono::nanoseconds kAnswerTimeout = std::chrono::seconds(1);
 
   const bootstrap::LaunchInfo& info_;
@@ -170,7 +172,7 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
     met = bootstrap::make_memory_store();
   }
   OwnKeys store(std::move(met));
-  XOE_ASSIGN(auto context, shm::Context::join(topology, store, fmt::format("shm/{}/", info.group),
+  XOE_ASSIGN(auto context, shm::Context::join(topology, store, fmt::format("{}/shm/", info.group),
                                               settings.start_timeout, settings.arena_bytes));
   std::unique_ptr<Backend> backend = std::make_unique<shm::ShmBackend>(
       std::move(context), settings.waits, simulated_hosts(topology.size, settings.simulated_hosts));
@@ -183,7 +185,7 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
 
 }  // namespace
 
-Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
+Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const OnJoined& on_joined) {
   XOE_ASSIGN(bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
   const Topology& topology = info.topology;
   XOE_ASSIGN(JoinSettings settings, read_settings(env, options, topology.size));
@@ -214,7 +216,7 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
       const int size = static_cast<int>(world.slots.size());
       mine.topology = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
     }
-    mine.group = next_group(info, world.version);
+    mine.group = next_group(info, world);
     JoinSettings now = settings;
     if (world.version > 0 && !env.has("XOE_START_TIMEOUT"))
       now.start_timeout = std::max(now.start_timeout, newcomer ? kNewcomerTimeout : kRestartTimeout);
@@ -223,8 +225,10 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn) {
     if (joined) {
       joined->version = world.version;
       joined->view = view;
-      if (joined->view.may_change() && mine.topology.rank == 0) version.formed();
-      return joined;
+      const Status ready = on_joined ? on_joined(*joined) : Status();
+      if (ready && view.may_change() && mine.topology.rank == 0) version.formed();
+      if (ready) return joined;
+      joined = failure(ready.error());  // leaves the world
     }
     if (!version.superseded(joined.error())) return failure(joined.error());
   }

@@ -28,8 +28,12 @@ struct Joined {
   bootstrap::WorldView::Wish wish() const noexcept { return view.wish(version); }
 };
 
-// warn: empty for standard error.
-Result<Joined> join(const Env& env, const InitOptions& options, Warn warn = {});
+// What is built on a world that has just formed. It may take the world.
+using OnJoined = std::function<Status(Joined&)>;
+
+// warn: empty for standard error. on_joined: fails with the world that it is given, if a rank dies meanwhile; where
+// another version of the world follows, this joins that one, and calls it again.
+Result<Joined> join(const Env& env, const InitOptions& options, Warn warn = {}, const OnJoined& on_joined = {});
 
 Result<Communicator> init_from(const Env& env, const InitOptions& options);
 

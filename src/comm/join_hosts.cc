@@ -96,11 +96,12 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
       awaited.ranks.push_back(rank);
     }
     XOE_ASSIGN(const auto all, bootstrap::await_ranks(store, awaited, timeout));
-    XOE_TRY(store.set(keys + "ranks", fmt::format("{}", fmt::join(all, "\n"))));
+    XOE_TRY(store.set(keys + std::string(hierarchical::kRanksKey), fmt::format("{}", fmt::join(all, "\n"))));
   }
   // Rank 0 gathers them, and says who is missing.
   XOE_ASSIGN(const auto tables,
-             bootstrap::await_ranks(store, {.keys = {keys + "ranks"}, .ranks = {0}}, timeout + kGatherTime));
+             bootstrap::await_ranks(store, {.keys = {keys + std::string(hierarchical::kRanksKey)}, .ranks = {0}},
+                                    timeout + kGatherTime));
   const std::string& table = tables.front();
   std::vector<hierarchical::RankInfo> ranks;
   for (const std::string& line : split_text(table, '\n')) {
@@ -162,6 +163,23 @@ Result<std::string> common_secret(bootstrap::Store& store, const hierarchical::C
   return store.get(options.keys + "secret", options.start_timeout);
 }
 
+Result<hierarchical::ContextOptions> options_of(const bootstrap::LaunchInfo& info, const Env& env,
+                                                const std::string& address, const JoinSettings& settings,
+                                                const BackendChoice& choice) {
+  hierarchical::ContextOptions options{.keys = fmt::format("{}/", info.group),
+                                       .secret = info.secret,
+                                       .address = address,
+                                       .start_timeout = settings.start_timeout,
+                                       .waits = settings.waits,
+                                       .arena_bytes = settings.arena_bytes,
+                                       .routing = {.flat = choice.flat, .in_rank_order = choice.in_rank_order},
+                                       .warn = settings.warn};
+  XOE_ASSIGN(const auto silence, env.seconds("XOE_HOST_TIMEOUT"));
+  if (silence)
+    options.silence = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*silence));
+  return options;
+}
+
 std::string store_host(const std::string& store) {
   const auto at = bootstrap::SocketAddress::resolve(store);
   return at && at->remote() ? at->host() : "";
@@ -197,17 +215,7 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
   } else {
     XOE_ASSIGN(store, bootstrap::open_store(info, settings.start_timeout));
   }
-  hierarchical::ContextOptions options{.keys = fmt::format("{}/", info.group),
-                                       .secret = info.secret,
-                                       .address = address,
-                                       .start_timeout = settings.start_timeout,
-                                       .waits = settings.waits,
-                                       .arena_bytes = settings.arena_bytes,
-                                       .routing = {.flat = choice.flat, .in_rank_order = choice.in_rank_order},
-                                       .warn = settings.warn};
-  XOE_ASSIGN(const auto silence, env.seconds("XOE_HOST_TIMEOUT"));
-  if (silence)
-    options.silence = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(*silence));
+  XOE_ASSIGN(auto options, options_of(info, env, address, settings, choice));
   const hierarchical::RankInfo mine{.host = info.host,
                                     .address = address,
                                     .pid = ::getpid(),

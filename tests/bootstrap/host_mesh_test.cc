@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <barrier>
 #include <condition_variable>
 #include <thread>
@@ -223,6 +224,20 @@ TEST(MeshHandshake, AGreetingIsGoodOnce) {
     EXPECT_EQ(made.has_value(), !replayed) << "no other member has come";
     EXPECT_EQ(warning, "");
   }
+}
+
+TEST(MeshHandshake, MembersThatWillNotComeAreNotWaitedFor) {
+  std::atomic<int> checks = 0;
+  const auto exchange = [](const std::string& mine) -> Result<std::vector<std::string>> {
+    return std::vector<std::string>{mine, ""};
+  };
+  const ConnectOptions options{.address = "127.0.0.1", .secret = "s", .check = [&]() -> Status {
+                                 return ++checks < 2 ? Status() : failure(Code::kUnavailable, "another version");
+                               }};
+  const auto made = connect_members(0, 2, exchange, options, Clock::now() + 600s);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), Code::kUnavailable);
+  EXPECT_EQ(checks, 2);
 }
 
 TEST(MeshHandshake, AnUnauthenticatedClientIsReported) {

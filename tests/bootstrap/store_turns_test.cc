@@ -149,6 +149,35 @@ TEST_F(StoreTurns, ANewWorldVersionRemovesTheKeysOfTheLast) {
   EXPECT_THAT(answers(waiting), testing::ElementsAre("3 0,2"));
 }
 
+// A rank that has read a version asks for its keys when the next one has begun.
+TEST_F(StoreTurns, KeysOfAVersionThatHasPassedAreNotWaitedFor) {
+  EXPECT_EQ(world_keys(12), "world/12/");
+  serve({});
+  service_->begin_world(11);
+  const Fd waiting = connect(), late = connect();
+  std::string bytes;
+  append_hello(bytes, "right");
+  append_get(bytes, world_keys(11) + "1");
+  send(waiting, bytes);
+  EXPECT_THAT(answers(waiting), testing::ElementsAre(""));
+  service_->begin_world(12);
+  service_->begin_world(13);
+  EXPECT_THAT(answers(waiting), testing::ElementsAre(testing::HasSubstr("another version of the world")));
+  bytes.clear();
+  append_hello(bytes, "right");
+  append_get(bytes, world_keys(12) + "1");
+  append_set(bytes, world_keys(11) + "0", "late");
+  append_remove(bytes, world_keys(11) + "0");
+  append_set(bytes, world_keys(13) + "0", "in time");
+  append_get(bytes, world_keys(13) + "0");
+  append_set(bytes, "world/x/0", "of no version");
+  append_get(bytes, world_keys(14) + "0");  // has not begun
+  send(late, bytes);
+  const auto passed = testing::HasSubstr("another version of the world");
+  EXPECT_THAT(answers(late), testing::ElementsAre("", passed, passed, "", "", "in time", ""));
+  EXPECT_FALSE(service_->has(world_keys(11) + "0"));
+}
+
 // A job that is restarted again and again.
 TEST_F(StoreTurns, VersionsOfTheWorldTakeNoRoom) {
   serve({.keys = 4});

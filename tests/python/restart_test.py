@@ -7,6 +7,7 @@ import textwrap
 import ranks
 
 TRAINING = ranks.ROOT / "tests" / "python" / "restart_training.py"
+AT_ONCE = ranks.ROOT / "tests" / "python" / "restart_at_once.py"
 
 
 def train(folder, size, victims, restarts):
@@ -42,6 +43,19 @@ def test_training_goes_on(folder):
         # From the last commit, also on the rank that knew nothing of it.
         last = max(int(victim.split(":")[1]) for victim in victims) // 3 * 3
         assert all(begins(done.stdout, rank)[-1][1] == last for rank in range(3)), f"{victims}: {done.stdout}"
+
+
+def test_a_second_rank_dies_while_the_first_one_is_restarted(folder):
+    """Whatever the survivor does at that moment: it must not wait for the version of the world that has passed."""
+    wanted = str(sum(3 * step + 3 for step in range(12)))
+    for number in range(10):
+        below = folder / str(number)
+        below.mkdir()
+        done = ranks.run(3, AT_ONCE, below, str(0.05 * number), options=("--restarts", "2"), timeout=120)
+        assert done.returncode == 0, f"{number}: {done.stdout}"
+        assert re.findall(r"ended with (.*)", done.stdout) == [wanted] * 3, f"{number}: {done.stdout}"
+        assert done.stdout.count("was killed by SIGKILL") == 2, f"{number}: {done.stdout}"
+        assert "0 of 2 restarts left" in done.stdout, f"{number}: {done.stdout}"
 
 
 def test_no_restart_is_left(folder):

@@ -59,6 +59,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const std::shared_ptr<::gloo::transp
   const int size = static_cast<int>(members.ranks.size());
   options.connection.secret = members.secret;
   options.connection.lanes = 2;
+  options.connection.check = members.check;
   options.connection.name = [&members](int member) { return fmt::format("rank {}", members.ranks[index(member)]); };
   auto connections = bootstrap::connect_members(members.self, size, exchange, options.connection, deadline);
   if (!connections) return failure(connections.error().code(), "gloo: {}", connections.error().message());

@@ -50,7 +50,9 @@ Result<std::unique_ptr<Backend>> HierarchicalBackend::make(std::shared_ptr<Conte
 Status HierarchicalBackend::connect() {
   const auto connect = [this](const std::vector<int>& ranks,
                               std::string_view what) -> Result<std::unique_ptr<net::Net>> {
-    net::Members members{.ranks = {}, .secret = context_->options().secret};
+    net::Members members{.ranks = {}, .secret = context_->options().secret, .check = [context = context_.get()] {
+                           return context->check_version();
+                         }};
     for (const int rank : ranks) {
       if (rank == placement_.rank) members.self = static_cast<int>(members.ranks.size());
       members.ranks.push_back(ranks_[index(rank)]);

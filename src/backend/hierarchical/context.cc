@@ -81,11 +81,20 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
                                                                    const std::vector<int>& leaders, int host,
                                                                    bootstrap::MeshEvents events) {
   const auto exchanged = [&](const std::string& mine) { return exchange(key, leaders, mine); };
-  return bootstrap::HostMesh::connect(
-      host, static_cast<int>(leaders.size()), exchanged,
-      {.connection = {.address = options_.address, .secret = options_.secret, .warn = options_.warn},
-       .silence = options_.silence},
-      std::chrono::steady_clock::now() + options_.start_timeout, std::move(events));
+  return bootstrap::HostMesh::connect(host, static_cast<int>(leaders.size()), exchanged,
+                                      {.connection = {.address = options_.address,
+                                                      .secret = options_.secret,
+                                                      .warn = options_.warn,
+                                                      .check = [this] { return check_version(); }},
+                                       .silence = options_.silence},
+                                      std::chrono::steady_clock::now() + options_.start_timeout, std::move(events));
+}
+
+Status Context::check_version() {
+  constexpr auto kAtOnce = std::chrono::milliseconds(100);
+  // The key is there in every version that has not passed: this rank has read it.
+  const auto found = store_->get(options_.keys + std::string(kRanksKey), kAtOnce);
+  return found || found.error().code() != Code::kUnavailable ? Status() : failure(found.error());
 }
 
 Status Context::connect_hosts() {

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/hierarchical/failure_log.h"
@@ -41,6 +42,9 @@ struct RankInfo {
   bool in_rank_order = false;  // its user wants Routing::in_rank_order
   bool encrypts = false;       // its user wants what leaves the host to be encrypted
 };
+
+// Behind ContextOptions::keys: the ranks of all hosts. It is set before they make their contexts, and stays.
+inline constexpr std::string_view kRanksKey = "ranks";
 
 struct ContextOptions {
   std::string keys;  // the prefix of all keys in the store
@@ -94,6 +98,9 @@ class Context {
                                             const std::string& mine);
   // All members of a group have met, so each has read what this rank told them under the keys that begin so.
   void forget(std::string_view keys) { published_.forget(keys); }
+  // `unavailable` when another version of the world has begun: the ranks that have not joined this one will not. Any
+  // thread.
+  Status check_version();
   // Connects the leaders of hosts, ranks of the job. host: this one's index among them.
   Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,
                                                             int host, bootstrap::MeshEvents events);

@@ -49,6 +49,8 @@ struct Members {
   std::vector<int> ranks;   // in the job, by member
   int self = 0;             // a member
   std::string secret = {};  // which only the job's ranks know: providers that connect by themselves prove it
+  // An error when the members that are still missing will not come. Any thread. Empty: it is not known.
+  std::function<Status()> check = {};
 };
 
 // The user's choices; empty: the library chooses.
