@@ -28,7 +28,7 @@ struct Joined {
   bootstrap::WorldView::Wish wish() const noexcept { return view.wish(version); }
 };
 
-// What is built on a world that has just formed. It may take the world.
+// Builds something on a world that has just formed. It may take the world.
 using OnJoined = std::function<Status(Joined&)>;
 
 // warn: empty for standard error. on_joined: fails with the world that it is given, if a rank dies meanwhile; where
