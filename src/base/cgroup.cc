@@ -47,10 +47,10 @@ bool tighten(std::optional<T>& limit, std::optional<T> other) {
   return true;
 }
 
-// The kernel takes from 1 ms in 1 s; what is less is no limit, but something that was misread.
+// Microseconds. The kernel takes from 1 ms, and periods of 1 s at most; the rest is no limit, but was misread.
 std::optional<double> ratio(std::optional<double> quota, std::optional<double> period) {
-  constexpr double kLeast = 0.001;
-  if (!quota || !period || !(*quota > 0) || !(*period > 0)) return std::nullopt;
+  constexpr double kLeast = 0.001, kLongestPeriod = 1e6;
+  if (!quota || !period || !(*quota > 0) || !(*period > 0) || *period > kLongestPeriod) return std::nullopt;
   const double cpus = *quota / *period;
   return cpus >= kLeast && std::isfinite(cpus) ? std::optional(cpus) : std::nullopt;
 }

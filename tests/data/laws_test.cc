@@ -117,9 +117,10 @@ TEST(Interleave, AReplacementHasAWholeTurn) {
   };
   for (const int threads : {0, 2}) {
     const auto stage = interleave<std::int64_t, std::int64_t>(
-        indices(3), lengths, {.cycle_length = 2, .block_length = 3, .threads = threads});
+        indices(6), lengths, {.cycle_length = 2, .block_length = 3, .threads = threads});
     EXPECT_EQ(drain(*stage->iterate(0).value()),
-              (Numbers{0, 1, 200, 201, 202, 100, 101, 102, 203, 204, 205, 103, 104, 105}));
+              (Numbers{0,   1,   100, 101, 102, 200, 201, 202, 103, 104, 105, 203, 204, 205, 300, 301,
+                       302, 400, 401, 402, 303, 304, 305, 403, 404, 405, 500, 501, 502, 503, 504, 505}));
   }
 }
 
