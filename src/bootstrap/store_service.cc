@@ -1,5 +1,6 @@
 #include "bootstrap/store_service.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
