@@ -6,10 +6,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "base/random_token.h"
+#include "bootstrap/launch_env.h"
 #include "bootstrap/socket_address.h"
+#include "bootstrap/store.h"
 #include "bootstrap/store_service.h"
 
 namespace xoe::bootstrap {
