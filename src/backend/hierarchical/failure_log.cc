@@ -1,6 +1,8 @@
 #include "backend/hierarchical/failure_log.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "base/futex.h"
 
