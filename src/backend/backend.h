@@ -56,7 +56,7 @@ class Backend {
   // All ranks have made this group: what they told each other for that is needed no more.
   virtual void all_met() noexcept {}
 
-  // True for the first caller: others have told of this group's end.
+  // Returns true to one caller only, which then tells the launcher who was lost to this group.
   bool first_loss() noexcept { return !loss_told_.exchange(true); }
 
  private:

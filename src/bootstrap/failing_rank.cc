@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::milliseconds kLostPeersPatience(250);
 constexpr std::size_t kMostRanksNamed = 64;
 
-// As "<key>/<rank>" to the launcher's store, in `patience`.
+// Sets "<key>/<rank>" in the launcher's store, within `patience`.
 Status tell(const Env& env, std::string_view key, std::string_view value, std::chrono::nanoseconds patience) {
   XOE_ASSIGN(const LaunchInfo info, read_launch_info(env));
   if (info.launcher != "xoe" || !(info.store.starts_with("unix:") || info.store.starts_with("tcp:"))) return {};

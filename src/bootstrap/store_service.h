@@ -54,7 +54,7 @@ class StoreService {
   void note_ended(int rank, std::string_view how);
   // The ranks that have announced that they fail since the last call, in that order.
   std::vector<FailingRank> take_failing() { return std::exchange(failing_, {}); }
-  // What ranks have said since the last call of peers that were lost to them.
+  // Takes what ranks have said of lost peers since the last call.
   std::vector<LostPeers> take_lost_peers() { return std::exchange(lost_peers_, {}); }
   // The timeout for poll() on fd(), in milliseconds; -1: none.
   int poll_timeout_ms() const;
@@ -81,9 +81,9 @@ class StoreService {
 
   bool may_answer(const Connection& connection) const;
   Status set(std::string_view key, std::string_view value);
-  // Of a key that is set, or of a version of the world that has begun.
+  // Finds the value of a key that is set, or that stands for a version of the world that has begun.
   std::optional<std::string_view> find(std::string_view key) const;
-  // Whether it is a key of a version of the world that another one has followed.
+  // Tells whether the key belongs to a version of the world that another one has followed.
   bool has_passed(std::string_view key) const;
   void note_failing(std::string_view key, std::string_view value);
   void note_lost_peers(std::string_view key, std::string_view value);

@@ -28,7 +28,8 @@ class OwnKeys final : public bootstrap::Store {
     return store_->get_all(keys, timeout);
   }
 
-  // Once, when the group stands; later keys are the business of who sets them. A store that is gone has none.
+  // Removes them, once all ranks have joined. Keys that are set later are not remembered: the groups that set them do.
+  // A store that is gone has no keys.
   void remove_all() {
     std::vector<std::string> keys;
     {

@@ -92,7 +92,7 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
 
 Status Context::check_version() {
   constexpr auto kAtOnce = std::chrono::milliseconds(100);
-  // The key is there in every version that has not passed: this rank has read it.
+  // Only a refusal counts. While ranks join, the key is there; later groups wait for it in vain, for this long.
   const auto found = store_->get(options_.keys + std::string(kRanksKey), kAtOnce);
   return found || found.error().code() != Code::kUnavailable ? Status() : failure(found.error());
 }

@@ -43,7 +43,8 @@ struct RankInfo {
   bool encrypts = false;       // its user wants what leaves the host to be encrypted
 };
 
-// Behind ContextOptions::keys: the ranks of all hosts. It is set before they make their contexts, and stays.
+// Behind ContextOptions::keys: the ranks of all hosts. It is set before they make their contexts, and removed once all
+// have joined.
 inline constexpr std::string_view kRanksKey = "ranks";
 
 struct ContextOptions {

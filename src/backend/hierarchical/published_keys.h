@@ -1,4 +1,4 @@
-// What a rank has published in the store, and what of it may be removed again.
+// The keys that a rank has set in the store for its groups, and those of them that it may remove.
 #pragma once
 
 #include <algorithm>
