@@ -28,7 +28,8 @@ void take_activity(State& state, const HostReport& report) {
 // Who uses a GPU, without what changes with each report: processes and figures.
 std::string users_text(const GpuActivity& seen) {
   std::set<std::string_view> users;
-  for (const GpuProcess& process : seen.processes) users.insert(process.user.empty() ? "?" : process.user);
+  for (const GpuProcess& process : seen.processes)
+    users.insert(process.user.empty() ? std::string_view("?") : std::string_view(process.user));
   return users.empty() ? "processes that are not listed" : fmt::format("{}", fmt::join(users, " "));
 }
 
