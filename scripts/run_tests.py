@@ -4,6 +4,7 @@
   run_tests.py targets PRESET TIER... [--changed COMMIT]   prints the programs to build for the tests that `run` would choose
   run_tests.py run PRESET TIER... [--changed COMMIT]       runs them with ctest
   run_tests.py forget TIER...                              so that a build that fails is no earlier success
+  run_tests.py cut TIER                                    notes that there was no time for the tests of this tier
   run_tests.py summary TIER...                             prints `N passed, N failed[, N skipped]; ...` and fails if any failed
 
 A test belongs to the tier `core` unless its labels say `full`, `peers`, `frameworks` or `kubernetes`; under a sanitizer to the tier of that name if it is
@@ -304,32 +305,37 @@ def run(preset, tiers, commit):
 def summary(tiers):
     ran = read_json(RECORD).get("tiers", {})
     missing = {"passed": 0, "unchanged": 0, "skipped": 0, "failed": ["the build or ctest itself"]}
-    results = [(tier, ran.get(tier, missing)) for tier in tiers]
+    cut = [tier for tier in tiers if "cut" in ran.get(tier, {})]
+    results = [(tier, ran.get(tier, missing)) for tier in tiers if tier not in cut]
     failed = [f"{tier}: {name}" for tier, result in results for name in result["failed"]]
     for name in failed:
         print(f"failed: {name}")
     passed, unchanged, skipped = (sum(result[key] for _, result in results) for key in ("passed", "unchanged", "skipped"))
     line = f"{passed} passed, {len(failed)} failed" + (f", {skipped} skipped" if skipped else "")
-    notes = [f"tiers: {', '.join(tiers)}"]
+    notes = [f"tiers: {', '.join(tier for tier, _ in results) or 'none'}"]
+    notes += [f"{tier} was left out: its build did not end in time" for tier in cut]
     if unchanged:
         notes.append(f"{unchanged} of the passed not run again, as nothing of theirs has changed")
     print(f"{line} ({'; '.join(notes)})")
-    nothing = passed == 0 and not any(result.get("chosen", "all") != "all" for _, result in results)
+    nothing = passed == 0 and not cut and not any(result.get("chosen", "all") != "all" for _, result in results)
     return 1 if failed or nothing else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("verb", choices=("targets", "run", "summary", "forget"))
+    parser.add_argument("verb", choices=("targets", "run", "summary", "forget", "cut"))
     parser.add_argument("words", nargs="+")
     parser.add_argument("--changed", metavar="COMMIT")
     options = parser.parse_args()
     if options.verb == "summary":
         return summary(options.words)
-    if options.verb == "forget":
+    if options.verb in ("forget", "cut"):
         record = read_json(RECORD)
+        tiers = record.setdefault("tiers", {})
         for tier in options.words:
-            record.get("tiers", {}).pop(tier, None)
+            tiers.pop(tier, None)
+            if options.verb == "cut":
+                tiers[tier] = {"cut": time.strftime("%Y-%m-%d %H:%M:%S")}
         RECORD.write_text(json.dumps(record, indent=1, sort_keys=True))
         return 0
     preset, *tiers = options.words

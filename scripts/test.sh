@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what the tests of some tiers need, runs them, and ends with one line: N passed, N failed[, N skipped] (tiers: ...).
-#   scripts/test.sh [--changed[=COMMIT]] [TIER...]
+#   scripts/test.sh [--changed[=COMMIT]] [--minutes N] [TIER...]
 # Tiers:
 #   core   (unless others are named) shows that the product works, in minutes
 #   full   long runs, the models, the rest of the Python package's tests
@@ -11,6 +11,8 @@
 #   all    all of these
 # --changed: only the tests that a change since COMMIT can reach (else since this branch left main); under the sanitizers,
 # the tests of the folders that changed.
+# --minutes N: a sanitizer whose build does not end within N minutes from the start is left out, and the last line says so. The build
+# goes on from there the next time.
 # As root in a container the tier peers installs its servers; elsewhere `scripts/setup.sh --with net` does, or those tests are
 # skipped. XOE_TEST_JOBS: how many tests run at once; else one more than there are cores, at most 8. A test whose programs and files are those of its last success
 # does not run again, which the last line says; XOE_TEST_FRESH=1 runs it.
@@ -21,13 +23,21 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 tiers=()
 changed=()
-for word in "$@"; do
+until_second=
+while (($# > 0)); do
+  word=$1
+  shift
   case $word in
     core | full | peers | frameworks | kubernetes | asan | tsan) tiers+=("$word") ;;
     all) tiers=(core full peers frameworks kubernetes asan tsan) ;;
     --changed) changed=(--changed "$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)") ;;
+    --minutes)
+      [[ ${1-} =~ ^[0-9]{1,4}$ ]] || die "--minutes needs a number of minutes, as in --minutes 30"
+      until_second=$((SECONDS + 60 * 10#$1))
+      shift
+      ;;
     --changed=?*) changed=(--changed "${word#*=}") ;;
-    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [core|full|peers|frameworks|kubernetes|asan|tsan|all]..." ;;
+    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [--minutes N] [core|full|peers|frameworks|kubernetes|asan|tsan|all]..." ;;
   esac
 done
 if ((${#tiers[@]} == 0)); then tiers=(core); fi
@@ -61,6 +71,22 @@ if wants core || wants full || wants peers || wants frameworks || wants kubernet
   downloads=$!
 fi
 
+# build_within TIER TARGETS: builds what a sanitizer's tests need, as long as the time that --minutes gave lasts.
+build_within() {
+  local code=0
+  if [[ -z $until_second ]]; then
+    scripts/setup.sh "$1:$2"
+    return
+  fi
+  if ((until_second > SECONDS)); then
+    timeout "$((until_second - SECONDS))" scripts/setup.sh "$1:$2" || code=$?
+  else
+    code=124
+  fi
+  if ((code == 124)); then scripts/run_tests.py cut "$1"; fi
+  return "$code"
+}
+
 # A build that fails counts as a failed test. For the sanitizers only what their tests need is built.
 scripts/run_tests.py forget "${tiers[@]}"
 run_preset() {
@@ -72,7 +98,7 @@ run_preset() {
     scripts/setup.sh --configure "$preset" || return 0
     mapfile -t targets < <(scripts/run_tests.py targets "$preset" "$@" "${changed[@]}")
     if ((${#targets[@]} > 0)); then
-      scripts/setup.sh "$preset:$(IFS=, && echo "${targets[*]}")" || return 0
+      build_within "$preset" "$(IFS=, && echo "${targets[*]}")" || return 0
     fi
   fi
   if [[ -n $downloads ]]; then wait "$downloads" || true; fi

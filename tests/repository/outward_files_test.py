@@ -1,10 +1,14 @@
 """The files that tell the outside how this project works agree with how it works."""
 
+import contextlib
+import io
 import json
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "scripts"), str(ROOT / "docs/site")]
@@ -22,6 +26,20 @@ class Manners(unittest.TestCase):
         self.assertEqual(sorted(["core", *tiers]), sorted(run_tests.TIERS))
         self.assertIn("run: .ci/run", workflow)
         self.assertIn("make test", (ROOT / ".ci/run").read_text())
+
+    def test_a_tier_without_time_is_named_and_no_failure_while_one_that_never_ran_is(self):
+        passed = {"passed": 3, "unchanged": 0, "skipped": 0, "failed": [], "chosen": "all"}
+        cut = {"cut": "2026-01-01 00:00:00"}
+        for tiers, code, words in ((
+                {"core": passed, "tsan": cut}, 0, "3 passed, 0 failed (tiers: core; tsan was left out"), (
+                {"tsan": cut}, 0, "0 passed, 0 failed (tiers: none; tsan was left out"), (
+                {"core": passed, "tsan": None}, 1, "failed: tsan: the build or ctest itself")):
+            with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
+                record = pathlib.Path(folder) / "record.json"
+                record.write_text(json.dumps({"tiers": {name: tier for name, tier in tiers.items() if tier}}))
+                with mock.patch.object(run_tests, "RECORD", record):
+                    self.assertEqual(run_tests.summary(list(tiers)), code)
+                self.assertIn(words, printed.getvalue())
 
     def test_warnings_are_errors_in_the_presets_alone(self):
         self.assertRegex((ROOT / "CMakeLists.txt").read_text(), r"option\(XOE_WERROR [^)]* OFF\)")
