@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "places.h"
+
 namespace {
 
 struct Ran {
@@ -35,7 +37,7 @@ Ran with_mpich(const std::string& command) {
   return ran;
 }
 
-std::string rank_program() { return std::string(std::getenv("XOE_TEST_DIR")) + "/print_launch_info"; }
+std::string rank_program() { return xoe::built_file("print_launch_info"); }
 
 void expect_two_ranks(const Ran& ran, const std::string& launcher) {
   EXPECT_EQ(ran.code, 0) << ran.output;
@@ -70,7 +72,7 @@ TEST(ForeignLaunchers, TwoJobsSideBySide) {
 
 TEST(ForeignLaunchers, XoeRunInsideAnotherLauncherIsTheNearerOne) {
   if (!installed("mpirun.mpich")) GTEST_SKIP() << "MPICH is not installed";
-  const std::string inner = std::string(std::getenv("XOE_BIN_DIR")) + "/xoe run -np 2 " + rank_program();
+  const std::string inner = xoe::built_command("xoe") + " run -np 2 " + rank_program();
   expect_two_ranks(with_mpich("timeout 60 mpirun.mpich -np 1 " + inner), "xoe");
 }
 

@@ -11,6 +11,7 @@
 #include "data/png/png.h"
 #include "data/record_files.h"
 #include "data/rendered_images.h"
+#include "places.h"
 #include "xoe/c_data.h"
 
 namespace xoe::data::test {
@@ -494,8 +495,7 @@ TEST(CRecords, TheLimitIsOfAnEpoch) {
 
 // The program in C, over the rendered files.
 TEST(CData, TheProgramInCPasses) {
-  const char* folder = std::getenv("XOE_TEST_DIR");
-  const std::string program = std::string(folder != nullptr ? folder : "tests") + "/data_c_test";
+  const std::string program = built_file("data_c_test");
   const std::string directory = rendered().path();
   const pid_t child = ::fork();
   if (child == 0) {

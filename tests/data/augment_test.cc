@@ -11,6 +11,7 @@
 #include "data/image/augment/apply.h"
 #include "data/image/augment/batch.h"
 #include "data/image/push.h"
+#include "places.h"
 
 namespace xoe::data {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 const json& reference() {
-  static const json loaded = json::parse(std::ifstream(XOE_AUGMENT_REFERENCE));
+  static const json loaded = json::parse(std::ifstream(source_file("tests/data/reference/augment.json")));
   return loaded;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "input_pipelines.h"
+#include "places.h"
 #include "scratch.h"
 #include "tools/data/synth/data_set.h"
 
@@ -76,10 +77,8 @@ INSTANTIATE_TEST_SUITE_P(Both, Pipelines, ::testing::Values(&old_way, &new_way),
 
 // The JSON that `xoe-data ARGUMENTS --json` prints; null when it fails.
 nlohmann::json run(const Scratch& scratch, const std::string& arguments) {
-  const char* folder = std::getenv("XOE_BIN_DIR");
   const std::string out = scratch.file("out.json");
-  const std::string program = std::string(folder != nullptr ? folder : "bin") + "/xoe-data ";
-  if (std::system((program + arguments + " --json > " + out).c_str()) != 0) return {};
+  if (std::system((built_command("xoe-data ") + arguments + " --json > " + out).c_str()) != 0) return {};
   return nlohmann::json::parse(std::ifstream(out));
 }
 

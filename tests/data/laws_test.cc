@@ -11,6 +11,7 @@
 #include <string>
 
 #include "data/random_pipelines.h"
+#include "places.h"
 #include "scratch.h"
 #include "xoe/data/map_and_batch.h"
 
@@ -69,8 +70,6 @@ Numbers numbers_of(const std::string& command) {
 }
 
 TEST_P(Laws, ResumesInANewProcess) {
-  const char* folder = std::getenv("XOE_TEST_DIR");
-  ASSERT_NE(folder, nullptr) << "run by ctest";
   for (int round = 0; round < 12; ++round) {
     const std::uint64_t seed = static_cast<std::uint64_t>(1000 * GetParam() + round);
     Random random(seed, 2, 2);
@@ -78,7 +77,7 @@ TEST_P(Laws, ResumesInANewProcess) {
     drain(*walk, static_cast<std::size_t>(random.integer(0, 60)));
     const std::string state = walk->save().to_text();
     const Numbers rest = drain(*walk);
-    const std::string command = std::string(folder) + "/pipeline_walker " + std::to_string(seed) + " " +
+    const std::string command = built_file("pipeline_walker ") + std::to_string(seed) + " " +
                                 std::to_string((round + 1) % 3) + " 5 '" + state + "'";
     EXPECT_EQ(numbers_of(command), rest) << command;
   }

@@ -4,6 +4,7 @@
 
 #include "data/records/example.h"
 #include "data/records/record_index.h"
+#include "places.h"
 #include "scratch.h"
 #include "xoe/data/record_writer.h"
 #include "xoe/data/records.h"
@@ -13,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::string reference(const std::string& name) { return std::string(XOE_REFERENCE_DIR) + "/" + name + ".tfrecord"; }
+std::string reference(const std::string& name) { return source_file("tests/data/reference/" + name + ".tfrecord"); }
 
 std::vector<std::string> read_all(const std::string& path) {
   std::vector<std::string> records;

@@ -13,6 +13,7 @@
 #include "data/image/push.h"
 #include "data/image/resizer.h"
 #include "data/png/png.h"
+#include "places.h"
 #include "tests/data/every_target.h"
 #include "xoe/data/image_transform.h"
 
@@ -90,7 +91,7 @@ int largest_difference(const std::vector<std::uint8_t>& a, const std::vector<std
 }
 
 TEST(Resize, IsWithinOneLevelOfTorchvision) {
-  std::ifstream file(XOE_REFERENCE_DIR "/resize.json");
+  std::ifstream file(source_file("tests/data/reference/resize.json"));
   const Json reference = Json::parse(file);
   std::vector<Image> images;
   for (const Json& image : reference["images"]) images.push_back(image_of(image));

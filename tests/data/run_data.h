@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe::data {
@@ -25,8 +26,7 @@ struct Ended {
 // Runs xoe-data in a process of its own, in which `before` is called first; `meanwhile` gets its process id.
 inline Ended run(const std::vector<std::string>& arguments, void (*before)() = nullptr,
                  const std::function<void(pid_t)>& meanwhile = nullptr) {
-  const char* folder = std::getenv("XOE_BIN_DIR");
-  const std::string program = std::string(folder != nullptr ? folder : "bin") + "/xoe-data";
+  const std::string program = built_command("xoe-data");
   const Scratch scratch;
   const std::string out = scratch.file("out");
   const std::string error = scratch.file("error");

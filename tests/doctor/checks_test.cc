@@ -9,6 +9,7 @@
 #include "doctor/checks/python.h"
 #include "doctor/facts/pci_config.h"
 #include "findings.h"
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe::doctor {
@@ -327,7 +328,7 @@ TEST(Installation, PluginsThatDoNotLoadSayWhy) {
   using namespace std::chrono_literals;
   const Scratch folder;
   put_file(folder.file("libxoe-gloo.so"), "no library");
-  std::filesystem::copy_file(XOE_MOCK_NCCL_LIBRARY, folder.file("libxoe-mpi-mpich.so"));
+  std::filesystem::copy_file(built_file("libmock_nccl_version.so"), folder.file("libxoe-mpi-mpich.so"));
   InstallationFacts facts{.version = "1.2.3", .program = "/opt/xoe/bin/xoe-doctor"};
   find_plugins(facts, folder.path(), 20s);
   const Findings all = check_installation(facts);

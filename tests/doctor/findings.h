@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "doctor/examine.h"
+#include "places.h"
 
 namespace xoe::doctor {
 
 inline std::ostream& operator<<(std::ostream& out, Severity state) { return out << severity_name(state); }
 
-inline std::string tree_path(const std::string& name) { return std::string(XOE_TEST_TREES) + "/" + name; }
+inline std::string tree_path(const std::string& name) { return built_file("doctor_trees/" + name); }
 
 inline const Finding& find(const Findings& findings, std::string_view id) {
   static const Finding kNone{.id = "none.none", .severity = Severity::kSkipped, .what = "no such finding"};

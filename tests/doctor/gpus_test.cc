@@ -5,6 +5,7 @@
 
 #include "doctor/checks/gpus.h"
 #include "findings.h"
+#include "places.h"
 
 namespace xoe::doctor {
 namespace {
@@ -15,7 +16,7 @@ using ::testing::HasSubstr;
 constexpr auto kPatience = 20s;
 
 Findings check(const GpuTraces& traces = {}, const CudaLibraries& libraries = {.nccl = 22705, .nccl_cuda = "12.4"}) {
-  return check_gpus(ask_nvml(XOE_MOCK_NVML, kPatience), libraries, traces);
+  return check_gpus(ask_nvml(built_file("libmock_nvml.so"), kPatience), libraries, traces);
 }
 
 TEST(Gpus, PairWithNvlinks) {
@@ -74,18 +75,18 @@ TEST(Gpus, NewerCudaThanTheDriverIsAProblem) {
 }
 
 TEST(Gpus, NcclTellsItsVersionAndItsCuda) {
-  const CudaLibraries libraries = ask_cuda_libraries(XOE_MOCK_NCCL_LIBRARY, kPatience);
+  const CudaLibraries libraries = ask_cuda_libraries(built_file("libmock_nccl_version.so"), kPatience);
   EXPECT_EQ(nccl_version_text(libraries.nccl), "2.27.5");
   EXPECT_EQ(libraries.nccl_cuda, "13.0");
   const Setting old("XOE_MOCK_NCCL", "2708");
-  EXPECT_EQ(nccl_version_text(ask_cuda_libraries(XOE_MOCK_NCCL_LIBRARY, kPatience).nccl), "2.7.8");
+  EXPECT_EQ(nccl_version_text(ask_cuda_libraries(built_file("libmock_nccl_version.so"), kPatience).nccl), "2.7.8");
   const CudaLibraries none = ask_cuda_libraries("libxoe-no-such.so", kPatience);
   expect_states(check({}, none), {{"gpu.nccl", Severity::kWarning}});
   EXPECT_THAT(find(check({}, none), "gpu.nccl").what, HasSubstr("libxoe-no-such.so"));
 }
 
 TEST(Gpus, TheWayOfCollectives) {
-  const GpuFacts facts = ask_nvml(XOE_MOCK_NVML, kPatience);
+  const GpuFacts facts = ask_nvml(built_file("libmock_nvml.so"), kPatience);
   const auto collectives = [&](int nccl, const GpuVariables& variables) {
     return find(check_gpus(facts, {.nccl_error = nccl == 0 ? "none" : "", .nccl = nccl}, {}, variables),
                 "gpu.collectives");
@@ -122,7 +123,7 @@ TEST(Gpus, MismatchCrashAndHangAreProblemsNotOurs) {
     EXPECT_THAT(find(all, "gpu.driver").what, HasSubstr("it "));
   }
   const Setting hang("XOE_MOCK_TROUBLE", "hang");
-  const GpuFacts facts = ask_nvml(XOE_MOCK_NVML, 200ms);
+  const GpuFacts facts = ask_nvml(built_file("libmock_nvml.so"), 200ms);
   EXPECT_THAT(facts.error, HasSubstr("no answer within 200 ms"));
 }
 

@@ -10,6 +10,7 @@
 
 #include "doctor/report/report.h"
 #include "findings.h"
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe::doctor {
@@ -23,10 +24,7 @@ struct Ended {
   std::string error;
 };
 
-std::string program() {
-  const char* const folder = std::getenv("XOE_BIN_DIR");
-  return std::string(folder != nullptr ? folder : "bin") + "/xoe-doctor";
-}
+std::string program() { return built_command("xoe-doctor"); }
 
 Ended run(std::vector<std::string> words) {
   const Scratch scratch;

@@ -5,6 +5,7 @@
 
 #include "doctor/report/report.h"
 #include "findings.h"
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe::doctor {
@@ -16,8 +17,8 @@ using ::testing::Not;
 Report examine_tree(const std::string& name, std::vector<std::string> only = {}) {
   return examine({.root = tree_path(name),
                   .only = std::move(only),
-                  .nvml = XOE_MOCK_NVML,
-                  .nccl = XOE_MOCK_NCCL_LIBRARY,
+                  .nvml = built_file("libmock_nvml.so"),
+                  .nccl = built_file("libmock_nccl_version.so"),
                   .version = "1.2.3"})
       .value();
 }

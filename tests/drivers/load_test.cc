@@ -4,6 +4,7 @@
 #include "drivers/cuda/cuda.h"
 #include "drivers/nccl/nccl.h"
 #include "drivers/nvml/nvml.h"
+#include "places.h"
 
 namespace xoe {
 namespace {
@@ -55,7 +56,7 @@ TEST(NcclReal, HasAllFunctions) {
 }
 
 TEST(Nvml, LoadsTheFunctionsOfTheLibrary) {
-  const auto loaded = load_nvml(XOE_MOCK_NVML);
+  const auto loaded = load_nvml(built_file("libmock_nvml.so"));
   ASSERT_TRUE(loaded) << loaded.error().message();
   for_each_nvml_function(*loaded,
                          [](const auto& function, const char* symbol, bool) { EXPECT_TRUE(function) << symbol; });

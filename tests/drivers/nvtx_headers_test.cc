@@ -9,6 +9,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include "drivers/nvtx/nvtx.h"
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe {
@@ -90,7 +91,7 @@ std::string heard_of(void (*act)(), const std::string& file) {
 // Both in one process, as PyTorch's NVTX and Xoe's are.
 TEST(NvtxHeaders, AProfilerHearsTheSame) {
   const Scratch scratch;
-  ::setenv("NVTX_INJECTION64_PATH", XOE_MOCK_NVTX_LIBRARY, 1);
+  ::setenv("NVTX_INJECTION64_PATH", built_file("libmock_nvtx.so").c_str(), 1);
   const std::string theirs = heard_of(&by_nvidias_headers, scratch.file("theirs"));
   EXPECT_EQ(theirs, "domain some\ncategory 7 kind\nstart 7 -5 a name\nend\n");
   EXPECT_EQ(heard_of(&by_ours, scratch.file("ours")), theirs);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "drivers/nvtx/nvtx.h"
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe {
@@ -30,7 +31,7 @@ TEST(Nvtx, SaysWhyThereIsNoProfiler) {
   EXPECT_THAT(reason_at("/nowhere/libinjection.so"), HasSubstr("/nowhere/libinjection.so"));
   EXPECT_THAT(reason_at("libc.so.6"), HasSubstr("NVTX_INJECTION64_PATH=libc.so.6: it is no profiler's library"));
   ::setenv("XOE_MOCK_NVTX_MODE", "refuse", 1);
-  EXPECT_THAT(reason_at(XOE_MOCK_NVTX_LIBRARY), HasSubstr("refuses"));
+  EXPECT_THAT(reason_at(built_file("libmock_nvtx.so")), HasSubstr("refuses"));
   ::unsetenv("XOE_MOCK_NVTX_MODE");
 }
 
@@ -46,7 +47,7 @@ TEST(Nvtx, WithoutAProfilerNothingHappens) {
 TEST(NvtxDeathTest, EmptySlotsDoNothing) {
   const auto attach = [] {
     ::setenv("XOE_MOCK_NVTX_MODE", "empty", 1);
-    const auto api = attach_profiler(profiler_at(XOE_MOCK_NVTX_LIBRARY));
+    const auto api = attach_profiler(profiler_at(built_file("libmock_nvtx.so")));
     std::_Exit(api && api->create_domain("xoe") == nullptr && api->start_range(nullptr, {}) == 0 ? 0 : 1);
   };
   EXPECT_EXIT(attach(), ::testing::ExitedWithCode(0), "");
@@ -55,12 +56,12 @@ TEST(NvtxDeathTest, EmptySlotsDoNothing) {
 TEST(NvtxAttached, HearsOfRanges) {
   const Scratch scratch;
   ::setenv("XOE_MOCK_NVTX", scratch.file("heard").c_str(), 1);
-  const auto api = attach_profiler(profiler_at(XOE_MOCK_NVTX_LIBRARY));
+  const auto api = attach_profiler(profiler_at(built_file("libmock_nvtx.so")));
   ASSERT_TRUE(api) << api.error().message();
   const NvtxDomain domain = api->create_domain("some");
   api->name_category(domain, 7, "kind");
   const NvtxRange range = api->start_range(domain, {.category = 7, .payload = -5, .message = "a name"});
-  ASSERT_TRUE(attach_profiler(profiler_at(XOE_MOCK_NVTX_LIBRARY))) << "again changes nothing";
+  ASSERT_TRUE(attach_profiler(profiler_at(built_file("libmock_nvtx.so")))) << "again changes nothing";
   api->end_range(domain, range);
   std::stringstream heard;
   heard << std::ifstream(scratch.file("heard")).rdbuf();

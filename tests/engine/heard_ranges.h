@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe::testing {
@@ -19,7 +20,7 @@ namespace xoe::testing {
 class HeardRanges {
  public:
   HeardRanges() {
-    const std::string library = std::string(std::getenv("XOE_TEST_DIR")) + "/libmock_nvtx.so";
+    const std::string library = built_file("libmock_nvtx.so");
     ::setenv("NVTX_INJECTION64_PATH", library.c_str(), 1);
     ::setenv("XOE_MOCK_NVTX", path().c_str(), 1);
   }

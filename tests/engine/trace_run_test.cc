@@ -12,6 +12,7 @@
 
 #include "comm/process_group.h"
 #include "engine/engines.h"
+#include "places.h"
 #include "scratch.h"
 
 namespace xoe {
@@ -101,7 +102,7 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
                                 {{"XOE_PRETEND_HOSTS", "2"}});
     group.expect_success();
   }
-  std::string command = std::string(std::getenv("XOE_BIN_DIR")) + "/xoe timeline merge " + merged;
+  std::string command = built_command("xoe") + " timeline merge " + merged;
   int files = 0;
   for (const auto& file : std::filesystem::directory_iterator(scratch.path())) {
     command += " " + file.path().string();

@@ -1,4 +1,5 @@
 #include "kill/job.h"
+#include "places.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -24,19 +25,11 @@ std::string environment_of(const std::filesystem::path& process) {
   return text.str();
 }
 
-std::string from_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "." : value;
-}
-
 }  // namespace
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-std::string bin_dir() { return from_environment("XOE_BIN_DIR"); }
-std::string test_dir() { return from_environment("XOE_TEST_DIR"); }
 
 int kill_rounds(int usual) {
   const char* value = std::getenv("XOE_KILL_ROUNDS");
@@ -53,7 +46,7 @@ double told_within() {
 Job::Job(int ranks, const std::vector<std::string>& command) {
   static int jobs = 0;
   marker_ = "XOE_TEST_MARKER=" + std::to_string(::getpid()) + "." + std::to_string(jobs++) + ";";
-  std::vector<std::string> words{bin_dir() + "/xoe", "run", "-np", std::to_string(ranks), "--tag-output"};
+  std::vector<std::string> words{built_command("xoe"), "run", "-np", std::to_string(ranks), "--tag-output"};
   words.insert(words.end(), command.begin(), command.end());
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();

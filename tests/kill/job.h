@@ -10,8 +10,6 @@
 namespace xoe::testing {
 
 double now_seconds();
-std::string bin_dir();   // where `xoe` stands
-std::string test_dir();  // where the test programs stand
 
 class Job {
  public:

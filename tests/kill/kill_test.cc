@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kill/job.h"
+#include "places.h"
 
 namespace xoe::testing {
 namespace {
@@ -48,7 +49,7 @@ void expect_survivors_told(const std::vector<Command>& commands, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     Command command = commands[static_cast<unsigned>(round) % commands.size()];
     SCOPED_TRACE("round " + std::to_string(round) + " " + command[0] + " " + command[1]);
-    command[0] = test_dir() + "/" + command[0];
+    command[0] = built_file(command[0]);
     Job job(kRanks, command);
     const auto pids = wait_until_ready(job);
     ASSERT_EQ(pids.size(), static_cast<std::size_t>(kRanks)) << job.output();
@@ -88,7 +89,7 @@ TEST(Kill, InTheMiddleOfEngineWorkToo) {
 
 // The start timeout is a minute.
 TEST(Kill, ARankThatEndsWellBeforeItJoinsIsNamed) {
-  Job job(kRanks, {"bash", "-c", "[ $XOE_RANK = 1 ] && exit 0; exec " + test_dir() + "/kill_worker 1 private"});
+  Job job(kRanks, {"bash", "-c", "[ $XOE_RANK = 1 ] && exit 0; exec " + built_file("kill_worker 1 private")});
   ASSERT_TRUE(job.read_all(30)) << "hang: " << job.output();
   EXPECT_EQ(job.wait(), 4) << job.output();
   EXPECT_NE(job.output().find("rank 1 exited with code 0, before it joined the others"), std::string::npos)
@@ -101,7 +102,7 @@ TEST(Kill, NothingIsLeftWhenTheLauncherIsKilled) {
   for (int round = 0, rounds = kill_rounds(XOE_SANITIZED != 0 ? 8 : 50); round < rounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     // Each rank is a shell that ignores SIGTERM, and its child does so too.
-    const auto worker = test_dir() + "/kill_worker 1000 private";
+    const auto worker = built_file("kill_worker 1000 private");
     Job job(kRanks, {"bash", "-c", "trap '' TERM; " + worker + " & wait"});
     const bool early = round % 4 == 0;  // while it is still starting
     if (!early) {

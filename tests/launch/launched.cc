@@ -1,4 +1,5 @@
 #include "launch/launched.h"
+#include "places.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -52,10 +53,7 @@ struct Launched::Collected {
   std::jthread thread;
 };
 
-std::string xoe_path() {
-  const char* folder = std::getenv("XOE_BIN_DIR");
-  return std::string(folder == nullptr ? "." : folder) + "/xoe";
-}
+std::string xoe_path() { return built_command("xoe"); }
 
 Launched::Launched(std::vector<std::string> arguments, Input input) {
   static std::atomic<int> count = 0;

@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 
 #include "backend/net/choose_mpi.h"
+#include "places.h"
 
 namespace xoe::testing {
 namespace {
@@ -29,9 +30,8 @@ struct Outcome {
 // timeout(1) ends the launcher, which ends its processes; then the code is 124.
 Outcome mpirun(const std::string& flavour, int size, const std::string& scene) {
   const std::string options = flavour == "openmpi" ? "--allow-run-as-root --oversubscribe" : "";
-  const std::string command =
-      fmt::format("timeout 200 mpirun.{} {} -np {} '{}/mpi_program' {} 2>&1 </dev/null", flavour, options, size,
-                  std::getenv("XOE_TEST_DIR") != nullptr ? std::getenv("XOE_TEST_DIR") : ".", scene);
+  const std::string command = fmt::format("timeout 200 mpirun.{} {} -np {} '{}' {} 2>&1 </dev/null", flavour, options,
+                                          size, built_file("mpi_program"), scene);
   const auto begin = std::chrono::steady_clock::now();
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   Outcome outcome;

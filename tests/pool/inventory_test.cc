@@ -1,5 +1,6 @@
 // What an agent tells of a host, on the mock of NVML.
 #include "pool/inventory/inventory.h"
+#include "places.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ class InventoryTest : public ::testing::Test {
                              "XOE_MOCK_ROCM_PID", "XOE_MOCK_MIG_EMPTY"})
       ::unsetenv(name);
   }
-  static Inventory inventory(const std::string& library = XOE_MOCK_NVML) {
+  static Inventory inventory(const std::string& library = built_file("libmock_nvml.so")) {
     std::vector<std::unique_ptr<GpuVendor>> vendors;
     vendors.push_back(nvidia_gpus(library));
     return {"a", std::move(vendors)};
@@ -99,7 +100,7 @@ TEST_F(InventoryTest, AHostWithoutADriverSaysSoUntilItHasOne) {
   const std::string library = scratch_.file("libnvidia-ml.so.1");
   Inventory gpus = inventory(library);
   EXPECT_THAT(gpus.report().without, HasSubstr("cannot open shared object file"));
-  std::filesystem::copy_file(XOE_MOCK_NVML, library);
+  std::filesystem::copy_file(built_file("libmock_nvml.so"), library);
   EXPECT_EQ(gpus.report().gpus.size(), 2U);
   ::setenv("XOE_MOCK_TROUBLE", "mismatch", 1);
   EXPECT_THAT(gpus.report().without, HasSubstr("Driver/library version mismatch"));
@@ -109,8 +110,8 @@ TEST_F(InventoryTest, TellsOfAmdsGpusBesideNvidias) {
   ::setenv("XOE_MOCK_GPUS", "none", 1);
   ::setenv("XOE_MOCK_ROCM_PID", std::to_string(::getpid()).c_str(), 1);
   std::vector<std::unique_ptr<GpuVendor>> vendors;
-  vendors.push_back(nvidia_gpus(XOE_MOCK_NVML));
-  vendors.push_back(amd_gpus(XOE_MOCK_ROCM_SMI));
+  vendors.push_back(nvidia_gpus(built_file("libmock_nvml.so")));
+  vendors.push_back(amd_gpus(built_file("libmock_rocm_smi.so")));
   Inventory both("a", std::move(vendors));
   HostReport report = both.report();
   ASSERT_EQ(report.gpus.size(), 2U);

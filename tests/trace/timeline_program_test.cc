@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "check.h"
+#include "places.h"
 #include "sample_run.h"
 #include "scratch.h"
 
@@ -29,8 +30,7 @@ struct Ended {
 class TimelineProgramTest : public testing::Test {
  protected:
   Ended run(const std::vector<std::string>& arguments) const {
-    const char* folder = std::getenv("XOE_BIN_DIR");
-    const std::string program = std::string(folder != nullptr ? folder : "bin") + "/xoe";
+    const std::string program = built_command("xoe");
     const std::string out = scratch_.file("out");
     const std::string error = scratch_.file("error");
     std::vector<std::string> words = {program, "timeline"};

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "kill/job.h"
+#include "places.h"
 
 namespace xoe::testing {
 namespace {
@@ -25,7 +26,7 @@ class TrainKill : public ::testing::Test {
   std::unique_ptr<Job> start(int round) {
     static const std::vector<std::vector<std::string>> kVariants{
         {"mlp"}, {"mlp", "--sharded"}, {"mlp", "--accumulate", "2"}, {"resnet18"}};
-    std::vector<std::string> command{bin_dir() + "/xoe-train",
+    std::vector<std::string> command{built_command("xoe-train"),
                                      "--synthetic",
                                      "--image-size",
                                      "16",

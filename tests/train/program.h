@@ -18,9 +18,11 @@
 #include <thread>
 #include <vector>
 
+#include "places.h"
+
 namespace xoe::testing {
 
-inline std::string bin(const std::string& name) { return std::string(std::getenv("XOE_BIN_DIR")) + "/" + name; }
+inline std::string bin(const std::string& name) { return built_command(name); }
 
 inline std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
