@@ -9,7 +9,7 @@
 
 namespace xoe {
 
-inline std::string place_of(const char* variable, const std::string& name) {
+inline std::string path_under(const char* variable, const std::string& name) {
   const char* const folder = std::getenv(variable);
   if (folder == nullptr) {
     std::fprintf(stderr, "%s is not set; run the test through ctest\n", variable);
@@ -19,12 +19,12 @@ inline std::string place_of(const char* variable, const std::string& name) {
 }
 
 // In the folder of built test programs and libraries.
-inline std::string built_file(const std::string& name) { return place_of("XOE_TEST_DIR", name); }
+inline std::string built_file(const std::string& name) { return path_under("XOE_TEST_DIR", name); }
 
 // In the folder of built commands.
-inline std::string built_command(const std::string& name) { return place_of("XOE_BIN_DIR", name); }
+inline std::string built_command(const std::string& name) { return path_under("XOE_BIN_DIR", name); }
 
 // In the source tree, from its root.
-inline std::string source_file(const std::string& path) { return place_of("XOE_SOURCE_DIR", path); }
+inline std::string source_file(const std::string& path) { return path_under("XOE_SOURCE_DIR", path); }
 
 }  // namespace xoe
