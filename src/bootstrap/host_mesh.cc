@@ -169,7 +169,7 @@ bool HostMesh::take_messages(int member) {
     const char kind = body->front();
     if (kind != kLast && kind != kMore) return lose_malformed(member);
     peer.pieces.append(body->substr(1));
-    if (kind == kLast) events_.message(member, std::exchange(peer.pieces, {}));
+    if (kind == kLast) events_.message(*this, member, std::exchange(peer.pieces, {}));
   }
   const std::uint32_t length = peer.in.next_length().value_or(kAlive);
   if (length == kGoodbye) {

@@ -18,9 +18,12 @@
 
 namespace xoe::bootstrap {
 
-// Called from the mesh's thread.
+class HostMesh;
+
+// Called from the mesh's thread, from before connect() has returned until the mesh's destructor ends.
 struct MeshEvents {
-  std::function<void(int from, std::string message)> message;
+  // An answer goes through `mesh`: the owner's pointer is not set yet, or not any more.
+  std::function<void(HostMesh& mesh, int from, std::string message)> message;
   // At most once per member, and not for members that closed the mesh. silent: its host or the network is down;
   // otherwise the process is gone.
   std::function<void(int member, bool silent, const std::string& why)> lost;

@@ -48,7 +48,7 @@ struct Ears {
 
   MeshEvents events() {
     return {.message =
-                [this](int from, std::string message) {
+                [this](HostMesh&, int from, std::string message) {
                   const std::lock_guard lock(mutex);
                   messages.emplace_back(from, std::move(message));
                   changed.notify_all();
@@ -168,6 +168,37 @@ TEST_P(Foreign, IsMissedSoon) {
   ::waitpid(child, nullptr, 0);
   ::close(pair[0]);
   ::close(pair[1]);
+}
+
+// Member 0 asks without a pause, from before member 1 has its mesh until that has gone.
+TEST(HostMesh, QuestionsAreAnsweredFromTheFirstToTheLastMoment) {
+  for (int round = 0; round < 20; ++round) {
+    Table table(2);
+    const MeshOptions options{.connection = {.address = "127.0.0.1", .secret = "s"}};
+    Ears ears;
+    std::jthread asking([&](const std::stop_token& stop) {
+      const auto mine = HostMesh::connect(0, 2, table.of(0), options, Clock::now() + 20s, ears.events());
+      ASSERT_TRUE(mine) << mine.error().message();
+      while (!stop.stop_requested()) {
+        (*mine)->send(1, "who is there?");
+        std::this_thread::sleep_for(100us);
+      }
+    });
+    std::atomic<int> asked = 0;
+    const MeshEvents answers{.message =
+                                 [&](HostMesh& mesh, int from, const std::string&) {
+                                   mesh.send(from, "it is me");
+                                   ++asked;
+                                 },
+                             .lost = [](int, bool, const std::string&) {}};
+    {
+      const auto theirs = HostMesh::connect(1, 2, table.of(1), options, Clock::now() + 20s, answers);
+      ASSERT_TRUE(theirs) << theirs.error().message();
+      EXPECT_TRUE(ears.wait([&] { return !ears.messages.empty(); }));
+    }
+    EXPECT_GT(asked, 0);
+    EXPECT_EQ(ears.messages.front().second, "it is me");
+  }
 }
 
 TEST(HostMesh, AWrongSecretIsRefusedOnBothSides) {

@@ -232,6 +232,7 @@ TEST(LateRank, TimesOutOnAllHosts) {
 
 // What the ranks of the hosts print while rank 3, of the second one, is late. backend: as XOE_BACKEND.
 std::string said_while_rank_3_is_late(const char* backend, const std::function<void()>& be_late) {
+  const bool failed_before = ::testing::Test::HasFailure();
   ::testing::internal::CaptureStderr();
   ProcessGroup(kTwoByTwo,
                [&](Communicator& communicator) -> std::string {
@@ -243,7 +244,9 @@ std::string said_while_rank_3_is_late(const char* backend, const std::function<v
                },
                {{"XOE_STALL_WARNING", "0.3"}, {"XOE_BACKEND", backend}})
       .expect_success();
-  return ::testing::internal::GetCapturedStderr();
+  std::string said = ::testing::internal::GetCapturedStderr();
+  if (!failed_before && ::testing::Test::HasFailure()) ADD_FAILURE() << said;
+  return said;
 }
 
 TEST(LateRank, IsNamedOnTheOtherHosts) {

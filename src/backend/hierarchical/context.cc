@@ -99,7 +99,9 @@ Status Context::check_version() {
 
 Status Context::connect_hosts() {
   bootstrap::MeshEvents events;
-  events.message = [this](int host, const std::string& message) { on_message(host, message); };
+  events.message = [this](bootstrap::HostMesh& mesh, int host, const std::string& message) {
+    on_message(mesh, host, message);
+  };
   events.lost = [this](int host, bool silent, const std::string& why) { on_host_lost(host, silent, why); };
   XOE_ASSIGN(mesh_, connect_mesh(options_.keys + "mesh", placement_.leaders(), placement_.host(), std::move(events)));
   return {};
@@ -166,7 +168,7 @@ void Context::on_host_lost(int host, bool silent, const std::string& why) {
 }
 
 // Leaders send each other failures, questions about the activity of a host's ranks, and the answers to these.
-void Context::on_message(int host, std::string_view message) {
+void Context::on_message(bootstrap::HostMesh& mesh, int host, std::string_view message) {
   FailureEvent event;
   if (message.size() == sizeof event) {
     std::memcpy(&event, message.data(), sizeof event);
@@ -182,7 +184,7 @@ void Context::on_message(int host, std::string_view message) {
       answer.fixed(state.group);
       answer.fixed(state.begun);
     }
-    return mesh_->send(host, answer.bytes());
+    return mesh.send(host, answer.bytes());
   }
   if (!message.starts_with(kAnswerActivity)) return;
   ByteReader answer(message.substr(kAnswerActivity.size()));

@@ -115,7 +115,7 @@ class Context {
   void on_rank_ended(int local_rank);
   void on_host_lost(int host, bool silent, const std::string& why);
   void learn(FailureEvent event);
-  void on_message(int host, std::string_view message);
+  void on_message(bootstrap::HostMesh& mesh, int host, std::string_view message);
   void forward(const FailureEvent& event);
 
   pid_t owner_ = 0;

@@ -15,7 +15,7 @@ class MeshLeaderChannel final : public LeaderChannel {
 
   Status connect(const std::vector<int>& leaders, int host, const std::string& key) {
     bootstrap::MeshEvents events;
-    events.message = [this](int from, const std::string& message) {
+    events.message = [this](bootstrap::HostMesh&, int from, const std::string& message) {
       const auto* bytes = reinterpret_cast<const std::byte*>(message.data());
       {
         const std::lock_guard lock(mutex_);
