@@ -72,8 +72,6 @@ VENDORS = [
     (r"cuda(_runtime|_runtime_api)?\.h$", ("tests/nccl/", "tests/drivers/")),
     (r"(torch|ATen|c10|caffe2)/", TORCH_HOMES),
     (r"nanobind/", ("bindings/python/core/",)),
-    (r"hwloc(\.h$|/)", ("src/launch/", "src/doctor/")),
-    (r"spdlog/", ("src/base/", "tools/")),
     (r"png\.h$", ("src/data/",)),
     (r"sodium\.h$", ("src/bootstrap/", "src/pool/state/")),
     (r"sqlite3\.h$", ("src/pool/state/", "tests/pool/")),
