@@ -72,6 +72,8 @@ std::string progress_text(const Lease& lease) {
   Json json{{"starts", optional_time(lease.starts)},
             {"planned", lease.is_waiting() ? lease.gpus : std::vector<std::string>()},
             {"expiry_warned", lease.expiry_warned},
+            {"told_expires", to_number(lease.told.expires)},
+            {"told_renewed", to_number(lease.told.renewed)},
             {"idle_phase", static_cast<int>(lease.idle_phase)},
             {"idle_phase_since", to_number(lease.idle_phase_since)},
             {"idle_exempt", lease.idle_exempt},
@@ -92,7 +94,10 @@ void read_progress(const Json& json, Lease& lease) {
   lease.idle_phase_since = to_time(json.at("idle_phase_since").get<std::int64_t>());
   json.at("idle_exempt").get_to(lease.idle_exempt);
   json.at("borrowed").get_to(lease.borrowed);
-  lease.unclaimed = json.value("unclaimed", false);  // leases of before there was this have none
+  // Leases of before there were these have none.
+  lease.unclaimed = json.value("unclaimed", false);
+  lease.told.expires = to_time(json.value("told_expires", to_number(lease.expires)));
+  lease.told.renewed = to_time(json.value("told_renewed", std::int64_t{0}));
   if (const auto found = json.find("give_way"); found != json.end())
     lease.give_way = GiveWay{.asked = to_time(found->at("asked").get<std::int64_t>()),
                              .by = optional_time(found->at("by")),
