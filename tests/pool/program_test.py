@@ -339,9 +339,10 @@ class Pool(unittest.TestCase):
     def test_a_team_keeps_what_is_not_told(self):
         self.pool("team", "t", "--quota", "2", "--no-borrowing")
         self.pool("team", "t")
+        self.assertIs(self.json("status")["teams"][0]["may_borrow"], False)
         self.pool("team", "t", "--borrowing")
         told = [event["why"] for event in self.json("events")["events"] if event["subject"] == "t"]
-        self.assertEqual(told, ["quota 2, may not borrow", "quota 2, may not borrow", "quota 2"])
+        self.assertEqual(told, ["quota 2, may not borrow", "quota 2"])
 
     def test_a_host_that_is_gone_is_forgotten(self):
         self.report("b")
