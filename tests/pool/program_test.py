@@ -66,6 +66,28 @@ class Pool(unittest.TestCase):
         )
         self.assertRegex(out.stdout, "^GPU-")
 
+    def test_files_of_leases_that_have_ended_go(self):
+        self.report()
+        folder = self.home / ".local/share/xoe/pool/leases"
+
+        def acquire(*words):
+            return str(self.json("acquire", *words)["id"])
+
+        day = time.strftime("%Y-%m-%dT%H:%M", time.localtime(time.time() + 86400))
+        kept = [acquire(), acquire("--at", day)]
+        prefix = next(folder.iterdir()).name.rsplit("-", 1)[0]
+        for number in range(1000, 1040):
+            (folder / f"{prefix}-{number}").write_text("x")
+        (folder / "http___another.pool-7").write_text("x")
+        self.assertEqual(len(list(folder.iterdir())), 43)
+        kept.append(acquire())
+        self.assertEqual(
+            {path.name for path in folder.iterdir()}, {f"{prefix}-{number}" for number in kept} | {"http___another.pool-7"}
+        )
+        for number in kept:
+            self.pool("release", number)
+        self.assertEqual([path.name for path in folder.iterdir()], ["http___another.pool-7"])
+
     def test_no_gpu_now(self):
         self.report()
         self.pool("acquire", "--gpus", "4")
