@@ -104,7 +104,9 @@ struct HostReport {
   std::vector<Gpu> gpus = {};
   std::vector<GpuActivity> activity = {};  // of each of them
   std::vector<Vm> vms = {};
-  std::string problem = {};  // why a lease has not what it should
+  std::string problem = {};  // why a lease has not what it should, or what is left out
+
+  void add_problem(std::string_view what) { problem.append(problem.empty() ? "" : "; ").append(what); }
 };
 
 struct Host {
