@@ -1,15 +1,19 @@
 // Acknowledged leases survive: kills of the process that has the pool, and power cuts.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "base/fd.h"
 #include "base/text.h"
 #include "pool/core/command_queue.h"
+#include "pool/state/store_reader.h"
 #include "pool_fixture.h"
 #include "power_vfs.h"
 
@@ -453,6 +457,59 @@ TEST(Invariant, TheAuditLogCannotBeChanged) {
   Database database = Database::open(path).value();
   for (const char* sql : {"DELETE FROM event", "UPDATE event SET actor = 'eve'"})
     EXPECT_THAT(database.execute(sql).error().message(), ::testing::HasSubstr("append-only"));
+}
+
+// --- no descriptor is left ---
+
+// In a process of its own, whose limit is low.
+void run_without_descriptors(const std::string& path, const std::string& other) {
+  Pool pool = open_pool(path);
+  set_up(pool);
+  StoreReader reader = StoreReader::open(path).value();
+  CommandQueue queue(std::move(pool), system_now);
+  const rlimit few = {128, 128};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Fd> all;
+  for (Fd next(::open("/dev/null", O_RDONLY)); next.valid(); next = Fd(::open("/dev/null", O_RDONLY)))
+    all.push_back(std::move(next));
+  ASSERT_EQ(errno, EMFILE);
+  // What is open is enough for turns, also for those that put the log into the file.
+  for (int i = 0; i < 600; ++i) {
+    Result<std::int64_t> id = failure(Code::kInternal, "no turn");
+    ASSERT_TRUE(queue.change([&](Pool& of) { id = of.acquire(client_user(0), {}, token_number(i)); }, {}));
+    ASSERT_TRUE(id);
+    ASSERT_TRUE(queue.change([&](Pool& of) { ASSERT_TRUE(of.release(client_user(0), *id, {}, "done")); }, {}));
+  }
+  const auto expect_told = [](const auto& failed) {
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(failed.error().message(),
+                ::testing::AnyOf(::testing::HasSubstr("Too many open files"), ::testing::HasSubstr("ulimit -n")));
+  };
+  Status copied;
+  queue.read([&](Pool& of) { copied = of.store().backup_to(other); });
+  expect_told(copied);
+  EXPECT_FALSE(std::filesystem::exists(other));
+  expect_told(Store::open(other));
+  expect_told(reader.usage(Time(), system_now(), system_now()));  // its first look opens the log
+  queue.read([](Pool& of) { ASSERT_TRUE(of.abandon()); });
+  all.resize(all.size() - 8);
+  queue.read([&](Pool& of) { copied = of.store().backup_to(other); });
+  ASSERT_TRUE(copied) << copied.error().message();
+  EXPECT_FALSE(reader.usage(Time(), system_now(), system_now())->empty());
+  queue.read([](Pool& of) { expect_state_is_that_of_the_log(of); });
+}
+
+TEST(NoDescriptors, ThePoolGoesOnAndSaysWhatIsMissing) {
+  Scratch scratch(memory_folder());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    run_without_descriptors(scratch.file("pool.db"), scratch.file("other.db"));
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expect_state_is_that_of_the_log(*std::make_unique<Pool>(open_pool(scratch.file("other.db"))));
 }
 
 TEST(Migration, ANewerDatabaseIsRefused) {
