@@ -1,5 +1,6 @@
 // Acknowledged leases survive: kills of the process that has the pool, and power cuts.
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -510,6 +511,71 @@ TEST(NoDescriptors, ThePoolGoesOnAndSaysWhatIsMissing) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   expect_state_is_that_of_the_log(*std::make_unique<Pool>(open_pool(scratch.file("other.db"))));
+}
+
+// --- which lease had a GPU last ---
+
+// Steps of SQLite's machine that the answer takes.
+int steps_of_last_lease(const std::string& path, const char* vm) {
+  sqlite3* database = nullptr;
+  sqlite3_stmt* query = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  EXPECT_EQ(
+      sqlite3_prepare_v2(database, kLastLeaseQuery.data(), static_cast<int>(kLastLeaseQuery.size()), &query, nullptr),
+      SQLITE_OK);
+  sqlite3_bind_text(query, 1, "GPU-1", -1, SQLITE_STATIC);
+  sqlite3_bind_text(query, 2, vm, -1, SQLITE_STATIC);
+  sqlite3_step(query);
+  const int steps = sqlite3_stmt_status(query, SQLITE_STMTSTATUS_VM_STEP, 0);
+  sqlite3_finalize(query);
+  sqlite3_close(database);
+  return steps;
+}
+
+TEST(History, TheLastLeaseOfAGpuIsOneLookUp) {
+  Scratch scratch(memory_folder());
+  const std::string path = scratch.file("pool.db");
+  Store store = Store::open(path).value();
+  std::int64_t id = 0;
+  const auto add = [&](int leases) {
+    ASSERT_TRUE(store.begin());
+    for (int i = 0; i < leases; ++i) {
+      Lease lease{.id = ++id, .user = "ann", .token_hash = std::to_string(id), .gpus = {"GPU-1"}};
+      lease.ask.vm = id % 3 == 0 ? "python" : "";
+      for (const LeaseState state : {LeaseState::kOpen, LeaseState::kEnded}) {
+        lease.state = state;
+        ASSERT_TRUE(store.save(lease));
+      }
+    }
+    ASSERT_TRUE(store.commit());
+  };
+  add(10);
+  const int few = steps_of_last_lease(path, "python"), few_of_none = steps_of_last_lease(path, "other");
+  EXPECT_EQ(store.last_lease_of("GPU-1", "python").value()->id, 9);
+  add(5000);
+  EXPECT_EQ(steps_of_last_lease(path, "python"), few);
+  EXPECT_EQ(steps_of_last_lease(path, "other"), few_of_none);
+  EXPECT_EQ(store.last_lease_of("GPU-1", "python").value()->id, 5010);
+  EXPECT_FALSE(store.last_lease_of("GPU-1", "other").value());
+}
+
+TEST(Migration, LeasesForMachinesOfBeforeAreKnown) {
+  Scratch scratch(memory_folder());
+  const std::string path = scratch.file("pool.db");
+  {
+    Store store = Store::open(path).value();
+    Lease lease{.id = 1, .user = "ann", .token_hash = "1", .state = LeaseState::kOpen, .gpus = {"GPU-1"}};
+    lease.ask.vm = "python";
+    ASSERT_TRUE(store.save(lease));
+  }
+  {
+    Database old = Database::open(path).value();
+    ASSERT_TRUE(
+        old.execute("DROP INDEX holding_for_vm; ALTER TABLE holding DROP COLUMN vm; CREATE INDEX holding_of_gpu ON "
+                    "holding(gpu, lease); PRAGMA user_version = 3"));
+  }
+  Store store = Store::open(path).value();
+  EXPECT_EQ(store.last_lease_of("GPU-1", "python").value()->id, 1);
 }
 
 TEST(Migration, ANewerDatabaseIsRefused) {

@@ -170,8 +170,9 @@ Status Store::prepare() {
                               "ended=excluded.ended, why=excluded.why, ask=excluded.ask, progress=excluded.progress",
                               kLeaseColumns)));
   // A GPU that this lease holds already stays; one that another lease holds violates one_holder.
-  XOE_ASSIGN(hold_, database_.prepare("INSERT INTO holding (lease, gpu, ended) SELECT ?1, ?2, NULL WHERE NOT EXISTS "
-                                      "(SELECT 1 FROM holding WHERE lease = ?1 AND gpu = ?2 AND ended IS NULL)"));
+  XOE_ASSIGN(hold_,
+             database_.prepare("INSERT INTO holding (lease, gpu, ended, vm) SELECT ?1, ?2, NULL, ?3 WHERE NOT EXISTS "
+                               "(SELECT 1 FROM holding WHERE lease = ?1 AND gpu = ?2 AND ended IS NULL)"));
   XOE_ASSIGN(end_holdings_, database_.prepare("UPDATE holding SET ended = ? WHERE lease = ? AND ended IS NULL"));
   XOE_ASSIGN(append_,
              database_.prepare("INSERT INTO event (at, actor, kind, lease, subject, why) VALUES (?,?,?,?,?,?)"));
@@ -180,8 +181,7 @@ Status Store::prepare() {
   XOE_ASSIGN(find_by_id_, database_.prepare(fmt::format("SELECT {} FROM lease WHERE id = ?", kLeaseColumns)));
   XOE_ASSIGN(find_by_token_,
              database_.prepare(fmt::format("SELECT {} FROM lease WHERE user = ? AND token_hash = ?", kLeaseColumns)));
-  XOE_ASSIGN(last_of_, database_.prepare("SELECT lease FROM holding JOIN lease ON id = lease WHERE gpu = ? AND "
-                                         "json_extract(ask, '$.vm') = ? ORDER BY lease DESC LIMIT 1"));
+  XOE_ASSIGN(last_of_, database_.prepare(kLastLeaseQuery));
   XOE_ASSIGN(held_by_, database_.prepare("SELECT gpu FROM holding WHERE lease = ? ORDER BY rowid"));
   return {};
 }
@@ -308,7 +308,8 @@ Status Store::save(const Lease& lease) {
                         std::string_view(ask_text(lease.ask)), std::string_view(progress_text(lease)))
               .run());
   if (lease.is_open())
-    for (const std::string& gpu : lease.gpus) XOE_TRY(hold_.bind_all(lease.id, std::string_view(gpu)).run());
+    for (const std::string& gpu : lease.gpus)
+      XOE_TRY(hold_.bind_all(lease.id, std::string_view(gpu), std::string_view(lease.ask.vm)).run());
   if (lease.state == LeaseState::kEnded) XOE_TRY(end_holdings_.bind_all(to_number(lease.ended), lease.id).run());
   return {};
 }
