@@ -292,6 +292,23 @@ TEST_F(World, UtilisationWithoutMemoryIsNoUse) {
   EXPECT_THAT(lease(acquire(ann_, {.gpus = 4}).value()).gpus, SizeIs(4));
 }
 
+// --- reports that come faster than they should ---
+
+TEST(IdleWindows, HaveSoManySamplesHoweverFastReportsCome) {
+  const IdlePolicy policy{.on = true};
+  const Time begin = Time(std::chrono::hours(1000));
+  IdleWindow window;
+  Time now = begin;
+  for (int i = 0; i < 400'000; ++i) {
+    now += Span(10);
+    window.add({.at = now, .stands_for = Span(10), .utilisation = i % 2 == 0 ? 8.0 : 0.0, .processes = true}, policy);
+  }
+  EXPECT_LE(window.samples(), kMostSamples + 2);
+  const IdleVerdict verdict = window.judge(policy, begin, now);
+  EXPECT_TRUE(verdict.idle);
+  EXPECT_THAT(verdict.why, HasSubstr("its GPUs were used 4.0 % over 30 min"));
+}
+
 // --- clocks that are set ---
 
 TEST(WallClocks, FollowSmallStepsAndHoldJumps) {
