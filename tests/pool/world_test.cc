@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "pool/core/drift.h"
+#include "pool/core/limits.h"
 #include "pool/core/wall_clock.h"
 #include "pool_fixture.h"
 
@@ -307,6 +308,24 @@ TEST(IdleWindows, HaveSoManySamplesHoweverFastReportsCome) {
   const IdleVerdict verdict = window.judge(policy, begin, now);
   EXPECT_TRUE(verdict.idle);
   EXPECT_THAT(verdict.why, HasSubstr("its GPUs were used 4.0 % over 30 min"));
+}
+
+// --- people ---
+
+TEST_F(World, UsersAndTeamsAreLimited) {
+  turn([&] {
+    for (std::size_t i = pool_.state().users.size(); i < kMaxUsers; ++i)
+      ASSERT_TRUE(pool_.set_user(admin_, {.name = fmt::format("u{}", i), .token_hash = std::to_string(i)}));
+    for (std::size_t i = pool_.state().teams.size(); i < kMaxTeams; ++i)
+      ASSERT_TRUE(pool_.set_team(admin_, {.name = fmt::format("t{}", i)}));
+    EXPECT_THAT(pool_.set_user(admin_, {.name = "more", .token_hash = "more"}).error().message(),
+                HasSubstr("the pool has room for 10000 users"));
+    EXPECT_THAT(pool_.set_team(admin_, {.name = "more"}).error().message(),
+                HasSubstr("the pool has room for 10000 teams"));
+    EXPECT_TRUE(pool_.set_team(admin_, {.name = "t5", .quota = 1})) << "one that is there can be changed";
+    EXPECT_TRUE(pool_.remove_user(admin_, "u9"));
+    EXPECT_TRUE(pool_.set_user(admin_, {.name = "more", .token_hash = "more"}));
+  });
 }
 
 // --- clocks that are set ---

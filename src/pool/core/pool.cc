@@ -252,7 +252,7 @@ Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
 }
 
 Status Pool::set_team(const User& actor, const Team& team) {
-  XOE_TRY(check_team(team));
+  XOE_TRY(check_team(state_, team));
   const auto known = state_.teams.find(team.name);
   if (known != state_.teams.end() && known->second == team) return {};
   state_.teams[team.name] = team;
