@@ -52,7 +52,7 @@ Handlers::Handlers(CommandQueue& queue, StoreReader reader, CommandQueue::Clock 
       streams_(queue, std::move(clock), limits.streams),
       waits_(limits.waits),
       asides_(kMostAsides),
-      new_leases_(limits.leases) {}
+      new_leases_(limits.leases, limits.leases_at_once) {}
 
 bool Handlers::knows(const std::string& token) {
   bool known = false;

@@ -24,6 +24,7 @@ struct HandlerLimits {
   StreamLimits streams = {};
   std::size_t waits = 0;  // requests that wait for a lease at once
   int leases = 0;         // new ones of one user in a second; 0: any number
+  int leases_at_once = 0;
 };
 
 class Handlers {
