@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -252,6 +253,21 @@ class PageTest(unittest.TestCase):
         expect(labels).to_have_text(["Time", "h0", "h1"])
         expect(labels).to_have_text(["Time", "h0"])
         expect(labels).to_have_text(["Time", "h0", "h1"])
+
+    def test_colours_of_many_names_are_forgotten(self):
+        page = XOE.parents[1] / "src/pool/page"  # of the build
+        esbuild = page / "node_modules/.bin/esbuild"
+        if not esbuild.exists():
+            self.skipTest("the page was not built beside this program")
+        script = """import { colour } from "./src/text.ts";
+            const [first, second] = [colour("first"), colour("second")];
+            for (let i = 2; i < 10000; i++) colour(`name ${i}`);
+            const kept = colour("first") === first;
+            colour("one more");
+            console.log(kept, colour("second") === second, colour("first") === first);"""
+        bundle = subprocess.run([esbuild, "--bundle", "--loader=ts"], input=script, text=True, capture_output=True, cwd=page, check=True)
+        told = subprocess.run(["node", "-"], input=bundle.stdout, text=True, capture_output=True, check=True)
+        self.assertEqual(told.stdout.split(), ["true", "true", "false"])
 
     def test_narrow_dark_and_pictures(self):
         pool = self.pool
