@@ -474,7 +474,7 @@ void run_without_descriptors(const std::string& path, const std::string& other) 
   for (Fd next(::open("/dev/null", O_RDONLY)); next.valid(); next = Fd(::open("/dev/null", O_RDONLY)))
     all.push_back(std::move(next));
   ASSERT_EQ(errno, EMFILE);
-  // What is open is enough for turns, also for those that put the log into the file.
+  // Turns need no further file, nor do those that put the log into the database.
   for (int i = 0; i < 600; ++i) {
     Result<std::int64_t> id = failure(Code::kInternal, "no turn");
     ASSERT_TRUE(queue.change([&](Pool& of) { id = of.acquire(client_user(0), {}, token_number(i)); }, {}));
