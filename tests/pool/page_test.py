@@ -265,9 +265,12 @@ class PageTest(unittest.TestCase):
             const kept = colour("first") === first;
             colour("one more");
             console.log(kept, colour("second") === second, colour("first") === first);"""
-        bundle = subprocess.run([esbuild, "--bundle", "--loader=ts"], input=script, text=True, capture_output=True, cwd=page, check=True)
-        told = subprocess.run(["node", "-"], input=bundle.stdout, text=True, capture_output=True, check=True)
-        self.assertEqual(told.stdout.split(), ["true", "true", "false"])
+
+        def run(words, text):
+            return subprocess.run(words, input=text, text=True, capture_output=True, cwd=page, check=True).stdout
+
+        told = run(["node", "-"], run([esbuild, "--bundle", "--loader=ts"], script))
+        self.assertEqual(told.split(), ["true", "true", "false"])
 
     def test_narrow_dark_and_pictures(self):
         pool = self.pool
