@@ -243,9 +243,9 @@ class PageTest(unittest.TestCase):
         page = self.open()
         page.route(
             "**/v1/events/stream",
-            lambda route: route.fulfill(status=200, content_type="text/event-stream", body=answers.pop(0))
-            if answers
-            else route.abort(),
+            lambda route: (
+                route.fulfill(status=200, content_type="text/event-stream", body=answers.pop(0)) if answers else route.abort()
+            ),
         )
         page.get_by_label("Your token").fill(self.tokens["ann"])
         page.get_by_role("button", name="Log in").click()
