@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
     Pool pool = Pool::open(Store::open(path).value(), {.host_timeout = std::chrono::hours(1)}).value();
     const auto tokens = set_up(pool, clients);
     CommandQueue queue(std::move(pool), system_now);
-    const auto server = HttpServer::start(queue, system_now, {}).value();
+    const auto server = HttpServer::start(queue, system_now, {.rate = 0}).value();
     const std::string url = fmt::format("http://127.0.0.1:{}", server->port());
     std::vector<std::vector<double>> times(static_cast<std::size_t>(clients));
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

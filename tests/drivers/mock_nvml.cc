@@ -1,6 +1,6 @@
 // A mock of libnvidia-ml.so.1. In the process of a test MockNvml sets its GPUs; as a library of its own (mock_nvml.so)
 // it takes them from environment variables:
-//   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | four (T4, linked in pairs) | none
+//   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | four (T4, linked in pairs) | many (70) | none
 //   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p
 //   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
 //   XOE_MOCK_MIG_EMPTY: with mig, the GPU in that mode has no instances
@@ -71,6 +71,7 @@ Activity activity_of(unsigned index) {
 unsigned count() {
   if (!mock_nvml().processes.empty()) return static_cast<unsigned>(mock_nvml().processes.size());
   const std::string gpus = setting("XOE_MOCK_GPUS", "pair");
+  if (gpus == "many") return 70;
   return gpus == "none" ? 0 : gpus == "switch" || gpus == "four" ? 4 : 2;
 }
 

@@ -1,5 +1,5 @@
 // A mock of librocm_smi64.so: two MI210 with an XGMI link, of which the first is used.
-//   XOE_MOCK_ROCM=none: no GPU; old: it does not start
+//   XOE_MOCK_ROCM=none: no GPU; many: 70; old: it does not start
 //   XOE_MOCK_ROCM_PID: the process that uses the first GPU
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +21,10 @@ std::string setting(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::uint32_t count() { return setting("XOE_MOCK_ROCM") == "none" ? 0 : 2; }
+std::uint32_t count() {
+  const std::string gpus = setting("XOE_MOCK_ROCM");
+  return gpus == "many" ? 70 : gpus == "none" ? 0 : 2;
+}
 std::uint32_t pid() { return static_cast<std::uint32_t>(std::atoi(setting("XOE_MOCK_ROCM_PID").c_str())); }
 
 template <class Value>

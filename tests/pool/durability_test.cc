@@ -1,15 +1,20 @@
 // Acknowledged leases survive: kills of the process that has the pool, and power cuts.
+#include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "base/fd.h"
 #include "base/text.h"
 #include "pool/core/command_queue.h"
+#include "pool/state/store_reader.h"
 #include "pool_fixture.h"
 #include "power_vfs.h"
 
@@ -453,6 +458,124 @@ TEST(Invariant, TheAuditLogCannotBeChanged) {
   Database database = Database::open(path).value();
   for (const char* sql : {"DELETE FROM event", "UPDATE event SET actor = 'eve'"})
     EXPECT_THAT(database.execute(sql).error().message(), ::testing::HasSubstr("append-only"));
+}
+
+// --- no descriptor is left ---
+
+// In a process of its own, whose limit is low.
+void run_without_descriptors(const std::string& path, const std::string& other) {
+  Pool pool = open_pool(path);
+  set_up(pool);
+  StoreReader reader = StoreReader::open(path).value();
+  CommandQueue queue(std::move(pool), system_now);
+  const rlimit few = {128, 128};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Fd> all;
+  for (Fd next(::open("/dev/null", O_RDONLY)); next.valid(); next = Fd(::open("/dev/null", O_RDONLY)))
+    all.push_back(std::move(next));
+  ASSERT_EQ(errno, EMFILE);
+  // Turns need no further file, nor do those that put the log into the database.
+  for (int i = 0; i < 600; ++i) {
+    Result<std::int64_t> id = failure(Code::kInternal, "no turn");
+    ASSERT_TRUE(queue.change([&](Pool& of) { id = of.acquire(client_user(0), {}, token_number(i)); }, {}));
+    ASSERT_TRUE(id);
+    ASSERT_TRUE(queue.change([&](Pool& of) { ASSERT_TRUE(of.release(client_user(0), *id, {}, "done")); }, {}));
+  }
+  const auto expect_told = [](const auto& failed) {
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(failed.error().message(),
+                ::testing::AnyOf(::testing::HasSubstr("Too many open files"), ::testing::HasSubstr("ulimit -n")));
+  };
+  Status copied;
+  queue.read([&](Pool& of) { copied = of.store().backup_to(other); });
+  expect_told(copied);
+  EXPECT_FALSE(std::filesystem::exists(other));
+  expect_told(Store::open(other));
+  expect_told(reader.usage(Time(), system_now(), system_now()));  // its first look opens the log
+  queue.read([](Pool& of) { ASSERT_TRUE(of.abandon()); });
+  all.resize(all.size() - 8);
+  queue.read([&](Pool& of) { copied = of.store().backup_to(other); });
+  ASSERT_TRUE(copied) << copied.error().message();
+  EXPECT_FALSE(reader.usage(Time(), system_now(), system_now())->empty());
+  queue.read([](Pool& of) { expect_state_is_that_of_the_log(of); });
+}
+
+TEST(NoDescriptors, ThePoolGoesOnAndSaysWhatIsMissing) {
+  Scratch scratch(memory_folder());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    run_without_descriptors(scratch.file("pool.db"), scratch.file("other.db"));
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expect_state_is_that_of_the_log(*std::make_unique<Pool>(open_pool(scratch.file("other.db"))));
+}
+
+// --- which lease had a GPU last ---
+
+// Steps of SQLite's machine that the answer takes.
+int steps_of_last_lease(const std::string& path, const char* vm) {
+  sqlite3* database = nullptr;
+  sqlite3_stmt* query = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  EXPECT_EQ(
+      sqlite3_prepare_v2(database, kLastLeaseQuery.data(), static_cast<int>(kLastLeaseQuery.size()), &query, nullptr),
+      SQLITE_OK);
+  sqlite3_bind_text(query, 1, "GPU-1", -1, SQLITE_STATIC);
+  sqlite3_bind_text(query, 2, vm, -1, SQLITE_STATIC);
+  sqlite3_step(query);
+  const int steps = sqlite3_stmt_status(query, SQLITE_STMTSTATUS_VM_STEP, 0);
+  sqlite3_finalize(query);
+  sqlite3_close(database);
+  return steps;
+}
+
+TEST(History, TheLastLeaseOfAGpuIsOneLookUp) {
+  Scratch scratch(memory_folder());
+  const std::string path = scratch.file("pool.db");
+  Store store = Store::open(path).value();
+  std::int64_t id = 0;
+  const auto add = [&](int leases) {
+    ASSERT_TRUE(store.begin());
+    for (int i = 0; i < leases; ++i) {
+      Lease lease{.id = ++id, .user = "ann", .token_hash = std::to_string(id), .gpus = {"GPU-1"}};
+      lease.ask.vm = id % 3 == 0 ? "python" : "";
+      for (const LeaseState state : {LeaseState::kOpen, LeaseState::kEnded}) {
+        lease.state = state;
+        ASSERT_TRUE(store.save(lease));
+      }
+    }
+    ASSERT_TRUE(store.commit());
+  };
+  add(10);
+  const int few = steps_of_last_lease(path, "python"), few_of_none = steps_of_last_lease(path, "other");
+  EXPECT_EQ(store.last_lease_of("GPU-1", "python").value()->id, 9);
+  add(5000);
+  EXPECT_EQ(steps_of_last_lease(path, "python"), few);
+  EXPECT_EQ(steps_of_last_lease(path, "other"), few_of_none);
+  EXPECT_EQ(store.last_lease_of("GPU-1", "python").value()->id, 5010);
+  EXPECT_FALSE(store.last_lease_of("GPU-1", "other").value());
+}
+
+TEST(Migration, LeasesForMachinesOfBeforeAreKnown) {
+  Scratch scratch(memory_folder());
+  const std::string path = scratch.file("pool.db");
+  {
+    Store store = Store::open(path).value();
+    Lease lease{.id = 1, .user = "ann", .token_hash = "1", .state = LeaseState::kOpen, .gpus = {"GPU-1"}};
+    lease.ask.vm = "python";
+    ASSERT_TRUE(store.save(lease));
+  }
+  {
+    Database old = Database::open(path).value();
+    ASSERT_TRUE(
+        old.execute("DROP INDEX holding_for_vm; ALTER TABLE holding DROP COLUMN vm; CREATE INDEX holding_of_gpu ON "
+                    "holding(gpu, lease); PRAGMA user_version = 3"));
+  }
+  Store store = Store::open(path).value();
+  EXPECT_EQ(store.last_lease_of("GPU-1", "python").value()->id, 1);
 }
 
 TEST(Migration, ANewerDatabaseIsRefused) {

@@ -135,5 +135,18 @@ TEST_F(InventoryTest, TellsOfAmdsGpusBesideNvidias) {
   EXPECT_THAT(report.without, HasSubstr("ROCm SMI does not start"));
 }
 
+TEST_F(InventoryTest, GpusThatAreLeftOutAreTold) {
+  ::setenv("XOE_MOCK_GPUS", "many", 1);
+  ::setenv("XOE_MOCK_ROCM", "many", 1);
+  std::vector<std::unique_ptr<GpuVendor>> vendors;
+  vendors.push_back(nvidia_gpus(XOE_MOCK_NVML));
+  vendors.push_back(amd_gpus(XOE_MOCK_ROCM_SMI));
+  const HostReport report = Inventory("a", std::move(vendors)).report();
+  EXPECT_EQ(report.gpus.size(), 128U);
+  EXPECT_EQ(report.problem,
+            "70 GPUs of NVIDIA are more than the 64 that are reported; 70 GPUs of AMD are more than the 64 that are "
+            "reported");
+}
+
 }  // namespace
 }  // namespace xoe::pool

@@ -4,11 +4,13 @@ page_test.py XOE MOCK_NVML [--pictures FOLDER]     FOLDER: where the pictures of
 """
 
 import datetime
+import json
 import os
 import pathlib
 import random
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -78,12 +80,12 @@ class PageTest(unittest.TestCase):
         context = self.browser.new_context(viewport={"width": 1180, "height": 900}, **options)
         self.addCleanup(context.close)
         page = context.new_page()
-        # A refused log-in is an answer that the browser itself notes, too.
+        # A request that is refused is an answer that the browser itself notes, too.
         page.on(
             "console",
             lambda message: (
                 self.troubles.append(message.text)
-                if message.type in ("error", "warning") and "401" not in message.text and "ERR_" not in message.text
+                if message.type in ("error", "warning") and not re.search("401|429|ERR_", message.text)
                 else None
             ),
         )
@@ -202,6 +204,73 @@ class PageTest(unittest.TestCase):
         self.pool.server = self.pool.start("serve", "--port", port)
         self.pool.server.stdout.readline()
         expect(page.get_by_text("live", exact=True)).to_be_visible()
+
+    def test_too_many_requests_are_told(self):
+        refusal = {"error": {"code": "resource_exhausted", "message": "too many requests in a second with this token"}}
+        seconds = re.compile(r"^too many requests; trying again in [0-4] s$")
+
+        def refuse(route):
+            route.fulfill(status=429, headers={"Retry-After": "4"}, json=refusal)
+
+        page = self.open()
+        page.route("**/v1/me", refuse, times=1)
+        page.route("**/v1/events/stream", refuse, times=1)
+        page.get_by_label("Your token").fill(self.tokens["ann"])
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_text(seconds)).to_be_visible()
+        expect(page.locator(".who")).to_have_text("ann, vision")
+        expect(page.locator(".live")).to_have_text(seconds)
+        expect(page.locator(".live")).to_have_text("live")
+
+    def test_hosts_that_are_gone_leave_no_history(self):
+        def status(now, *hosts):
+            told = {
+                "now": now,
+                "hosts": [{"name": host, "online": True, "heard": now, "without": "", "problem": ""} for host in hosts],
+                "gpus": [
+                    {"uuid": f"GPU-{host}", "host": host, "name": "T4", "memory": 1, "present": True, "utilisation": 7}
+                    for host in hosts
+                ],
+                **{name: [] for name in ("leases", "queue", "drift", "teams")},
+            }
+            return f"event: status\ndata: {json.dumps(told)}\n\n"
+
+        answers = [
+            status(1000, "h0", "h1") + status(1001, "h0", "h1"),
+            status(1003, "h0"),
+            status(1005, "h0", "h1"),
+        ]
+        page = self.open()
+        page.route(
+            "**/v1/events/stream",
+            lambda route: (
+                route.fulfill(status=200, content_type="text/event-stream", body=answers.pop(0)) if answers else route.abort()
+            ),
+        )
+        page.get_by_label("Your token").fill(self.tokens["ann"])
+        page.get_by_role("button", name="Log in").click()
+        labels = page.locator(".u-legend .u-label")
+        expect(labels).to_have_text(["Time", "h0", "h1"])
+        expect(labels).to_have_text(["Time", "h0"])
+        expect(labels).to_have_text(["Time", "h0", "h1"])
+
+    def test_colours_of_many_names_are_forgotten(self):
+        page = XOE.parents[1] / "src/pool/page"  # of the build
+        esbuild = page / "node_modules/.bin/esbuild"
+        if not esbuild.exists():
+            self.skipTest("the page was not built beside this program")
+        script = """import { colour } from "./src/text.ts";
+            const [first, second] = [colour("first"), colour("second")];
+            for (let i = 2; i < 10000; i++) colour(`name ${i}`);
+            const kept = colour("first") === first;
+            colour("one more");
+            console.log(kept, colour("second") === second, colour("first") === first);"""
+
+        def run(words, text):
+            return subprocess.run(words, input=text, text=True, capture_output=True, cwd=page, check=True).stdout
+
+        told = run(["node", "-"], run([esbuild, "--bundle", "--loader=ts"], script))
+        self.assertEqual(told.split(), ["true", "true", "false"])
 
     def test_narrow_dark_and_pictures(self):
         pool = self.pool

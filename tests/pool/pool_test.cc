@@ -64,6 +64,85 @@ TEST_F(Leases, EndWithAWarningBefore) {
   EXPECT_THAT(events(id), ElementsAre("asked", "granted", "expiry-warned", "renewed", "expiry-warned", "ended"));
 }
 
+TEST_F(Leases, RenewalsOfAMinuteAreToldTogether) {
+  const auto id = acquire(ann_, {.duration = minutes(60)}).value();
+  const auto renewals = [&] {
+    std::vector<std::string> ends;
+    const auto all = pool_.store().events(0, 10000).value();
+    for (const Event& event : all)
+      if (event.kind == "renewed") ends.push_back(event.why);
+    return ends;
+  };
+  std::vector<std::string> told;
+  for (int i = 0; i < 1000; ++i) {
+    now_ += Span(10);
+    turn([&] { ASSERT_TRUE(pool_.renew(ann_, id, token_number(1), minutes(60))); });
+    EXPECT_EQ(lease(id).expires, now_ + minutes(60)) << "each renewal counts";
+    if (i == 0) told.push_back("until " + time_text(lease(id).expires));
+  }
+  EXPECT_EQ(renewals(), told);
+  const Time due = now_ - Span(9990) + kLinePause;
+  now_ = due - Span(1);
+  turn();
+  EXPECT_EQ(pool_.next_event().value(), due);
+  ASSERT_TRUE(pool_.abandon());
+  now_ = due;
+  turn();
+  told.push_back("until " + time_text(lease(id).expires));
+  EXPECT_EQ(renewals(), told) << "also after a restart of the server";
+  turn([&] { ASSERT_TRUE(pool_.renew(ann_, id, token_number(1), minutes(70))); });
+  EXPECT_EQ(renewals(), told);
+  const Time expires = lease(id).expires;
+  turn([&] { ASSERT_TRUE(pool_.release(ann_, id, token_number(1), "done")); });
+  told.push_back("until " + time_text(expires));
+  EXPECT_EQ(renewals(), told) << "before it ends";
+  EXPECT_THAT(events(id), ElementsAre("asked", "granted", "renewed", "renewed", "renewed", "ended"));
+}
+
+// Each renewal by a little makes the end near again.
+TEST_F(Leases, RenewalsByALittleFillNoLog) {
+  const auto id = acquire(ann_, {.gpus = 4, .duration = minutes(10)}).value();
+  for (int i = 0; i < 900; ++i) {
+    now_ += seconds(1);
+    turn([&] { ASSERT_TRUE(pool_.renew(ann_, id, token_number(1), minutes(2))); });
+  }
+  const auto kinds = events(id);
+  for (const char* const kind : {"renewed", "expiry-warned"}) EXPECT_LE(std::ranges::count(kinds, kind), 15) << kind;
+  EXPECT_GE(std::ranges::count(kinds, "expiry-warned"), 1);
+}
+
+// A more important lease that comes and goes makes all others wait for longer each time.
+TEST_F(Leases, ThoseThatWaitForLongerFillNoLog) {
+  ASSERT_TRUE(acquire(bob_, {.gpus = 4, .duration = minutes(10)}));
+  const auto waits = acquire(ann_, {.gpus = 4, .duration = minutes(10), .wait = true}).value();
+  for (int i = 0; i < 100; ++i) {
+    now_ += seconds(1);
+    const auto first = acquire(lead_, {.gpus = 4, .duration = minutes(10), .priority = 5, .wait = true}).value();
+    ASSERT_TRUE(lease(first).is_waiting());
+    now_ += seconds(1);
+    turn([&] { ASSERT_TRUE(pool_.release(lead_, first, {}, "done")); });
+  }
+  const auto lines = std::ranges::count(events(waits), "postponed");
+  EXPECT_GE(lines, 2);
+  EXPECT_LE(lines, 4);
+}
+
+TEST_F(Leases, WhatChangesNothingIsNotTold) {
+  const auto id = acquire(ann_, {.duration = minutes(60)}).value();
+  const auto lines = [&] { return pool_.store().last_event().value(); };
+  turn([&] { ASSERT_TRUE(pool_.exempt(lead_, id, "a long compilation")); });
+  const auto before = lines();
+  for (int i = 0; i < 10; ++i)
+    turn([&] {
+      ASSERT_TRUE(pool_.exempt(lead_, id, "a long compilation"));
+      ASSERT_TRUE(pool_.set_team(admin_, {.name = "x", .quota = 4}));
+      ASSERT_TRUE(pool_.set_user(admin_, ann_));
+    });
+  EXPECT_EQ(lines(), before);
+  turn([&] { ASSERT_TRUE(pool_.set_team(admin_, {.name = "x", .quota = 5})); });
+  EXPECT_EQ(lines(), before + 1);
+}
+
 TEST_F(Leases, StartWhenItWasSaidAlsoWhenTheTurnIsLate) {
   acquire(ann_, {.gpus = 4, .duration = minutes(10)}).value();
   const auto next = acquire(bob_, {.gpus = 4, .duration = minutes(10), .wait = true}).value();

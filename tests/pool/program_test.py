@@ -66,6 +66,28 @@ class Pool(unittest.TestCase):
         )
         self.assertRegex(out.stdout, "^GPU-")
 
+    def test_files_of_leases_that_have_ended_go(self):
+        self.report()
+        folder = self.home / ".local/share/xoe/pool/leases"
+
+        def acquire(*words):
+            return str(self.json("acquire", *words)["id"])
+
+        day = time.strftime("%Y-%m-%dT%H:%M", time.localtime(time.time() + 86400))
+        kept = [acquire(), acquire("--at", day)]
+        prefix = next(folder.iterdir()).name.rsplit("-", 1)[0]
+        for number in range(1000, 1040):
+            (folder / f"{prefix}-{number}").write_text("x")
+        (folder / "http___another.pool-7").write_text("x")
+        self.assertEqual(len(list(folder.iterdir())), 43)
+        kept.append(acquire())
+        self.assertEqual(
+            {path.name for path in folder.iterdir()}, {f"{prefix}-{number}" for number in kept} | {"http___another.pool-7"}
+        )
+        for number in kept:
+            self.pool("release", number)
+        self.assertEqual([path.name for path in folder.iterdir()], ["http___another.pool-7"])
+
     def test_no_gpu_now(self):
         self.report()
         self.pool("acquire", "--gpus", "4")
@@ -339,9 +361,10 @@ class Pool(unittest.TestCase):
     def test_a_team_keeps_what_is_not_told(self):
         self.pool("team", "t", "--quota", "2", "--no-borrowing")
         self.pool("team", "t")
+        self.assertIs(self.json("status")["teams"][0]["may_borrow"], False)
         self.pool("team", "t", "--borrowing")
         told = [event["why"] for event in self.json("events")["events"] if event["subject"] == "t"]
-        self.assertEqual(told, ["quota 2, may not borrow", "quota 2, may not borrow", "quota 2"])
+        self.assertEqual(told, ["quota 2, may not borrow", "quota 2"])
 
     def test_a_host_that_is_gone_is_forgotten(self):
         self.report("b")

@@ -199,12 +199,28 @@ TEST_F(Server, TooManyRequestsOfOneTokenAreRefused) {
   EXPECT_TRUE(client(2).get("/v1/status")->ok());
 }
 
+// Each leaves a lease and lines of the audit log, whatever becomes of it.
+TEST_F(Server, AUserMakesSoManyLeasesInASecond) {
+  start({});
+  Client by = client(1);
+  int refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    const auto reply = by.post("/v1/leases", {{"token", token_number(1000 + i)}, {"wait", i % 2 == 0}});
+    refused += reply->status == 429 ? 1 : 0;
+    if (!reply->ok()) continue;
+    const auto id = reply->body.at("lease").at("id").get<std::int64_t>();
+    ASSERT_TRUE(by.post(fmt::format("/v1/leases/{}/release", id), {{"token", token_number(1000 + i)}})->ok());
+  }
+  EXPECT_GT(refused, 50);
+  EXPECT_EQ(client(2).post("/v1/leases", {{"token", token_number(8)}})->status, 200);
+}
+
 TEST_F(Server, ThoseWhoAreRefusedHaveToWait) {
   start({});
   Client by = client(1);
   ASSERT_TRUE(by.post("/v1/leases", {{"token", token_number(7)}, {"gpus", 4}})->ok());
   int refused = 0;
-  for (int i = 0; i < 200; ++i)
+  for (int i = 0; i < 400; ++i)
     refused += by.post("/v1/leases", {{"token", token_number(1000 + i)}})->status == 429 ? 1 : 0;
   EXPECT_GT(refused, 50);
   EXPECT_EQ(client(2).post("/v1/leases", {{"token", token_number(8)}})->status, 200);

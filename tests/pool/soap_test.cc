@@ -180,5 +180,15 @@ TEST(Steps, MachinesOfOneNameGetNothing) {
   EXPECT_THAT(reports.warnings, ElementsAre("2 VMs have the name python: they get no GPUs"));
 }
 
+TEST(Steps, VgpusThatAreLeftOutAreTold) {
+  const HostGpu gpu{.pci = "0000:3b:00.0", .memory = std::uint64_t{280} << 30, .shared = true};
+  const Inventory inventory{
+      .hosts = {{.object = "host-1", .name = "esx1", .gpus = {gpu}, .vgpu_profiles = {"grid-4q"}}}};
+  const Reports reports = reports_of(inventory, {.vgpu_profile = "grid-4q"}, {}, {});
+  EXPECT_EQ(reports.hosts[0].gpus.size(), 64U);
+  EXPECT_EQ(reports.hosts[0].problem, "0000:3b:00.0 has room for 70 vGPUs, more than the 64 that are reported");
+  EXPECT_THAT(reports.warnings, ElementsAre("esx1: " + reports.hosts[0].problem));
+}
+
 }  // namespace
 }  // namespace xoe::pool::vsphere::testing

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "pool/core/drift.h"
+#include "pool/core/limits.h"
 #include "pool/core/wall_clock.h"
 #include "pool_fixture.h"
 
@@ -113,6 +114,39 @@ TEST_F(World, UseThatGoesOnIsToldOnce) {
   }
   const auto events = pool_.store().events(0, 10000).value();
   EXPECT_EQ(std::ranges::count(events, "unleased-use", &Event::kind), 2);
+}
+
+// A driver that does not stay, a link that comes and goes, a program that is started again and again.
+TEST_F(World, WhatComesAndGoesIsToldOnceInAMinute) {
+  const auto lines = [&](const char* kind) {
+    const auto events = pool_.store().events(0, 10000).value();
+    return std::ranges::count(events, kind, &Event::kind);
+  };
+  const auto hosts = lines("host-changed"), gpus = lines("gpu-changed");
+  for (int i = 0; i < 300; ++i) {
+    now_ += seconds(1);
+    HostReport report = report_of("a", 4);
+    report.without = i % 2 == 0 ? fmt::format("trouble {}", i) : "";
+    if (i % 2 == 0) report.gpus[0].nvlinks = {"GPU-a1"};
+    if (i % 2 == 0) report.activity[1].processes = {{.pid = 1000 + i, .user = "ann"}};
+    turn([&] { ASSERT_TRUE(pool_.report(report)); });
+  }
+  for (const auto count : {lines("host-changed") - hosts, lines("gpu-changed") - gpus, lines("unleased-use"),
+                           lines("unleased-use-over")}) {
+    EXPECT_GE(count, 2);
+    EXPECT_LE(count, 6);
+  }
+  pass(minutes(2));
+  EXPECT_EQ(pool_.state().gpus.at("GPU-a0"), gpu_named("a", 0)) << "in the end the pool has the facts as they are";
+  EXPECT_EQ(pool_.state().hosts.at("a").without, "");
+  const auto before = lines("unleased-use");
+  HostReport other = report_of("a", 4);
+  for (const char* const user : {"ann", "bob", "eve"}) {
+    now_ += seconds(1);
+    other.activity[1].processes = {{.pid = 7, .user = user}};
+    turn([&] { ASSERT_TRUE(pool_.report(other)); });
+  }
+  EXPECT_EQ(lines("unleased-use"), before + 3) << "another user is told at once";
 }
 
 // Nodes that come once, as a cloud has them.
@@ -292,6 +326,41 @@ TEST_F(World, UtilisationWithoutMemoryIsNoUse) {
   EXPECT_THAT(lease(acquire(ann_, {.gpus = 4}).value()).gpus, SizeIs(4));
 }
 
+// --- reports that come faster than they should ---
+
+TEST(IdleWindows, HaveSoManySamplesHoweverFastReportsCome) {
+  const IdlePolicy policy{.on = true};
+  const Time begin = Time(std::chrono::hours(1000));
+  IdleWindow window;
+  Time now = begin;
+  for (int i = 0; i < 400'000; ++i) {
+    now += Span(10);
+    window.add({.at = now, .stands_for = Span(10), .utilisation = i % 2 == 0 ? 8.0 : 0.0, .processes = true}, policy);
+  }
+  EXPECT_LE(window.samples(), kMostSamples + 2);
+  const IdleVerdict verdict = window.judge(policy, begin, now);
+  EXPECT_TRUE(verdict.idle);
+  EXPECT_THAT(verdict.why, HasSubstr("its GPUs were used 4.0 % over 30 min"));
+}
+
+// --- people ---
+
+TEST_F(World, UsersAndTeamsAreLimited) {
+  turn([&] {
+    for (std::size_t i = pool_.state().users.size(); i < kMaxUsers; ++i)
+      ASSERT_TRUE(pool_.set_user(admin_, {.name = fmt::format("u{}", i), .token_hash = std::to_string(i)}));
+    for (std::size_t i = pool_.state().teams.size(); i < kMaxTeams; ++i)
+      ASSERT_TRUE(pool_.set_team(admin_, {.name = fmt::format("t{}", i)}));
+    EXPECT_THAT(pool_.set_user(admin_, {.name = "more", .token_hash = "more"}).error().message(),
+                HasSubstr("the pool has room for 10000 users"));
+    EXPECT_THAT(pool_.set_team(admin_, {.name = "more"}).error().message(),
+                HasSubstr("the pool has room for 10000 teams"));
+    EXPECT_TRUE(pool_.set_team(admin_, {.name = "t5", .quota = 1})) << "one that is there can be changed";
+    EXPECT_TRUE(pool_.remove_user(admin_, "u9"));
+    EXPECT_TRUE(pool_.set_user(admin_, {.name = "more", .token_hash = "more"}));
+  });
+}
+
 // --- clocks that are set ---
 
 TEST(WallClocks, FollowSmallStepsAndHoldJumps) {
@@ -344,7 +413,7 @@ TEST_F(World, AClockThatIsSetEndsNoLeaseAndMovesNone) {
 TEST_F(World, MemoryIsThatWhichCardsAreSoldWith) {
   for (const auto& [mebibytes, gigabytes, fits] :
        {std::tuple(15360, 16, true), {81559, 80, true}, {73728, 80, true}, {40960, 80, false}, {12288, 16, false}}) {
-    pass(seconds(30), [&](HostReport& report) {
+    pass(minutes(1), [&](HostReport& report) {
       for (Gpu& gpu : report.gpus) gpu.memory = std::uint64_t(mebibytes) << 20;
     });
     const auto id = acquire(ann_, {.gpus = 1, .memory = std::uint64_t(gigabytes) << 30}).value();

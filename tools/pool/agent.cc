@@ -56,7 +56,7 @@ class Guard {
     for (std::size_t i = 0; i < report.gpus.size(); ++i)
       if (const auto users = now_.users.find(report.gpus[i].uuid); users != now_.users.end())
         report.activity[i].open_to.emplace(users->second.begin(), users->second.end());
-    report.problem = fmt::format("{}", fmt::join(now_.problems, "; "));
+    for (const std::string& problem : now_.problems) report.add_problem(problem);
   }
 
   // True: the pool should hear of it at once, since a holder waits for its files.
@@ -116,8 +116,9 @@ int run_agent(const AgentOptions& options) {
     else if (!reply->ok())
       say(reply->message());
     else
-      say(fmt::format("{} reports {} GPUs{}", options.host, report.gpus.size(),
-                      report.without.empty() ? "" : ": " + report.without));
+      say(fmt::format("{} reports {} GPUs{}{}", options.host, report.gpus.size(),
+                      report.without.empty() ? "" : ": " + report.without,
+                      report.problem.empty() ? "" : "; " + report.problem));
   } while (!options.once && !sleep_until_signal(soon ? Span(0) : options.interval));
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -32,11 +33,33 @@ Result<std::string> read_token(const std::string& path) {
   return std::string(trimmed(text));
 }
 
-std::string lease_file(const Connection& connection, std::int64_t id) {
+constexpr std::size_t kMostFiles = 32;  // of leases, before those that have ended are looked for
+
+std::string lease_folder() { return data_folder() + "/leases"; }
+
+// Of the files of all leases of the pool; the number follows.
+std::string lease_prefix(const Connection& connection) {
   std::string pool = connection.url;
   std::ranges::replace_if(
       pool, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.'; }, '_');
-  return fmt::format("{}/leases/{}-{}", data_folder(), pool, id);
+  return pool + "-";
+}
+
+std::string lease_file(const Connection& connection, std::int64_t id) {
+  return fmt::format("{}/{}{}", lease_folder(), lease_prefix(connection), id);
+}
+
+std::vector<std::int64_t> remembered_leases(const Connection& connection) {
+  const std::string prefix = lease_prefix(connection);
+  std::vector<std::int64_t> ids;
+  std::error_code error;  // ends the look
+  std::filesystem::directory_iterator files(lease_folder(), error);
+  for (; !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
+    const std::string name = files->path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    if (const auto id = parse_integer(name.substr(prefix.size()))) ids.push_back(*id);
+  }
+  return ids;
 }
 
 // plain: what a number without a unit counts, in seconds; 0: it needs one.
@@ -145,6 +168,20 @@ Result<std::string> lease_token(const Connection& connection, std::int64_t id) {
 void forget_lease(const Connection& connection, std::int64_t id) {
   std::error_code ignored;
   std::filesystem::remove(lease_file(connection, id), ignored);
+}
+
+// A lease has its file when the pool has it, so one that the pool does not have any more has ended. The list of files
+// is older than the pool's answer.
+void forget_ended_leases(Client& client, const Connection& connection) {
+  const std::vector<std::int64_t> ids = remembered_leases(connection);
+  if (ids.size() <= kMostFiles) return;
+  const auto status = client.get("/v1/status");
+  if (!status || !status->ok()) return;  // the next lease looks again
+  std::set<std::int64_t> here;
+  for (const char* const list : {"leases", "queue"})
+    for (const Json& lease : status->body.at(list)) here.insert(lease.at("id").get<std::int64_t>());
+  for (const std::int64_t id : ids)
+    if (!here.contains(id)) forget_lease(connection, id);
 }
 
 Status remember_lease(const Connection& connection, std::int64_t id, const std::string& token) {

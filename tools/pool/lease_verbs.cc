@@ -217,6 +217,7 @@ Result<Reply> ask_lease(Client& client, const Connection& connection, const Leas
   XOE_ASSIGN(Reply reply, client.post(path, body));
   if (!reply.ok() || reply.body.at("lease").at("state") == "ended") return reply;
   XOE_TRY(remember_lease(connection, reply.body.at("lease").at("id").get<std::int64_t>(), token));
+  forget_ended_leases(client, connection);
   return reply;
 }
 

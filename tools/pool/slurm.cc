@@ -54,6 +54,7 @@ class ClusterLoop {
         if (options_.once || is_for_good(*reply)) return fail(*reply);
         return tell(Error(Code::kUnavailable, reply->message()));
       }
+      if (!node.problem.empty()) say_once(node.host + ": " + node.problem);
       if (leases == nullptr) continue;
       const auto some = xoe::pool::cluster_leases_of(reply->body);
       if (!some) return fail(some.error());

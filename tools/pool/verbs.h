@@ -98,6 +98,8 @@ std::string local_time(const Json& seconds);
 Result<std::string> lease_token(const Connection& connection, std::int64_t id);
 Status remember_lease(const Connection& connection, std::int64_t id, const std::string& token);
 void forget_lease(const Connection& connection, std::int64_t id);
+// Those of leases that have ended by themselves, once there are many files.
+void forget_ended_leases(Client& client, const Connection& connection);
 // The folder for them and for the pool's database.
 std::string data_folder();
 std::string default_token_file();

@@ -26,6 +26,7 @@ std::optional<Time> next_event(const State& state, const std::map<std::int64_t, 
       consider(found->second + state.policy.waiting_timeout + Span(1));
     if (!lease.is_open()) continue;
     consider(lease.ends());
+    if (const auto due = lease.renewal_due()) consider(*due);
     if (!lease.expiry_warned) consider(warning_time(state.policy, lease));
     const IdlePolicy& idle = state.policy.idle;
     if (lease.idle_phase == IdlePhase::kWarned) consider(lease.idle_phase_since + idle.warn_grace);
@@ -51,6 +52,8 @@ void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
     if (!lease.is_open()) continue;
     lease.begins += by;
     lease.expires += by;
+    lease.told.expires += by;
+    lease.told.renewed += by;
     lease.idle_phase_since += by;
     if (!lease.give_way) continue;
     lease.give_way->asked += by;

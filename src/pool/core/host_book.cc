@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "pool/core/drift.h"
@@ -41,6 +42,11 @@ std::string problem_of(const Host& host, const HostReport& report, Time recently
 }
 
 }  // namespace
+
+bool RecentLines::take(std::string line, Time now) {
+  std::erase_if(told_, [&](const auto& item) { return now - item.second >= kLinePause || now < item.second; });
+  return told_.try_emplace(std::move(line), now).second;
+}
 
 Status HostBook::take(const Turn& turn, const HostReport& report, std::string_view agent) {
   XOE_TRY(check_report(turn.state, report, agent, turn.now));
@@ -101,9 +107,10 @@ Status HostBook::watch(const Turn& turn) {
   return {};
 }
 
+// A fact that has just changed, and changes again, is taken a while later.
 Status HostBook::save_facts(const Turn& turn, const HostReport& report, std::string_view agent) {
   const auto [host, is_new] = turn.state.hosts.try_emplace(report.host, Host{.name = report.host, .heard = turn.now});
-  if (is_new || host->second.without != report.without) {
+  if (is_new || (host->second.without != report.without && recent_.take("host " + report.host, turn.now))) {
     XOE_TRY(turn.journal.log("pool", is_new ? "host" : "host-changed", 0, report.host,
                              report.without.empty() ? "it has GPUs" : "no GPUs: " + report.without));
     host->second.without = report.without;
@@ -121,6 +128,7 @@ Status HostBook::save_facts(const Turn& turn, const HostReport& report, std::str
       if (gpu.name.empty()) gpu.name = known->second.name;
       if (gpu.pci.empty()) gpu.pci = known->second.pci;
       if (known->second == gpu) continue;
+      if (known->second.host == gpu.host && !recent_.take("gpu " + gpu.uuid, turn.now)) continue;
     }
     XOE_TRY(turn.journal.log("pool", known == turn.state.gpus.end() ? "gpu" : "gpu-changed", 0, gpu.uuid,
                              fmt::format("{} on {}", gpu.name, gpu.host)));
@@ -169,7 +177,7 @@ Status HostBook::note_unleased(const Turn& turn, const Gpu& gpu) {
   const bool used = turn.state.is_used_without_lease(gpu);
   const std::string users = used ? users_text(turn.state.activity.at(gpu.uuid)) : std::string();
   std::string& before = unleased_[gpu.uuid];
-  if (before == users) return {};
+  if (before == users || !recent_.take(gpu.uuid + " " + users, turn.now)) return {};
   before = users;
   return used ? turn.journal.log("pool", "unleased-use", 0, gpu.uuid,
                                  "in use without a lease by " + use_text(turn.state.activity.at(gpu.uuid)))

@@ -18,6 +18,18 @@ struct Turn {
   Time now;
 };
 
+// Which lines of the audit log came within the last kLinePause: what changes with each report is told once in that
+// time.
+class RecentLines {
+ public:
+  // Whether the line may come now; then it counts as told.
+  bool take(std::string line, Time now);
+  void clear() { told_.clear(); }
+
+ private:
+  std::map<std::string, Time> told_;
+};
+
 // One thread at a time.
 class HostBook {
  public:
@@ -28,7 +40,10 @@ class HostBook {
   // With its GPUs. `invalid_argument`: there is none, it is online, or a lease needs one of its GPUs.
   Status forget_host(const Turn& turn, const User& actor, const std::string& name);
   // Unleased use is told again.
-  void tell_again() { unleased_.clear(); }
+  void tell_again() {
+    unleased_.clear();
+    recent_.clear();
+  }
 
  private:
   Status save_facts(const Turn& turn, const HostReport& report, std::string_view agent);
@@ -39,6 +54,7 @@ class HostBook {
 
   std::map<std::string, std::string, std::less<>> unleased_;  // by GPU: who uses it without a lease
   MissingGpus missing_;
+  RecentLines recent_;
 };
 
 }  // namespace xoe::pool

@@ -35,11 +35,29 @@ Summary sum_up(const std::deque<IdleSample>& samples, Time from) {
   return sum;
 }
 
+void merge(IdleSample& sample, const IdleSample& next) {
+  const Span both = sample.stands_for + next.stands_for;
+  const double share =
+      both > Span(0) ? static_cast<double>(next.stands_for.count()) / static_cast<double>(both.count()) : 0;
+  sample.utilisation += share * (next.utilisation - sample.utilisation);
+  sample.cpus += share * (next.cpus - sample.cpus);
+  sample.processes |= next.processes;
+  sample.stands_for = both;
+  sample.at = next.at;
+}
+
 }  // namespace
 
 void IdleWindow::add(const IdleSample& sample, const IdlePolicy& policy) {
-  samples_.push_back(sample);
-  const Time oldest = sample.at - std::max(policy.window, policy.no_process_window);
+  const Span longest = std::max(policy.window, policy.no_process_window);
+  const Span part = std::max(longest / kMostSamples, Span(1));
+  const bool same_part =
+      !samples_.empty() && samples_.back().at.time_since_epoch() / part == sample.at.time_since_epoch() / part;
+  if (same_part)
+    merge(samples_.back(), sample);
+  else
+    samples_.push_back(sample);
+  const Time oldest = sample.at - longest;
   while (samples_.front().at < oldest) samples_.pop_front();
 }
 

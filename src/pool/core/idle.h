@@ -24,11 +24,14 @@ struct IdleVerdict {
 };
 
 inline constexpr Span kMaxSampleSpan = std::chrono::minutes(1);
+inline constexpr int kMostSamples = 1000;  // of a window; what comes between two of them is part of one
 
 // The samples of the last while. The time in which no agent reported is in none of them, so it makes no lease idle.
 class IdleWindow {
  public:
   void add(const IdleSample& sample, const IdlePolicy& policy);
+  // However fast reports come, there are not many more than kMostSamples.
+  std::size_t samples() const { return samples_.size(); }
   // `begins`: of the lease, which is not idle before it is as old as a window.
   IdleVerdict judge(const IdlePolicy& policy, Time begins, Time now) const;
 

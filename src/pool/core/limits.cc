@@ -188,7 +188,9 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
   return check_room(state, report, now);
 }
 
-Status check_team(const Team& team) {
+Status check_team(const State& state, const Team& team) {
+  if (state.teams.size() >= kMaxTeams && !state.teams.contains(team.name))
+    return failure(Code::kResourceExhausted, "the pool has room for {} teams", kMaxTeams);
   if (team.name.empty() || has_hidden_characters(team.name) ||
       std::string_view("=+-@").find(team.name[0]) != std::string_view::npos)
     return failure(Code::kInvalidArgument,
@@ -206,6 +208,9 @@ Status check_user(const State& state, const User& user) {
                    user.team);
   if (user.role == Role::kLead && user.team.empty())
     return failure(Code::kInvalidArgument, "{} needs a team to be the lead of", user.name);
+  if (state.users.size() >= kMaxUsers && !state.users.contains(user.name))
+    return failure(Code::kResourceExhausted, "the pool has room for {} users; `xoe pool user --remove` makes some",
+                   kMaxUsers);
   const bool is_taken = std::ranges::any_of(state.users, [&](const auto& item) {
     return item.second.name != user.name && item.second.token_hash == user.token_hash;
   });

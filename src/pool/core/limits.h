@@ -6,6 +6,9 @@
 
 namespace xoe::pool {
 
+inline constexpr std::size_t kMaxUsers = 10'000;
+inline constexpr std::size_t kMaxTeams = 10'000;
+
 // Who asks for this minute asks for now.
 inline constexpr Span kThisMinute = std::chrono::minutes(1);
 
@@ -19,7 +22,8 @@ Status check_adoption(const State& state, const User& user, const Ask& ask);
 // `agent`: who tells it; empty: an admin. `invalid_argument`: another agent tells of this host, or another host has one
 // of the GPUs.
 Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now);
-Status check_team(const Team& team);
+// The next two, `resource_exhausted`: there are as many as the pool has room for.
+Status check_team(const State& state, const Team& team);
 Status check_user(const State& state, const User& user);
 Status check_duration(const Policy& policy, Span duration);
 

@@ -211,9 +211,17 @@ Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Sp
     return failure(Code::kResourceExhausted, "lease {} cannot go on until {}: lease {} of {} starts at {}", id,
                    time_text(until), promise->lease, promise->user, time_text(promise->starts));
   lease->expires = until;
-  lease->expiry_warned = false;
-  XOE_TRY(journal_.log(user.name, "renewed", id, gpus_text(lease->gpus), "until " + time_text(until)));
+  if (*lease->renewal_due() <= now_) return tell_renewal(*lease);
   return save(*lease);
+}
+
+// Warns of its new end again.
+Status Pool::tell_renewal(Lease& lease) {
+  lease.told.expires = lease.expires;
+  lease.told.renewed = now_;
+  lease.expiry_warned = false;
+  XOE_TRY(journal_.log(lease.user, "renewed", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
+  return save(lease);
 }
 
 Status Pool::claim(const User& user, std::int64_t id) {
@@ -238,13 +246,15 @@ Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
 
 Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
   XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "exempt"));
-  lease->idle_exempt = true;
+  if (std::exchange(lease->idle_exempt, true)) return {};
   XOE_TRY(journal_.log(actor.name, "exempted", id, gpus_text(lease->gpus), why));
   return save(*lease);
 }
 
 Status Pool::set_team(const User& actor, const Team& team) {
-  XOE_TRY(check_team(team));
+  XOE_TRY(check_team(state_, team));
+  const auto known = state_.teams.find(team.name);
+  if (known != state_.teams.end() && known->second == team) return {};
   state_.teams[team.name] = team;
   XOE_TRY(journal_.log(actor.name, "team", 0, team.name,
                        fmt::format("quota {}{}", team.quota, team.may_borrow ? "" : ", may not borrow")));
@@ -254,6 +264,7 @@ Status Pool::set_team(const User& actor, const Team& team) {
 Status Pool::set_user(const User& actor, const User& user) {
   XOE_TRY(check_user(state_, user));
   User& stored = state_.users[user.name];
+  if (stored == user) return {};
   const bool new_token = stored.token_hash != user.token_hash;
   stored = user;
   XOE_TRY(journal_.log(actor.name, "user", 0, user.name, describe(user, new_token)));
@@ -295,6 +306,7 @@ Status Pool::open_lease(Lease& lease, Time begins) {
   lease.state = LeaseState::kOpen;
   lease.begins = begins;
   lease.expires = begins + lease.ask.duration;
+  lease.told = {.expires = lease.expires};
   lease.starts.reset();
   lease.position = 0;
   lease.unclaimed = lease.id < first_new_ && !lease.ask.at;
@@ -309,6 +321,7 @@ Status Pool::open_lease(Lease& lease, Time begins) {
 
 Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view why) {
   const bool held = lease.is_open();
+  if (lease.renewal_due()) XOE_TRY(tell_renewal(lease));
   lease.state = LeaseState::kEnded;
   lease.ended = at;
   lease.why = why;
@@ -349,6 +362,7 @@ Status Pool::drop_abandoned() {
 }
 
 Status Pool::watch_lease(Lease& lease) {
+  if (const auto due = lease.renewal_due(); due && *due <= now_) XOE_TRY(tell_renewal(lease));
   if (lease.expiry_warned || now_ < warning_time(state_.policy, lease)) return {};
   lease.expiry_warned = true;
   XOE_TRY(journal_.log(kPoolItself, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
@@ -432,7 +446,12 @@ Status Pool::apply_plan() {
       XOE_TRY(open_lease(lease, punctual ? *promised : now_));
       continue;
     }
-    if (later) XOE_TRY(journal_.log(kPoolItself, "postponed", lease.id, lease.user, lease.why));
+    lease.told.is_late |= later;
+    if (lease.told.is_late && now_ - lease.told.postponed >= kLinePause) {
+      lease.told.postponed = now_;
+      lease.told.is_late = false;
+      XOE_TRY(journal_.log(kPoolItself, "postponed", lease.id, lease.user, lease.why));
+    }
     if (moved) XOE_TRY(save(lease));
   }
   return {};

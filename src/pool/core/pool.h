@@ -49,11 +49,13 @@ class Pool {
   Result<std::int64_t> adopt(const User& user, const Ask& ask, std::string_view token);
   // The next two take the lease's token, or none: its user, who has proved who it is, may speak for all of its leases.
   // Makes the lease end `duration` from now if that is later. `resource_exhausted`: its GPUs are promised to another.
+  // The audit log has a line of it at once, or, where there was one within kLinePause, of all renewals after that time.
   Status renew(const User& user, std::int64_t id, std::string_view token, Span duration);
   // Ends an open lease, or takes one out of the queue. Again: no change.
   Status release(const User& user, std::int64_t id, std::string_view token, std::string_view why);
   // The same without the token: an admin's, or of the lead of its team.
   Status revoke(const User& actor, std::int64_t id, std::string_view why);
+  // Again: no change.
   Status exempt(const User& actor, std::int64_t id, std::string_view why);
   // `agent`: who tells it; empty: an admin, who may for every host.
   Status report(const HostReport& report, std::string_view agent = {});
@@ -63,6 +65,7 @@ class Pool {
   // where the lease is not unclaimed, or another's.
   Status claim(const User& user, std::int64_t id);
 
+  // The same again: no change.
   Status set_team(const User& actor, const Team& team);
   Status set_user(const User& actor, const User& user);
   Status remove_user(const User& actor, const std::string& name);
@@ -84,6 +87,7 @@ class Pool {
   Status tell(const ClockJump& jump);
   Status end_what_is_over();
   Status drop_abandoned();
+  Status tell_renewal(Lease& lease);
   Status watch_lease(Lease& lease);
   Status watch_idle(Lease& lease);
   Status enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why);

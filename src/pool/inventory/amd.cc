@@ -8,7 +8,6 @@
 namespace xoe::pool {
 namespace {
 
-constexpr std::uint32_t kMostDevices = 64;  // of a host
 constexpr std::uint32_t kMostRocmProcesses = 65536;
 constexpr int kVram = 0;
 constexpr std::uint32_t kEdge = 0;  // the sensor
@@ -38,7 +37,8 @@ class AmdGpus : public GpuVendor {
     if (api_->device_count(&count) != kGood) return failure(Code::kUnavailable, "ROCm SMI does not count its GPUs");
     const std::size_t first = report.gpus.size();
     std::vector<std::uint32_t> devices;
-    for (std::uint32_t device = 0; device < std::min(count, kMostDevices); ++device) {
+    count = reported_of(count, "GPUs of AMD", report);
+    for (std::uint32_t device = 0; device < count; ++device) {
       Gpu gpu = facts_of(device, report.host);
       if (gpu.uuid.empty()) continue;
       report.gpus.push_back(std::move(gpu));
@@ -90,10 +90,10 @@ class AmdGpus : public GpuVendor {
     list.resize(std::min<std::size_t>(count, list.size()));
     for (std::size_t i = 0; i < devices.size(); ++i) report.activity[first + i].processes_known = true;
     for (const RocmProcess& process : list) {
-      std::uint32_t on[kMostDevices] = {};
-      std::uint32_t some = kMostDevices;
+      std::uint32_t on[kMaxHostGpus] = {};
+      std::uint32_t some = kMaxHostGpus;
       if (api_->process_devices(process.pid, on, &some) != kGood) continue;  // it has ended
-      some = std::min(some, kMostDevices);
+      some = std::min(some, kMaxHostGpus);
       for (std::size_t i = 0; i < devices.size(); ++i)
         if (std::find(on, on + some, devices[i]) != on + some)
           // The library tells the memory on all of its GPUs together.

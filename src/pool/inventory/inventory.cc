@@ -3,6 +3,8 @@
 #include <pwd.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/process_activity.h"
@@ -17,6 +19,12 @@ std::string user_of_process(std::int64_t pid) {
   char text[4096];
   if (::getpwuid_r(facts.st_uid, &entry, text, sizeof text, &found) == 0 && found != nullptr) return found->pw_name;
   return fmt::format("uid {}", facts.st_uid);
+}
+
+unsigned reported_of(unsigned count, std::string_view what, HostReport& report) {
+  if (count > kMaxHostGpus)
+    report.add_problem(fmt::format("{} {} are more than the {} that are reported", count, what, kMaxHostGpus));
+  return std::min(count, kMaxHostGpus);
 }
 
 HostReport Inventory::report() {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "drivers/nvml/nvml.h"
@@ -13,6 +14,11 @@
 #include "xoe/status.h"
 
 namespace xoe::pool {
+
+inline constexpr unsigned kMaxHostGpus = 64;  // of one vendor that a host reports
+
+// The number of those that are reported; where there are more, the report says so.
+unsigned reported_of(unsigned count, std::string_view what, HostReport& report);
 
 // One vendor's GPUs of this host. One thread at a time.
 class GpuVendor {

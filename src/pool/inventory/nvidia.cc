@@ -9,8 +9,7 @@
 namespace xoe::pool {
 namespace {
 
-constexpr unsigned kMaxDevices = 64;  // of a host
-constexpr unsigned kMaxLinks = 36;    // of a GPU
+constexpr unsigned kMaxLinks = 36;  // of a GPU
 constexpr unsigned kMaxProcesses = 65536;
 constexpr unsigned kSwitch = 2;  // of nvlink_remote_type
 constexpr unsigned kCoreTemperature = 0;
@@ -120,7 +119,8 @@ class NvidiaGpus : public GpuVendor {
       return failure(Code::kUnavailable, "NVML does not count its GPUs: {}", api_->error_string(error));
     const std::size_t first = report.gpus.size();
     std::vector<Links> links;
-    for (unsigned index = 0; index < std::min(count, kMaxDevices); ++index) {
+    count = reported_of(count, "GPUs of NVIDIA", report);
+    for (unsigned index = 0; index < count; ++index) {
       NvmlDevice device = nullptr;
       if (api_->device_by_index(index, &device) != NvmlResult::kSuccess) continue;
       Gpu gpu = facts_of(*api_, device, report.host);
@@ -146,7 +146,8 @@ class NvidiaGpus : public GpuVendor {
     if (api_->max_mig_devices == nullptr || api_->mig_device == nullptr ||
         api_->max_mig_devices(device, &most) != NvmlResult::kSuccess)
       return true;
-    for (unsigned index = 0; index < std::min(most, kMaxDevices); ++index) {
+    most = reported_of(most, "MIG instances of a GPU", report);
+    for (unsigned index = 0; index < most; ++index) {
       NvmlDevice instance = nullptr;
       if (api_->mig_device(device, index, &instance) != NvmlResult::kSuccess) continue;
       Gpu gpu = facts_of(*api_, instance, report.host);

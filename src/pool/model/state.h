@@ -104,7 +104,9 @@ struct HostReport {
   std::vector<Gpu> gpus = {};
   std::vector<GpuActivity> activity = {};  // of each of them
   std::vector<Vm> vms = {};
-  std::string problem = {};  // why a lease has not what it should
+  std::string problem = {};  // why a lease has not what it should, or what is left out
+
+  void add_problem(std::string_view what) { problem.append(problem.empty() ? "" : "; ").append(what); }
 };
 
 struct Host {
@@ -130,12 +132,14 @@ struct User {
   int max_gpus = 0;      // at once; 0: no limit of its own
   int max_priority = 0;  // that it may ask with
   bool idle_exempt = false;
+  bool operator==(const User&) const = default;
 };
 
 struct Team {
   std::string name = {};
   int quota = 0;           // GPUs that it can count on
   bool may_borrow = true;  // what other teams leave unused of theirs
+  bool operator==(const Team&) const = default;
 };
 
 // The wishes of a user.
@@ -178,6 +182,18 @@ struct GiveWay {
   bool operator==(const GiveWay&) const = default;
 };
 
+// What a user can make happen to a lease again and again is told in one line of the audit log in so long.
+inline constexpr Span kLinePause = std::chrono::minutes(1);
+
+// What the audit log tells of such changes.
+struct Told {
+  Time expires = {};  // the end; where the lease has another one, a line of it is due a while after `renewed`
+  Time renewed = {};  // when it told of that end
+  // Of a lease that waits; not stored.
+  Time postponed = {};
+  bool is_late = false;  // it was postponed since then
+};
+
 // From the moment of asking to the end: it waits, is open, has ended. Its id never changes.
 struct Lease {
   std::int64_t id = 0;
@@ -198,6 +214,7 @@ struct Lease {
   Time expires = {};
   Time ended = {};
   std::optional<GiveWay> give_way = {};
+  Told told = {};
   bool expiry_warned = false;
   IdlePhase idle_phase = IdlePhase::kBusy;
   Time idle_phase_since = {};
@@ -211,6 +228,10 @@ struct Lease {
   bool is_waiting() const noexcept { return state == LeaseState::kWaiting; }
   // Only while its client asks for it. A reservation needs no client.
   bool needs_client() const noexcept { return is_waiting() ? !ask.at : is_open() && unclaimed; }
+  // When the audit log tells of a renewal that it has not told of; nullopt: there is none.
+  std::optional<Time> renewal_due() const {
+    return is_open() && told.expires != expires ? std::optional(told.renewed + kLinePause) : std::nullopt;
+  }
   // When an open lease ends at the latest.
   Time ends() const noexcept { return give_way && give_way->by ? std::min(expires, *give_way->by) : expires; }
 };

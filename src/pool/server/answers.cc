@@ -36,6 +36,11 @@ void refuse(httplib::Response& response, int status, const Error& error) {
 
 void refuse(httplib::Response& response, const Error& error) { refuse(response, http_status(error.code()), error); }
 
+void refuse_for_now(httplib::Response& response, std::chrono::seconds wait, const Error& error) {
+  response.set_header("Retry-After", std::to_string(wait.count()));
+  refuse(response, 429, error);
+}
+
 void refuse_and_close(httplib::Response& response, int status, const Error& error) {
   std::string text = to_text({{"error", json_of(error)}}) + "\n";
   response.status = status;

@@ -3,6 +3,7 @@
 
 #include <httplib.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,8 @@ void answer(httplib::Response& response, int status, const Json& json);
 void refuse(httplib::Response& response, int status, const Error& error);
 // With the status of the error's code.
 void refuse(httplib::Response& response, const Error& error);
+// 429: after that time it may be asked again.
+void refuse_for_now(httplib::Response& response, std::chrono::seconds wait, const Error& error);
 
 // For a request whose body was not read: on the same connection it would be taken for the next request.
 void refuse_and_close(httplib::Response& response, int status, const Error& error);

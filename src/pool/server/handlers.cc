@@ -18,6 +18,7 @@ namespace {
 constexpr Span kLongestWait = std::chrono::seconds(30);
 constexpr Span kShortWait = std::chrono::milliseconds(100);
 constexpr Span kWaitSlice = std::chrono::seconds(1);  // whether the server ends, while a request waits
+constexpr std::chrono::seconds kStreamPause(10);      // before a client that got no stream asks again
 constexpr std::size_t kMostAsides = 16;  // long answers that are being made, or wait for another to be made
 constexpr std::int64_t kMaxEvents = 1000;
 constexpr std::int64_t kMaxNumber = 1'000'000'000'000'000;
@@ -51,7 +52,7 @@ Handlers::Handlers(CommandQueue& queue, StoreReader reader, CommandQueue::Clock 
       streams_(queue, std::move(clock), limits.streams),
       waits_(limits.waits),
       asides_(kMostAsides),
-      refusals_(limits.refusals) {}
+      new_leases_(limits.leases, limits.leases_at_once) {}
 
 bool Handlers::knows(const std::string& token) {
   bool known = false;
@@ -181,10 +182,9 @@ void Handlers::change(const Request& request, Response& response, Needs needs, c
 void Handlers::read_aside(const Request& request, Response& response, Needs needs,
                           const std::function<Result<Json>(StoreReader&)>& reply) {
   const WaitLimit::Place place = asides_.take(bearer_token(request));
-  if (!place.taken()) {
-    response.set_header("Retry-After", "1");
-    return refuse(response, 429, Error(Code::kResourceExhausted, "too many such requests at once: wait"));
-  }
+  if (!place.taken())
+    return refuse_for_now(response, std::chrono::seconds(1),
+                          Error(Code::kResourceExhausted, "too many such requests at once: wait"));
   const auto user = reader_.user_with_token(bearer_token(request));
   if (!user) return refuse(response, 503, user.error());
   if (allow(*user ? &**user : nullptr, response, needs)) give(response, reply(reader_));
@@ -206,24 +206,26 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
   const auto token = text_field(*body, "token");
   const auto ask = ask_of(*body);
   if (!token || !ask) return refuse(response, token ? ask.error() : token.error());
-  // Each is in the database and the audit log for ever.
-  const std::string client = hash_of_token(bearer_token(request));
-  if (!refusals_.would_take(client, std::chrono::steady_clock::now())) {
-    response.set_header("Retry-After", "1");
-    return refuse(response, 429, Error(Code::kResourceExhausted, "too many leases were refused in a second: wait"));
-  }
+  const Error too_many(Code::kResourceExhausted, "too many leases were asked for in a second: wait");
+  bool refused = false;
   std::int64_t id = 0;
   change(
       request, response, Needs::kUser,
       [&](Pool& pool, const User& user) -> Status {
+        // Each is in the database and the audit log for ever, whatever becomes of it.
+        const auto now = std::chrono::steady_clock::now();
+        const std::int64_t next = pool.state().next_lease;
+        refused = !new_leases_.would_take(user.name, now);
+        if (refused) return failure(too_many);
         XOE_ASSIGN(id, adopt ? pool.adopt(user, *ask, *token) : pool.acquire(user, *ask, *token));
+        if (id >= next) new_leases_.take(user.name, now);
         return {};
       },
       [&](Pool& pool, const User&) -> Result<Json> {
         XOE_ASSIGN(const Lease lease, pool.lease(id));
-        if (lease.state == LeaseState::kEnded) refusals_.take(client, std::chrono::steady_clock::now());
         return Json{{"lease", json_of(lease, pool.state())}};
       });
+  if (refused) refuse_for_now(response, std::chrono::seconds(1), too_many);
 }
 
 // ?ids=3,4: of the user that asks.
@@ -331,7 +333,7 @@ void Handlers::stream(const Request& request, Response& response) {
   queue_.read([&](Pool& pool) { user = allow(pool, request, response, Needs::kUser); });
   if (!user) return;
   const auto opened = streams_.open(*user, bearer_token(request), after);
-  if (!opened) return refuse(response, 429, opened.error());
+  if (!opened) return refuse_for_now(response, kStreamPause, opened.error());
   response.set_header("X-Accel-Buffering", "no");  // a proxy shall pass each event on at once
   response.set_chunked_content_provider(
       "text/event-stream",

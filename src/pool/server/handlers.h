@@ -23,7 +23,8 @@ namespace xoe::pool {
 struct HandlerLimits {
   StreamLimits streams = {};
   std::size_t waits = 0;  // requests that wait for a lease at once
-  int refusals = 0;       // leases of one token in a second that have no GPU and do not wait; 0: any number
+  int leases = 0;         // new ones of one user in a second; 0: any number
+  int leases_at_once = 0;
 };
 
 class Handlers {
@@ -85,7 +86,7 @@ class Handlers {
   EventStreams streams_;
   WaitLimit waits_;
   WaitLimit asides_;
-  RateLimit refusals_;
+  RateLimit new_leases_;
   std::atomic<bool> ending_ = false;
   std::vector<Route> routes_;
   std::vector<std::regex> patterns_;  // of their paths

@@ -23,7 +23,8 @@ using httplib::Response;
 
 constexpr int kSendBuffer = 256 << 10;                 // bytes that wait for a client before it counts as slow
 constexpr std::uint64_t kSmallBody = 4096;             // that is read of anybody
-constexpr int kRefusals = 10;                          // leases of one token in a second that are refused at once
+constexpr int kNewLeases = 10;                         // of one user in a second
+constexpr int kNewLeasesAtOnce = 128;                  // a training may take each GPU of its host by a lease of its own
 constexpr std::size_t kKeepAliveRequests = 1'000'000;  // of one connection
 constexpr std::size_t kKeepAliveSeconds = 5;           // between two of them
 constexpr unsigned kPeerTimeoutMilliseconds = 30'000;  // of one whose machine is gone
@@ -97,7 +98,8 @@ class RunningServer : public HttpServer {
         handlers_(queue, std::move(reader), std::move(clock),
                   {.streams = options.streams,
                    .waits = static_cast<std::size_t>(options.threads) * 3 / 4,
-                   .refusals = options.rate == 0 ? 0 : kRefusals},
+                   .leases = options.rate == 0 ? 0 : kNewLeases,
+                   .leases_at_once = kNewLeasesAtOnce},
                   counters_),
         protocol_(std::move(protocol)),
         collector_(

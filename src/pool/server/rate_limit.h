@@ -13,8 +13,8 @@ class RateLimit {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `rate`: requests in a second; twice as many may come at once. 0: any number.
-  explicit RateLimit(int rate) : rate_(rate) {}
+  // `rate`: requests in a second; 0: any number. `at_once`: after a silence; 0: twice as many as in a second.
+  explicit RateLimit(int rate, int at_once = 0) : rate_(rate), at_once_(at_once == 0 ? 2.0 * rate : at_once) {}
 
   // False: too many.
   bool take(const std::string& client, Time now);
@@ -29,6 +29,7 @@ class RateLimit {
   double tokens_at(const Bucket& bucket, Time now) const;
 
   const int rate_;
+  const double at_once_;
   std::mutex mutex_;
   std::map<std::string, Bucket, std::less<>> buckets_;
 };

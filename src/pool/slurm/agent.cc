@@ -9,6 +9,7 @@ namespace xoe::pool::slurm {
 namespace {
 
 constexpr int kMostGpus = 64;  // of one node
+constexpr int kMostCount = 1'000'000;
 constexpr const char* kStates = "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,PENDING";
 
 // The value of "KEY=" in a line of blank-separated fields; empty: there is none.
@@ -42,9 +43,9 @@ Gres gpus_in(std::string_view text) {
     if (parts.empty() || parts[0] != "gpu") continue;
     const auto count = parse_integer(parts.back());
     if (parts.size() > 2 || (parts.size() == 2 && !count)) sum.type = parts[1];
-    sum.count += static_cast<int>(std::clamp<std::int64_t>(parts.size() > 1 && count ? *count : 1, 0, kMostGpus));
+    const auto more = std::clamp<std::int64_t>(parts.size() > 1 && count ? *count : 1, 0, kMostCount);
+    sum.count = std::min(sum.count + static_cast<int>(more), kMostCount);
   }
-  sum.count = std::min(sum.count, kMostGpus);
   return sum;
 }
 
@@ -63,7 +64,8 @@ std::vector<Node> nodes_of(std::string_view text) {
     Node node{.name = std::string(field(line, "NodeName=")), .state = std::string(field(line, "State="))};
     const Gres all = gpus_in(field(line, "Gres="));
     node.type = all.type;
-    node.gpus = all.count;
+    node.gpus = std::min(all.count, kMostGpus);
+    node.left_out = all.count - node.gpus;
     node.used = std::min(gpus_in(field(line, "GresUsed=")).count, node.gpus);
     if (!node.name.empty()) nodes.push_back(std::move(node));
   }
@@ -106,6 +108,9 @@ std::optional<std::int64_t> granted_job(std::string_view text) {
 HostReport Agent::report_of(const Node& node) const {
   HostReport report{.host = node.name};
   if (const auto problem = problems_.find(node.name); problem != problems_.end()) report.problem = problem->second;
+  if (node.left_out > 0)
+    report.add_problem(
+        fmt::format("its {} GPUs are more than the {} that are reported", node.gpus + node.left_out, kMostGpus));
   if (!node.is_up() || node.gpus == 0) {
     report.without = node.gpus == 0 ? "Slurm knows no GPU of it" : "Slurm has it as " + node.state;
     return report;

@@ -20,6 +20,7 @@ struct Node {
   std::string type = {};  // of its GPUs: "t4"; empty: not told
   int gpus = 0;
   int used = 0;
+  int left_out = 0;  // GPUs beyond the number that a node may have
 
   bool is_up() const;
 };

@@ -16,8 +16,10 @@ namespace {
 
 constexpr int kBusyMilliseconds = 5000;  // while the log is taken into the file
 
-// What can be done about an error of SQLite, by its primary code.
-std::string_view advice_for(int error) {
+// What can be done about an error of SQLite, by its primary code and that of the system.
+std::string_view advice_for(int error, int of_system) {
+  if ((error == SQLITE_CANTOPEN || error == SQLITE_IOERR) && (of_system == EMFILE || of_system == ENFILE))
+    return "; too many files are open: raise `ulimit -n` of the server";
   switch (error) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB: return "; put a backup (`xoe pool backup`) in its place";
@@ -47,7 +49,7 @@ tl::unexpected<Error> sqlite_failure(sqlite3* database, std::string_view doing) 
   if (code == Code::kInternal)
     return failure(code, "the pool's database refuses a statement: {} ({})", sqlite3_errmsg(database), doing);
   return failure(code, "the pool's database {} cannot be used: {}{}", file == nullptr || *file == '\0' ? doing : file,
-                 sqlite3_errmsg(database), advice_for(error));
+                 sqlite3_errmsg(database), advice_for(error, sqlite3_system_errno(database)));
 }
 
 }  // namespace
@@ -163,8 +165,9 @@ Status Database::backup_to(const std::string& path) {
   if (copy.bind(1, std::string_view(path)).run()) return {};
   const int error = sqlite3_errcode(database_.get()) & 0xff;
   const std::string why = sqlite3_errmsg(database_.get());
+  const std::string_view advice = advice_for(error, sqlite3_system_errno(database_.get()));
   ::unlink(path.c_str());
-  return failure(code_of(error), "cannot write the backup {}: {}{}", path, why, advice_for(error));
+  return failure(code_of(error), "cannot write the backup {}: {}{}", path, why, advice);
 }
 
 }  // namespace xoe::pool

@@ -8,7 +8,7 @@ namespace xoe::pool {
 namespace {
 
 // Step n makes version n + 1. A step is never edited once it was released: a new one follows it.
-constexpr std::array<const char*, 3> kSteps = {R"(
+constexpr std::array<const char*, 4> kSteps = {R"(
 CREATE TABLE host (name TEXT PRIMARY KEY, heard INTEGER NOT NULL, without TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE gpu (uuid TEXT PRIMARY KEY, host TEXT NOT NULL REFERENCES host(name), name TEXT NOT NULL, pci TEXT NOT NULL,
   memory INTEGER NOT NULL, nvlinks TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -43,7 +43,13 @@ CREATE TABLE usage (hour INTEGER NOT NULL, user TEXT NOT NULL, team TEXT NOT NUL
                                                "CREATE INDEX holding_of_gpu ON holding(gpu, lease);",
                                                // Whose reports of a host are taken; what was held in a while.
                                                "ALTER TABLE host ADD COLUMN agent TEXT NOT NULL DEFAULT '';"
-                                               "CREATE INDEX lease_by_end ON lease(ended);"};
+                                               "CREATE INDEX lease_by_end ON lease(ended);",
+                                               // Which lease for a virtual machine had a GPU last: one row to read.
+                                               "ALTER TABLE holding ADD COLUMN vm TEXT NOT NULL DEFAULT '';"
+                                               "UPDATE holding SET vm = coalesce((SELECT json_extract(ask, '$.vm') "
+                                               "FROM lease WHERE id = holding.lease), '');"
+                                               "DROP INDEX holding_of_gpu;"
+                                               "CREATE INDEX holding_for_vm ON holding(gpu, vm, lease);"};
 
 }  // namespace
 

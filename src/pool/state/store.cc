@@ -72,6 +72,8 @@ std::string progress_text(const Lease& lease) {
   Json json{{"starts", optional_time(lease.starts)},
             {"planned", lease.is_waiting() ? lease.gpus : std::vector<std::string>()},
             {"expiry_warned", lease.expiry_warned},
+            {"told_expires", to_number(lease.told.expires)},
+            {"told_renewed", to_number(lease.told.renewed)},
             {"idle_phase", static_cast<int>(lease.idle_phase)},
             {"idle_phase_since", to_number(lease.idle_phase_since)},
             {"idle_exempt", lease.idle_exempt},
@@ -92,7 +94,10 @@ void read_progress(const Json& json, Lease& lease) {
   lease.idle_phase_since = to_time(json.at("idle_phase_since").get<std::int64_t>());
   json.at("idle_exempt").get_to(lease.idle_exempt);
   json.at("borrowed").get_to(lease.borrowed);
-  lease.unclaimed = json.value("unclaimed", false);  // leases of before there was this have none
+  // Leases of before there were these have none.
+  lease.unclaimed = json.value("unclaimed", false);
+  lease.told.expires = to_time(json.value("told_expires", to_number(lease.expires)));
+  lease.told.renewed = to_time(json.value("told_renewed", std::int64_t{0}));
   if (const auto found = json.find("give_way"); found != json.end())
     lease.give_way = GiveWay{.asked = to_time(found->at("asked").get<std::int64_t>()),
                              .by = optional_time(found->at("by")),
@@ -165,8 +170,9 @@ Status Store::prepare() {
                               "ended=excluded.ended, why=excluded.why, ask=excluded.ask, progress=excluded.progress",
                               kLeaseColumns)));
   // A GPU that this lease holds already stays; one that another lease holds violates one_holder.
-  XOE_ASSIGN(hold_, database_.prepare("INSERT INTO holding (lease, gpu, ended) SELECT ?1, ?2, NULL WHERE NOT EXISTS "
-                                      "(SELECT 1 FROM holding WHERE lease = ?1 AND gpu = ?2 AND ended IS NULL)"));
+  XOE_ASSIGN(hold_,
+             database_.prepare("INSERT INTO holding (lease, gpu, ended, vm) SELECT ?1, ?2, NULL, ?3 WHERE NOT EXISTS "
+                               "(SELECT 1 FROM holding WHERE lease = ?1 AND gpu = ?2 AND ended IS NULL)"));
   XOE_ASSIGN(end_holdings_, database_.prepare("UPDATE holding SET ended = ? WHERE lease = ? AND ended IS NULL"));
   XOE_ASSIGN(append_,
              database_.prepare("INSERT INTO event (at, actor, kind, lease, subject, why) VALUES (?,?,?,?,?,?)"));
@@ -175,8 +181,7 @@ Status Store::prepare() {
   XOE_ASSIGN(find_by_id_, database_.prepare(fmt::format("SELECT {} FROM lease WHERE id = ?", kLeaseColumns)));
   XOE_ASSIGN(find_by_token_,
              database_.prepare(fmt::format("SELECT {} FROM lease WHERE user = ? AND token_hash = ?", kLeaseColumns)));
-  XOE_ASSIGN(last_of_, database_.prepare("SELECT lease FROM holding JOIN lease ON id = lease WHERE gpu = ? AND "
-                                         "json_extract(ask, '$.vm') = ? ORDER BY lease DESC LIMIT 1"));
+  XOE_ASSIGN(last_of_, database_.prepare(kLastLeaseQuery));
   XOE_ASSIGN(held_by_, database_.prepare("SELECT gpu FROM holding WHERE lease = ? ORDER BY rowid"));
   return {};
 }
@@ -303,7 +308,8 @@ Status Store::save(const Lease& lease) {
                         std::string_view(ask_text(lease.ask)), std::string_view(progress_text(lease)))
               .run());
   if (lease.is_open())
-    for (const std::string& gpu : lease.gpus) XOE_TRY(hold_.bind_all(lease.id, std::string_view(gpu)).run());
+    for (const std::string& gpu : lease.gpus)
+      XOE_TRY(hold_.bind_all(lease.id, std::string_view(gpu), std::string_view(lease.ask.vm)).run());
   if (lease.state == LeaseState::kEnded) XOE_TRY(end_holdings_.bind_all(to_number(lease.ended), lease.id).run());
   return {};
 }

@@ -26,6 +26,10 @@ inline constexpr std::string_view kUserColumns = "name, team, role, token_hash, 
 // A row with them.
 Result<User> user_of(const Statement& row);
 
+// The last lease for a virtual machine that had a GPU: one row, however long the GPU's history is.
+inline constexpr std::string_view kLastLeaseQuery =
+    "SELECT lease FROM holding WHERE gpu = ? AND vm = ? ORDER BY lease DESC LIMIT 1";
+
 // Of one thread at a time. An error of one statement leaves the transaction to be rolled back.
 class Store {
  public:

@@ -33,11 +33,15 @@ std::uint64_t gib_of(const std::string& profile) {
   return digits.size() > 3 ? 0 : static_cast<std::uint64_t>(parse_integer(digits).value_or(0));
 }
 
-// The vGPUs of a shared GPU.
-int slots_of(const EsxiHost& host, const HostGpu& gpu, const Rules& rules) {
+// The vGPUs that a shared GPU has room for.
+std::uint64_t room_of(const EsxiHost& host, const HostGpu& gpu, const Rules& rules) {
   if (!gpu.shared || std::ranges::find(host.vgpu_profiles, rules.vgpu_profile) == host.vgpu_profiles.end()) return 0;
   const std::uint64_t gib = gib_of(rules.vgpu_profile);
-  return gib == 0 ? 0 : static_cast<int>(std::min<std::uint64_t>(gpu.memory / (gib * kGib), kMostSlots));
+  return gib == 0 ? 0 : gpu.memory / (gib * kGib);
+}
+
+int slots_of(const EsxiHost& host, const HostGpu& gpu, const Rules& rules) {
+  return static_cast<int>(std::min<std::uint64_t>(room_of(host, gpu, rules), kMostSlots));
 }
 
 std::vector<std::string> slots_of(const EsxiHost& host, const Rules& rules) {
@@ -106,6 +110,9 @@ HostReport report_of(const EsxiHost& host, const Inventory& inventory, const Rul
   HostReport report{.host = host.name};
   for (const HostGpu& gpu : host.gpus) {
     if (!gpu.shared && gpu.enabled) add_gpu(report, host, gpu, gpu_id(host, gpu.pci), gpu.memory, gpu.name);
+    if (const auto room = room_of(host, gpu, rules); room > kMostSlots)
+      report.add_problem(
+          fmt::format("{} has room for {} vGPUs, more than the {} that are reported", gpu.pci, room, kMostSlots));
     for (int slot = 0; slot < slots_of(host, gpu, rules); ++slot)
       add_gpu(report, host, gpu, fmt::format("{}#{}", gpu_id(host, gpu.pci), slot), gib_of(rules.vgpu_profile) * kGib,
               rules.vgpu_profile);
@@ -193,6 +200,7 @@ Reports reports_of(const Inventory& inventory, const Rules& rules, const std::ve
   for (const EsxiHost& host : inventory.hosts) {
     HostReport report = report_of(host, inventory, rules, assignments, problems);
     std::erase_if(report.vms, [&](const Vm& vm) { return names[vm.name] > 1; });
+    if (!report.problem.empty()) reports.warnings.push_back(report.host + ": " + report.problem);
     reports.hosts.push_back(std::move(report));
   }
   for (const auto& [name, count] : names)

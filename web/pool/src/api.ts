@@ -1,10 +1,15 @@
 // Asks the server that this page came from. The token goes into a header, never into an address.
 
+const kPause = 2; // seconds
+const kLongestPause = 300;
+
 /** The server said no, and why. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
     message: string,
+    /** Seconds before it may be asked again. */
+    readonly wait = 0,
   ) {
     super(message);
   }
@@ -12,8 +17,19 @@ export class Refused extends Error {
 
 async function answer(response: Response): Promise<any> {
   const body = await response.json().catch(() => null);
-  if (!response.ok) throw new Refused(response.status, body?.error?.message ?? `the server answered ${response.status}`);
+  if (!response.ok) {
+    const wait = Math.min(Number(response.headers.get("Retry-After")) || kPause, kLongestPause);
+    throw new Refused(response.status, body?.error?.message ?? `the server answered ${response.status}`, wait);
+  }
   return body;
+}
+
+export function tooMany(error: unknown): error is Refused {
+  return error instanceof Refused && error.status === 429;
+}
+
+export function sleep(seconds: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, seconds * 1000));
 }
 
 function headers(token: string): Record<string, string> {
@@ -39,6 +55,8 @@ export interface Watcher {
   status(fields: object): void;
   audit(line: any): void;
   live(is: boolean): void;
+  /** There were too many requests; the next one comes after `seconds`. 0: there were not. */
+  waits(seconds: number): void;
   refused(error: Refused): void;
 }
 
@@ -46,6 +64,7 @@ export interface Watcher {
 export async function watch(token: string, watcher: Watcher, signal: AbortSignal): Promise<void> {
   let last = "";
   while (!signal.aborted) {
+    let pause = kPause;
     try {
       const more: Record<string, string> = last ? { "Last-Event-ID": last } : {};
       const response = await fetch("/v1/events/stream", { headers: { ...headers(token), ...more }, signal });
@@ -61,9 +80,11 @@ export async function watch(token: string, watcher: Watcher, signal: AbortSignal
         watcher.refused(error);
         return;
       }
+      if (tooMany(error)) pause = error.wait;
+      watcher.waits(tooMany(error) ? pause : 0);
     }
     watcher.live(false);
-    if (!signal.aborted) await new Promise((done) => setTimeout(done, 2000));
+    if (!signal.aborted) await sleep(pause);
   }
 }
 

@@ -1,5 +1,5 @@
 // What the page knows, kept up to date by the server's events.
-import { get, post, Refused, watch } from "./api";
+import { get, post, Refused, sleep, tooMany, watch } from "./api";
 import type { AuditLine, Lease, Me, Status } from "./types";
 
 const kKey = "xoe-pool-token";
@@ -12,6 +12,7 @@ export const pool = $state({
   status: null as Status | null,
   audit: [] as AuditLine[],
   live: false,
+  again: 0, // when the next request goes, after too many; 0: there were not
   now: Date.now() / 1000, // of the server
   message: "",
   /** Mean utilisation by host, a sample for each message. */
@@ -32,6 +33,30 @@ export function myLeases(leases: Lease[] | undefined): Lease[] {
   return (leases ?? []).filter((lease) => lease.user === pool.me?.name);
 }
 
+/** Why the page waits; empty: it does not. */
+export function waiting(): string {
+  return pool.again ? `too many requests; trying again in ${Math.max(0, Math.ceil(pool.again - pool.now))} s` : "";
+}
+
+function waits(seconds: number): void {
+  pool.again = seconds ? Date.now() / 1000 + ahead + seconds : 0;
+}
+
+/** Asks again for as long as there are too many requests. */
+async function patiently(token: string, path: string): Promise<any> {
+  for (;;) {
+    try {
+      const found = await get(token, path);
+      waits(0);
+      return found;
+    } catch (error) {
+      if (!tooMany(error)) throw error;
+      waits(error.wait);
+      await sleep(error.wait);
+    }
+  }
+}
+
 export function isLead(): boolean {
   return pool.me?.role === "lead" || pool.me?.role === "admin";
 }
@@ -42,10 +67,10 @@ export function governs(lease: Lease): boolean {
 }
 
 export async function logIn(token: string): Promise<void> {
-  pool.me = await get(token, "/v1/me");
+  pool.me = await patiently(token, "/v1/me");
   pool.token = token;
   sessionStorage.setItem(kKey, token);
-  if (isLead()) pool.audit = (await get(token, "/v1/events?last=200")).events.reverse();
+  if (isLead()) pool.audit = (await patiently(token, "/v1/events?last=200")).events.reverse();
   stop = new AbortController();
   void watch(
     token,
@@ -55,7 +80,11 @@ export async function logIn(token: string): Promise<void> {
         if (!pool.audit.some((known) => known.number === line.number)) pool.audit.unshift(line);
         pool.audit.length = Math.min(pool.audit.length, kMostLines);
       },
-      live: (is) => (pool.live = is),
+      live: (is) => {
+        pool.live = is;
+        if (is) waits(0);
+      },
+      waits,
       refused: (error) => logOut(error.message),
     },
     stop.signal,
@@ -65,7 +94,7 @@ export async function logIn(token: string): Promise<void> {
 export function logOut(message = ""): void {
   stop.abort();
   sessionStorage.removeItem(kKey);
-  Object.assign(pool, { token: "", me: null, status: null, audit: [], live: false, message });
+  Object.assign(pool, { token: "", me: null, status: null, audit: [], live: false, again: 0, message });
   pool.history = { times: [], hosts: {} };
 }
 
@@ -79,6 +108,7 @@ function takeStatus(fields: Partial<Status>): void {
 function remember(status: Status): void {
   const { times, hosts } = pool.history;
   times.push(status.now);
+  for (const name of Object.keys(hosts)) if (!status.hosts.some((host) => host.name === name)) delete hosts[name];
   for (const host of status.hosts) {
     const uses = status.gpus.filter((gpu) => gpu.host === host.name && gpu.utilisation !== undefined);
     const all = (hosts[host.name] ??= Array(times.length - 1).fill(null));

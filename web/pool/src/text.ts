@@ -42,8 +42,13 @@ export function short(uuid: string): string {
 
 /** A colour of Okabe and Ito for each name, in the order in which they are first seen: colour-blind people can tell them apart. */
 const kColours = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7f00"];
+const kMostNames = 10_000; // then the first ones are forgotten
 const given = new Map<string, string>();
+let next = 0;
 export function colour(name: string): string {
-  if (!given.has(name)) given.set(name, kColours[given.size % kColours.length]);
+  if (!given.has(name)) {
+    if (given.size >= kMostNames) given.delete(given.keys().next().value!);
+    given.set(name, kColours[next++ % kColours.length]);
+  }
   return given.get(name)!;
 }
