@@ -139,8 +139,8 @@ TEST_F(InventoryTest, GpusThatAreLeftOutAreTold) {
   ::setenv("XOE_MOCK_GPUS", "many", 1);
   ::setenv("XOE_MOCK_ROCM", "many", 1);
   std::vector<std::unique_ptr<GpuVendor>> vendors;
-  vendors.push_back(nvidia_gpus(XOE_MOCK_NVML));
-  vendors.push_back(amd_gpus(XOE_MOCK_ROCM_SMI));
+  vendors.push_back(nvidia_gpus(built_file("libmock_nvml.so")));
+  vendors.push_back(amd_gpus(built_file("libmock_rocm_smi.so")));
   const HostReport report = Inventory("a", std::move(vendors)).report();
   EXPECT_EQ(report.gpus.size(), 128U);
   EXPECT_EQ(report.problem,
