@@ -69,9 +69,14 @@ def make_engine(store: Any, ranks: list[int], rank: int, timeout: timedelta) -> 
     return Members(engine, 0, name, PrefixStore(f"xoe/{name}/", store), engine.shutdown, engine.shutdown)
 
 
+def set_name(process_set: int) -> str:
+    """The name of what runs on a process set of the world's engine."""
+    return f"set {process_set}"
+
+
 def process_set_members(store: Any, process_set: ProcessSet) -> Members:
     """A process set of the world's engine; ``store`` is the job's. Collective over the job."""
     messages_of(_world.current().engine)
     number = process_set._need()
-    name = f"set {number}"
+    name = set_name(number)
     return Members(_world.current().engine, number, name, PrefixStore(f"xoe/{name}/", store), None, _world.shutdown)
