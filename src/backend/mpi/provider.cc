@@ -109,6 +109,7 @@ class MpiProvider final : public net::Provider {
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, "mpi: the {} members took too long to come together", members.ranks.size());
     XOE_ASSIGN(const auto ranks, world_ranks(members, all));
+    if (members.check) XOE_TRY(members.check());
     Hello first{};
     std::memcpy(&first, all[0].data(), sizeof first);
     const auto tag =
