@@ -29,6 +29,9 @@ constexpr std::chrono::nanoseconds kGatherTime = std::chrono::seconds(2);
 
 constexpr std::string_view kEncrypt = "encrypt";
 
+// Behind the prefix of a group's keys: the ranks of all hosts.
+constexpr std::string_view kRanksKey = "ranks";
+
 // Opens the first of the nets that loads. The error has the messages of all.
 Result<std::unique_ptr<net::Provider>> open_net(const std::vector<std::string>& names, const net::NetOptions& options,
                                                 const Env& env) {
@@ -96,12 +99,11 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
       awaited.ranks.push_back(rank);
     }
     XOE_ASSIGN(const auto all, bootstrap::await_ranks(store, awaited, timeout));
-    XOE_TRY(store.set(keys + std::string(hierarchical::kRanksKey), fmt::format("{}", fmt::join(all, "\n"))));
+    XOE_TRY(store.set(keys + std::string(kRanksKey), fmt::format("{}", fmt::join(all, "\n"))));
   }
   // Rank 0 gathers them, and says who is missing.
-  XOE_ASSIGN(const auto tables,
-             bootstrap::await_ranks(store, {.keys = {keys + std::string(hierarchical::kRanksKey)}, .ranks = {0}},
-                                    timeout + kGatherTime));
+  XOE_ASSIGN(const auto tables, bootstrap::await_ranks(store, {.keys = {keys + std::string(kRanksKey)}, .ranks = {0}},
+                                                       timeout + kGatherTime));
   const std::string& table = tables.front();
   std::vector<hierarchical::RankInfo> ranks;
   for (const std::string& line : split_text(table, '\n')) {

@@ -178,6 +178,27 @@ TEST_F(StoreTurns, KeysOfAVersionThatHasPassedAreNotWaitedFor) {
   EXPECT_FALSE(service_->has(world_keys(11) + "0"));
 }
 
+// For ranks that wait for others of their version: whatever keys there are, the answer comes at once.
+TEST_F(StoreTurns, WhetherAVersionLastsIsAnsweredAtOnce) {
+  EXPECT_EQ(world_of("world/12/0/mesh/3"), "world/12/");
+  EXPECT_EQ(world_of("0/mesh/3"), "");
+  EXPECT_EQ(world_of("world/12"), "");
+  serve({});
+  service_->begin_world(12);
+  const Fd rank = connect();
+  std::string bytes;
+  append_hello(bytes, "right");
+  append_get(bytes, world_keys(12));
+  append_get(bytes, world_keys(12));
+  append_get(bytes, world_keys(11));
+  append_get(bytes, world_keys(13));  // has not begun
+  send(rank, bytes);
+  const auto passed = testing::HasSubstr("another version of the world");
+  EXPECT_THAT(answers(rank), testing::ElementsAre("", "", "", passed));
+  service_->begin_world(13);
+  EXPECT_THAT(answers(rank), testing::ElementsAre(""));
+}
+
 // A job that is restarted again and again.
 TEST_F(StoreTurns, VersionsOfTheWorldTakeNoRoom) {
   serve({.keys = 4});

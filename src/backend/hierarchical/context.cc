@@ -91,9 +91,11 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
 }
 
 Status Context::check_version() {
-  constexpr auto kAtOnce = std::chrono::milliseconds(100);
-  // Only a refusal counts. While ranks join, the key is there; later groups wait for it in vain, for this long.
-  const auto found = store_->get(options_.keys + std::string(kRanksKey), kAtOnce);
+  constexpr auto kPatience = std::chrono::seconds(1);  // with a busy launcher
+  const std::string_view version = bootstrap::world_of(options_.keys);
+  if (version.empty()) return {};
+  // Only a refusal counts.
+  const auto found = store_->get(version, kPatience);
   return found || found.error().code() != Code::kUnavailable ? Status() : failure(found.error());
 }
 

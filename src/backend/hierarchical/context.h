@@ -43,10 +43,6 @@ struct RankInfo {
   bool encrypts = false;       // its user wants what leaves the host to be encrypted
 };
 
-// Behind ContextOptions::keys: the ranks of all hosts. It is set before they make their contexts, and removed once all
-// have joined.
-inline constexpr std::string_view kRanksKey = "ranks";
-
 struct ContextOptions {
   std::string keys;  // the prefix of all keys in the store
   std::string secret;
