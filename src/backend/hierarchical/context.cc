@@ -34,7 +34,7 @@ struct alignas(64) Context::Progress {
 };
 
 Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int rank,
-                                               std::shared_ptr<bootstrap::Store> store,
+                                               std::shared_ptr<bootstrap::OwnKeys> store,
                                                std::unique_ptr<net::Provider> provider, ContextOptions options) {
   std::shared_ptr<Context> context(new Context());
   context->owner_ = ::getpid();
@@ -132,10 +132,7 @@ std::string Context::who(int rank) const {
 
 Result<std::vector<std::string>> Context::exchange(const std::string& key, const std::vector<int>& members,
                                                    const std::string& mine) {
-  const std::string own = fmt::format("{}/{}", key, rank());
-  published_.add(own);
-  if (const auto obsolete = published_.take_obsolete(); !obsolete.empty()) XOE_TRY(store_->remove(obsolete));
-  XOE_TRY(store_->set(own, mine));
+  XOE_TRY(store_->set(fmt::format("{}/{}", key, rank()), mine));
   std::vector<std::string> keys;
   keys.reserve(members.size());
   for (const int member : members) keys.push_back(fmt::format("{}/{}", key, member));
