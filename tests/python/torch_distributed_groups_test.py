@@ -126,6 +126,7 @@ def test_groups_that_their_members_make():
         dist.recv(received, before, group=again)
         work.wait()
         assert received.item() == before
+    assert not c10d._get_default_store().check([f"xoe/{again._members.name}/0"]), "the store keeps where its members met"
     dist.destroy_process_group(again)
     assert summed(group) == sum(alike) and summed() == sum(range(SIZE))
 
