@@ -24,7 +24,11 @@ class StoreService;
 inline constexpr std::string_view kWorldVersionKey = "world_version";
 // What the name of a key of one version begins with: "world/2/". Once a later version has begun, each get() and set()
 // of such a key fails with `unavailable` at once: who was told a version may ask for its keys only after it has passed.
+// This beginning is itself a key that is set for as long as the version is the last: who waits for a rank of its
+// version asks for it, and is answered at once.
 std::string world_keys(int version);
+// The beginning of this key that names a version, "world/2/"; empty: it is of none.
+std::string_view world_of(std::string_view key);
 // Set by the first member of a version that all its members have joined, where the number of ranks may change:
 // "world_formed/2".
 inline constexpr std::string_view kWorldFormedKey = "world_formed";

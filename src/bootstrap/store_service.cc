@@ -33,6 +33,21 @@ void append_passed(std::string& replies) {
 
 std::string world_keys(int version) { return fmt::format("{}{}/", kWorldKeys, version); }
 
+std::string_view world_of(std::string_view key) {
+  if (!key.starts_with(kWorldKeys)) return {};
+  return key.substr(0, key.find('/', kWorldKeys.size()) + 1);
+}
+
+namespace {
+
+std::optional<std::int64_t> version_of(std::string_view key) {
+  const std::string_view world = world_of(key);
+  if (world.empty()) return std::nullopt;
+  return parse_integer(world.substr(kWorldKeys.size(), world.size() - kWorldKeys.size() - 1));
+}
+
+}  // namespace
+
 // Requests are answered in order: while a get waits for its key, no further request of its connection is answered.
 struct StoreService::Connection {
   Fd socket;
@@ -287,6 +302,7 @@ void StoreService::begin_world(int version, std::span<const int> slots) {
 
 std::optional<std::string_view> StoreService::find(std::string_view key) const {
   if (const auto found = values_.find(key); found != values_.end()) return found->second;
+  if (version_of(key) == version_ && world_of(key) == key) return std::string_view();
   if (!key.starts_with(kWorldVersionKey) || key.size() <= kWorldVersionKey.size()) return std::nullopt;
   const auto version = parse_integer(key.substr(kWorldVersionKey.size() + 1));
   if (key[kWorldVersionKey.size()] != '/' || !version || *version < 1 || *version > version_) return std::nullopt;
@@ -294,9 +310,7 @@ std::optional<std::string_view> StoreService::find(std::string_view key) const {
 }
 
 bool StoreService::has_passed(std::string_view key) const {
-  if (!key.starts_with(kWorldKeys)) return false;
-  const std::string_view rest = key.substr(kWorldKeys.size());
-  const auto version = parse_integer(rest.substr(0, rest.find('/')));
+  const auto version = version_of(key);
   return version && *version < version_;
 }
 
@@ -331,8 +345,10 @@ void StoreService::note_lost_peers(std::string_view key, std::string_view value)
     if (!number || !std::in_range<int>(*number)) return;
     numbers.push_back(static_cast<int>(*number));
   }
-  if (numbers.size() > 2 && lost_peers_.size() < limits_.keys)
-    lost_peers_.push_back({.rank = numbers[0], .pid = numbers[1], .lost = {numbers.begin() + 2, numbers.end()}});
+  if (numbers.size() <= 2 || lost_peers_.size() >= limits_.keys || lost_count_ + numbers.size() > limits_.lost_peers)
+    return;
+  lost_count_ += numbers.size();
+  lost_peers_.push_back({.rank = numbers[0], .pid = numbers[1], .lost = {numbers.begin() + 2, numbers.end()}});
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {

@@ -25,7 +25,8 @@ struct StoreLimits {
   std::size_t connections = 8192;
   std::size_t unauthenticated = 128;  // connections that have not authenticated yet
   std::size_t keys = 65536;
-  std::size_t bytes = std::size_t{64} << 20;  // of all keys and values
+  std::size_t bytes = std::size_t{64} << 20;      // of all keys and values
+  std::size_t lost_peers = std::size_t{1} << 20;  // in all announcements that the launcher has not taken
   std::size_t unread = std::size_t{1} << 20;  // replies that a client has not read; beyond this its next requests wait
   std::chrono::milliseconds hello_timeout{5000};     // for a client to authenticate
   std::chrono::milliseconds message_timeout{10000};  // for the rest of a message that has begun
@@ -55,7 +56,10 @@ class StoreService {
   // The ranks that have announced that they fail since the last call, in that order.
   std::vector<FailingRank> take_failing() { return std::exchange(failing_, {}); }
   // Takes what ranks have said of lost peers since the last call.
-  std::vector<LostPeers> take_lost_peers() { return std::exchange(lost_peers_, {}); }
+  std::vector<LostPeers> take_lost_peers() {
+    lost_count_ = 0;
+    return std::exchange(lost_peers_, {});
+  }
   // The timeout for poll() on fd(), in milliseconds; -1: none.
   int poll_timeout_ms() const;
   // Serves all clients as far as possible without blocking.
@@ -104,6 +108,7 @@ class StoreService {
   int version_ = 0;  // of the world
   std::vector<FailingRank> failing_;
   std::vector<LostPeers> lost_peers_;
+  std::size_t lost_count_ = 0;  // numbers in them
   std::size_t bytes_ = 0;
   std::size_t unauthenticated_ = 0;
   std::map<std::string, std::vector<int>, std::less<>> waiters_;  // by key: connections with a pending get

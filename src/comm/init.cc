@@ -13,11 +13,11 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bootstrap/launch_env.h"
+#include "bootstrap/own_keys.h"
 #include "bootstrap/store.h"
 #include "bootstrap/user_key.h"
 #include "comm/init.h"
 #include "comm/join_hosts.h"
-#include "comm/own_keys.h"
 #include "xoe/communicator.h"
 
 namespace xoe {
@@ -171,7 +171,7 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
   } else {
     met = bootstrap::make_memory_store();
   }
-  OwnKeys store(std::move(met));
+  bootstrap::OwnKeys store(std::move(met));
   XOE_ASSIGN(auto context, shm::Context::join(topology, store, fmt::format("{}/shm/", info.group),
                                               settings.start_timeout, settings.arena_bytes));
   std::unique_ptr<Backend> backend = std::make_unique<shm::ShmBackend>(

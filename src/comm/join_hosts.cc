@@ -1,5 +1,4 @@
 #include "comm/join_hosts.h"
-#include "comm/own_keys.h"
 
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "base/text.h"
 #include "bootstrap/await_ranks.h"
 #include "bootstrap/own_address.h"
+#include "bootstrap/own_keys.h"
 #include "bootstrap/proof.h"
 #include "bootstrap/socket_address.h"
 #include "bootstrap/store.h"
@@ -28,6 +28,9 @@ namespace {
 constexpr std::chrono::nanoseconds kGatherTime = std::chrono::seconds(2);
 
 constexpr std::string_view kEncrypt = "encrypt";
+
+// Behind the prefix of a group's keys: the ranks of all hosts.
+constexpr std::string_view kRanksKey = "ranks";
 
 // Opens the first of the nets that loads. The error has the messages of all.
 Result<std::unique_ptr<net::Provider>> open_net(const std::vector<std::string>& names, const net::NetOptions& options,
@@ -96,12 +99,11 @@ Result<std::vector<hierarchical::RankInfo>> exchange_ranks(bootstrap::Store& sto
       awaited.ranks.push_back(rank);
     }
     XOE_ASSIGN(const auto all, bootstrap::await_ranks(store, awaited, timeout));
-    XOE_TRY(store.set(keys + std::string(hierarchical::kRanksKey), fmt::format("{}", fmt::join(all, "\n"))));
+    XOE_TRY(store.set(keys + std::string(kRanksKey), fmt::format("{}", fmt::join(all, "\n"))));
   }
   // Rank 0 gathers them, and says who is missing.
-  XOE_ASSIGN(const auto tables,
-             bootstrap::await_ranks(store, {.keys = {keys + std::string(hierarchical::kRanksKey)}, .ranks = {0}},
-                                    timeout + kGatherTime));
+  XOE_ASSIGN(const auto tables, bootstrap::await_ranks(store, {.keys = {keys + std::string(kRanksKey)}, .ranks = {0}},
+                                                       timeout + kGatherTime));
   const std::string& table = tables.front();
   std::vector<hierarchical::RankInfo> ranks;
   for (const std::string& line : split_text(table, '\n')) {
@@ -221,25 +223,23 @@ Result<Joined> join_many_hosts(bootstrap::LaunchInfo info, const Env& env, const
                                     .pid = ::getpid(),
                                     .in_rank_order = choice.in_rank_order,
                                     .encrypts = choice.encrypt};
-  auto own_keys = std::make_unique<OwnKeys>(std::move(store));
-  OwnKeys& keys = *own_keys;
-  XOE_ASSIGN(auto ranks, exchange_ranks(keys, options.keys, topology, mine, settings.start_timeout));
+  // Keeps rank 0's server for as long as the store is used.
+  const std::shared_ptr<bootstrap::OwnKeys> keys(
+      new bootstrap::OwnKeys(std::move(store)),
+      [served = std::shared_ptr<bootstrap::StoreServer>(std::move(server))](bootstrap::OwnKeys* last) { delete last; });
+  XOE_ASSIGN(auto ranks, exchange_ranks(*keys, options.keys, topology, mine, settings.start_timeout));
   XOE_TRY(check_hosts(ranks, topology));
   XOE_TRY(kOrder.check(ranks));
   XOE_TRY(kEncryption.check(ranks));
-  XOE_ASSIGN(options.secret, common_secret(keys, options, topology.rank));
+  XOE_ASSIGN(options.secret, common_secret(*keys, options, topology.rank));
   std::string key = key_of(options.secret, info.group);
-  // Keeps rank 0's server for as long as the store is used.
-  std::shared_ptr<bootstrap::Store> shared_store(
-      own_keys.release(),
-      [served = std::shared_ptr<bootstrap::StoreServer>(std::move(server))](bootstrap::Store* last) { delete last; });
-  XOE_ASSIGN(auto context, hierarchical::Context::join(std::move(ranks), topology.rank, std::move(shared_store),
-                                                       std::move(provider), std::move(options)));
+  XOE_ASSIGN(auto context, hierarchical::Context::join(std::move(ranks), topology.rank, keys, std::move(provider),
+                                                       std::move(options)));
   XOE_ASSIGN(auto backend, hierarchical::HierarchicalBackend::make(std::move(context)));
   // No rank leaves the store before all have joined.
   XOE_TRY(
       backend->run({.kind = CollectiveKind::kBarrier, .options = {.name = "init", .timeout = settings.start_timeout}}));
-  keys.remove_all();
+  keys->remove_all();
   return Joined{
       .world = Communicator(std::move(backend)), .key = std::move(key), .address = address, .encrypts = choice.encrypt};
 }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "bootstrap/own_keys.h"
 #include "bootstrap/store_protocol.h"
 
 namespace xoe::bootstrap {
@@ -251,6 +252,24 @@ TEST(Store, AUserWhoKnowsTheJobDoesNotTakeItsPlace) {
   ASSERT_NE(served, nullptr);
   ASSERT_TRUE(served->set("k", "v"));
   EXPECT_EQ((*joined)->get("k", 1s).value(), "v");
+}
+
+// One rank's keys of several groups: those of a group that has met go with the next key that is set.
+TEST(OwnKeys, RemovesWhatAllHaveRead) {
+  OwnKeys keys(make_memory_store());
+  const auto there = [&](const char* key) { return keys.get(key, 0ms).has_value(); };
+  for (const char* key : {"a/1", "a/2", "b/1"}) ASSERT_TRUE(keys.set(key, "v"));
+  keys.forget("a/");
+  EXPECT_TRUE(there("a/1")) << "the store is not asked";
+  ASSERT_TRUE(keys.set("b/2", "v"));
+  EXPECT_FALSE(there("a/1"));
+  EXPECT_FALSE(there("a/2"));
+  EXPECT_TRUE(there("b/1"));
+  keys.remove_all();
+  EXPECT_FALSE(there("b/1"));
+  EXPECT_FALSE(there("b/2"));
+  ASSERT_TRUE(keys.set("c/1", "v"));
+  EXPECT_TRUE(there("c/1"));
 }
 
 }  // namespace

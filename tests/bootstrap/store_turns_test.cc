@@ -1,5 +1,6 @@
 // Timeouts of the store: it drops a client for being slow only while it waits for that client's message, and a client
 // that was dropped before it had authenticated retries.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -178,6 +179,27 @@ TEST_F(StoreTurns, KeysOfAVersionThatHasPassedAreNotWaitedFor) {
   EXPECT_FALSE(service_->has(world_keys(11) + "0"));
 }
 
+// For ranks that wait for others of their version: whatever keys there are, the answer comes at once.
+TEST_F(StoreTurns, WhetherAVersionLastsIsAnsweredAtOnce) {
+  EXPECT_EQ(world_of("world/12/0/mesh/3"), "world/12/");
+  EXPECT_EQ(world_of("0/mesh/3"), "");
+  EXPECT_EQ(world_of("world/12"), "");
+  serve({});
+  service_->begin_world(12);
+  const Fd rank = connect();
+  std::string bytes;
+  append_hello(bytes, "right");
+  append_get(bytes, world_keys(12));
+  append_get(bytes, world_keys(12));
+  append_get(bytes, world_keys(11));
+  append_get(bytes, world_keys(13));  // has not begun
+  send(rank, bytes);
+  const auto passed = testing::HasSubstr("another version of the world");
+  EXPECT_THAT(answers(rank), testing::ElementsAre("", "", "", passed));
+  service_->begin_world(13);
+  EXPECT_THAT(answers(rank), testing::ElementsAre(""));
+}
+
 // A job that is restarted again and again.
 TEST_F(StoreTurns, VersionsOfTheWorldTakeNoRoom) {
   serve({.keys = 4});
@@ -203,6 +225,28 @@ TEST_F(StoreTurns, VersionsOfTheWorldTakeNoRoom) {
     send(other, bytes);
     EXPECT_THAT(answers(other), testing::ElementsAre("")) << no_version << " is never set";
   }
+}
+
+// A rank that removes its announcement, and makes another one, again and again: nothing of the store's room is left for
+// it.
+TEST_F(StoreTurns, WhatRanksSayOfLostPeersIsBounded) {
+  serve({.keys = 100, .lost_peers = 1000});
+  const Fd rank = connect();
+  std::string bytes, all = "1";
+  for (int peer = 0; peer < 300; ++peer) all += fmt::format(" {}", peer);
+  append_hello(bytes, "right");
+  for (int i = 0; i < 20; ++i) {
+    append_set(bytes, "lost_peers/0", all);
+    append_remove(bytes, "lost_peers/0");
+  }
+  send(rank, bytes);
+  answers(rank);
+  EXPECT_EQ(service_->take_lost_peers().size(), 3u) << "the rest is dropped";
+  bytes.clear();
+  append_set(bytes, "lost_peers/0", all);
+  send(rank, bytes);
+  answers(rank);
+  EXPECT_EQ(service_->take_lost_peers().size(), 1u);
 }
 
 TEST_F(StoreTurns, TheRestOfAMessageIsOwed) {

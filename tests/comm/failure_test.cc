@@ -92,6 +92,20 @@ TEST(PeerLost, WhileWaitingForAHandle) {
                    });
 }
 
+// One that only asks: nothing else tells this rank.
+TEST(PeerLost, WhileTestingAHandle) {
+  expect_peer_lost([] { ::raise(SIGKILL); },
+                   [](Communicator& communicator) -> Status {
+                     float x = 1;
+                     auto handle = communicator.start_allreduce(Tensor(&x, 1), Tensor(&x, 1));
+                     if (!handle) return failure(handle.error());
+                     auto done = handle->test();
+                     for (const double end = now_seconds() + 30; done && !*done && now_seconds() < end;)
+                       done = handle->test();
+                     return done ? Status() : failure(done.error());
+                   });
+}
+
 TEST(PeerLost, InASplitCommunicator) {
   expect_peer_lost([] { ::raise(SIGKILL); },
                    [](Communicator& communicator) -> Status {

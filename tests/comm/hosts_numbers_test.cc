@@ -1,6 +1,7 @@
 // What reductions over several hosts promise about bits, with values that round.
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -169,6 +170,62 @@ TEST(NumbersOverHosts, AHostsSumMayLieBeyondTheTypesRange) {
     }
     return "";
   }).expect_success();
+}
+
+double largest(DType dtype) {
+  if (dtype == DType::kFloat64) return std::numeric_limits<double>::max();
+  if (dtype == DType::kFloat16) return 65504;
+  return dtype == DType::kFloat32 ? static_cast<double>(std::numeric_limits<float>::max()) : 0x1.FEp127;
+}
+
+// Large ones, large ones of both signs, small ones, and one that is infinite.
+double mixed_value(int rank, std::size_t i, DType dtype) {
+  if (i == 7) return rank == 0 ? HUGE_VAL : 1;
+  if (i % 3 == 0) return largest(dtype);
+  if (i % 3 == 1) return rank % 2 == 0 ? largest(dtype) : -largest(dtype);
+  return rank + static_cast<double>(i % 100);
+}
+
+// The average of a column of the above. The sum of small ones is exact, so that theirs is the nearest number.
+std::string check_average(double got, const std::vector<int>& hosts, std::size_t i, DType dtype) {
+  long double sum = 0;
+  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) sum += mixed_value(rank, i, dtype);
+  auto mean = static_cast<double>(sum / static_cast<long double>(hosts.size()));
+  if (dtype == DType::kFloat32) mean = static_cast<double>(static_cast<float>(mean));
+  const bool exact = i % 3 == 2 && dtype_size(dtype) > 2;
+  const double tolerance = exact ? 0 : 0x1p-7 * (i % 3 == 2 ? mean : largest(dtype));
+  if (got == mean || (std::isfinite(got) && std::abs(got - mean) <= tolerance)) return "";
+  return fmt::format("{} [{}] is {} instead of {}", dtype_name(dtype), i, got, mean);
+}
+
+std::string check_averages(Communicator& communicator, const std::vector<int>& hosts, DType dtype, std::size_t count) {
+  const std::size_t width = dtype_size(dtype), own = count / hosts.size();
+  const std::vector<std::size_t> counts(hosts.size(), own);
+  Bytes in(count * width), part(own * width);
+  for (std::size_t i = 0; i < count; ++i) store(&in[i * width], dtype, mixed_value(communicator.rank(), i, dtype));
+  const ConstTensor divisible(in.data(), own * hosts.size(), dtype);
+  if (auto s = communicator.reduce_scatter(divisible, {part.data(), own, dtype}, counts, ReduceOp::kAverage); !s)
+    return s.error().to_string();
+  if (auto s = communicator.allreduce({in.data(), count, dtype}, ReduceOp::kAverage); !s) return s.error().to_string();
+  for (std::size_t i = 0; i < count; ++i)
+    if (auto problem = check_average(load(&in[i * width], dtype), hosts, i, dtype); !problem.empty()) return problem;
+  const std::byte* const expected = &in[static_cast<std::size_t>(communicator.rank()) * own * width];
+  if (std::memcmp(part.data(), expected, part.size()) != 0) return "a reduce-scatter has other bits";
+  return "";
+}
+
+// A mean lies between its inputs, whatever the sums of the hosts.
+TEST(NumbersOverHosts, TheAverageOfTheLargestNumbersIsFinite) {
+  auto all = placements();
+  all.push_back({0, 1, 2});
+  for (const auto& hosts : all)
+    ProcessGroup(hosts, [&](Communicator& communicator) -> std::string {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBfloat16, DType::kFloat16})
+        for (const std::size_t count : {8, 1000, 5000, 200'003})
+          if (auto problem = check_averages(communicator, hosts, dtype, count); !problem.empty())
+            return fmt::format("{} of {}", problem, count);
+      return "";
+    }).expect_success();
 }
 
 TEST(NumbersOverHosts, RanksThatChooseDifferentOrdersAreTold) {

@@ -322,7 +322,7 @@ class Rounds(unittest.TestCase):
 
     def test_a_member_that_is_lost_may_come_back(self):
         with Group(3) as group:
-            members = group.start_all(self.ROUND, ["--restarts", "1"])
+            members = group.start_all(self.ROUND, ["--restarts", "1", "--output-dir", f"{group.path}/logs"])
             for member in members:
                 member.says("round")
             members[1].signal(signal.SIGKILL)
@@ -332,19 +332,22 @@ class Rounds(unittest.TestCase):
             group.start(1, self.ROUND, ["--restarts", "1"])
             self.assertEqual(group.codes(), [0, 0, 0])
             self.assertEqual(members[2].out, "[2] round 2\n[2] round 2\n")
+            self.assertEqual((group.path / "logs/rank.2/stdout").read_text(), "round 2\nround 2\n")
             self.assertTrue(group.all_gone())
 
     def test_so_may_the_leader(self):
         with Group(3) as group:
-            members = group.start_all(self.ROUND, ["--restarts", "1"])
+            options = ["--restarts", "1", "--output-dir", f"{group.path}/logs"]
+            members = group.start_all(self.ROUND, options)
             for member in members:
                 member.says("round")
             members[0].signal(signal.SIGKILL)
             members[0].process.wait()
             members[1].says("waits for member 0 to come back")
             (group.path / "go").touch()
-            group.start(0, self.ROUND, ["--restarts", "1"])
+            group.start(0, self.ROUND, options)
             self.assertEqual(group.codes(), [0, 0, 0])
+            self.assertEqual((group.path / "logs/rank.2/stdout").read_text(), "round 2\nround 2\n")
             self.assertTrue(group.all_gone())
 
     def test_but_not_for_ever(self):

@@ -255,6 +255,32 @@ void expect_join_ends(int version) {
 TEST(NcclJoin, EndsAtTheDeadline) { expect_join_ends(nccl_version(2, 30, 7)); }
 TEST(NcclJoin, EndsAtTheDeadlineWhereItBlocks) { expect_join_ends(nccl_version(2, 10, 3)); }
 
+// As where another version of the world has begun.
+void expect_join_ends_when_told(int version) {
+  MockMachine machine(2, version);
+  machine.faults[1].joins_never = true;
+  machine.tells_peers = false;
+  ExchangeTable table(2);
+  std::vector<std::jthread> threads;
+  for (int m = 0; m < 2; ++m)
+    threads.emplace_back([&, m] {
+      const auto provider = open_nccl(machine, {.local_rank = m});
+      net::Members members = members_of(2, m);
+      members.check = []() -> Status { return failure(Code::kUnavailable, "the missing ones will not come"); };
+      const auto begin = Clock::now();
+      const auto made = provider->connect(members, table.exchange(m), in(seconds(300)));
+      ASSERT_FALSE(made);
+      EXPECT_EQ(made.error().code(), Code::kUnavailable);
+      EXPECT_EQ(made.error().message(), "nccl: connecting 2 ranks: the missing ones will not come");
+      EXPECT_LT(Clock::now() - begin, kSoon);
+    });
+  threads.clear();
+  for (const std::string& misuse : machine.misuses()) ADD_FAILURE() << misuse;
+}
+
+TEST(NcclJoin, EndsWhenThePeersWillNotCome) { expect_join_ends_when_told(nccl_version(2, 30, 7)); }
+TEST(NcclJoin, EndsWhenThePeersWillNotComeWhereItBlocks) { expect_join_ends_when_told(nccl_version(2, 10, 3)); }
+
 // A member that joins too late times out, and its communicator is released.
 TEST(NcclJoin, LateWhereItBlocksIsReleased) {
   MockMachine machine(1, nccl_version(2, 10, 3));

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "backend/hierarchical/backend.h"
-#include "bootstrap/store.h"
+#include "bootstrap/own_keys.h"
 #include "nccl/members.h"
 #include "xoe/communicator.h"
 
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 // Runs body(communicator) for each rank on a thread, each on a host of its own with one GPU.
 void run_job(MockMachine& machine, int size, const std::function<void(Communicator&)>& body) {
-  const std::shared_ptr<bootstrap::Store> store = bootstrap::make_memory_store();
+  const auto store = std::make_shared<bootstrap::OwnKeys>(bootstrap::make_memory_store());
   std::vector<hierarchical::RankInfo> facts;
   for (int r = 0; r < size; ++r)
     facts.push_back({.host = "node" + std::to_string(r), .address = "127.0.0.1", .pid = ::getpid()});

@@ -145,6 +145,27 @@ std::string many(Job& job) {
 }
 
 // The last rank is late; no rank touches the memory of ranks that have timed out.
+// Where another version of the world has begun.
+std::string told(Job& job) {
+  net::Members members{std::vector<int>(static_cast<std::size_t>(job.size)), job.rank};
+  std::iota(members.ranks.begin(), members.ranks.end(), 0);
+  members.check = []() -> Status { return failure(Code::kUnavailable, "the missing ones will not come"); };
+  const auto made = job.provider->connect(members, job.exchange, in(std::chrono::seconds(30)));
+  return made ? "connected" : expect_failure(failure(made.error()), Code::kUnavailable, "the missing ones");
+}
+
+// As many times as a program may call init().
+std::string bootstraps(Job& job) {
+  for (int i = 0; i < 3000; ++i) {
+    const auto exchange = job.provider->bootstrap();
+    if (!exchange) return exchange.error().to_string();
+    if (i % 1000 != 0) continue;
+    const auto all = (*exchange)(std::to_string(job.rank));
+    if (!all || all->back() != std::to_string(job.size - 1)) return "the exchange failed";
+  }
+  return "";
+}
+
 std::string late(Job& job) {
   const auto net = connect_all(job);
   std::vector<float> data(3'000'000, 1.0f);
@@ -199,10 +220,18 @@ std::string described(Job& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, std::function<std::string(Job&)>> scenes{
-      {"conformance", conformance}, {"parts", parts},        {"large", large}, {"order", order},
-      {"two_threads", two_threads}, {"many", many},          {"late", late},   {"aborted", aborted},
-      {"killed", killed},           {"described", described}};
+  const std::map<std::string, std::function<std::string(Job&)>> scenes{{"conformance", conformance},
+                                                                       {"parts", parts},
+                                                                       {"large", large},
+                                                                       {"order", order},
+                                                                       {"two_threads", two_threads},
+                                                                       {"many", many},
+                                                                       {"bootstraps", bootstraps},
+                                                                       {"told", told},
+                                                                       {"late", late},
+                                                                       {"aborted", aborted},
+                                                                       {"killed", killed},
+                                                                       {"described", described}};
   const auto scene = scenes.find(argc > 1 ? argv[1] : "");
   if (scene == scenes.end()) {
     std::fprintf(stderr, "usage: mpi_program SCENE\n");

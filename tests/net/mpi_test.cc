@@ -64,6 +64,8 @@ TEST_P(Mpi, ManyRounds) { expect_ok(3, "large"); }
 TEST_P(Mpi, ReducesInTheOrderOfRanks) { expect_ok(4, "order"); }
 TEST_P(Mpi, TwoNetsFromTwoThreads) { expect_ok(2, "two_threads"); }
 TEST_P(Mpi, ThousandsOfNetsLeaveNothingBehind) { expect_ok(2, "many"); }
+TEST_P(Mpi, ThousandsOfBootstrapsLeaveNothingBehind) { expect_ok(2, "bootstraps"); }
+TEST_P(Mpi, NoCommunicatorIsMadeWithPeersThatWillNotCome) { expect_ok(2, "told"); }
 TEST_P(Mpi, AMemberThatStaysAwayEndsInATimeOut) { expect_ok(3, "late", false); }
 TEST_P(Mpi, AbortEndsACallOfAnotherThread) { expect_ok(2, "aborted", false); }
 

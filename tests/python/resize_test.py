@@ -101,6 +101,15 @@ def test_ranks_leave_and_join(folder):
     assert changes[:2] == [2, 1] and changes[-2:] == [3, 2], changes
 
 
+def test_a_request_without_an_end_is_told_of(folder):
+    job = Job(folder, program=["sh", "-c", f"until [ -e {folder}/stop ]; do sleep 0.1; done"])
+    job.ask("nonsense\n" * 20000)  # more than that, in lines: each is answered
+    job.ours.sendall(b"x" * 70000)
+    job.until(r"xoe run: --resize: \d+ bytes came without the end of a line; the connection is closed")
+    job.stop.touch()
+    assert job.process.wait(timeout=60) == 0, job.text()
+
+
 def test_a_rank_that_does_not_leave_is_ended_and_the_others_go_on(folder):
     job = Job(folder)
     job.begins(1, 2)

@@ -14,7 +14,9 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
 import xoe.torch.distributed
+from xoe import process_sets
 from xoe.errors import OperationTimeoutError
+from xoe.torch.distributed import subgroups
 
 assert xoe.torch.distributed.Group
 warnings.filterwarnings("ignore")
@@ -124,6 +126,7 @@ def test_groups_that_their_members_make():
         dist.recv(received, before, group=again)
         work.wait()
         assert received.item() == before
+    assert not c10d._get_default_store().check([f"xoe/{again._members.name}/0"]), "the store keeps where its members met"
     dist.destroy_process_group(again)
     assert summed(group) == sum(alike) and summed() == sum(range(SIZE))
 
@@ -166,6 +169,34 @@ def test_groups_by_ranks_and_tag():
         group = c10d._find_or_create_pg_by_ranks_and_tag("halves", list(range(SIZE)), SIZE // 2)
         half = RANK // (SIZE // 2)
         assert summed(group) == sum(range(half * (SIZE // 2), (half + 1) * (SIZE // 2)))
+
+
+def known_sets():
+    return len(process_sets._added)
+
+
+def test_groups_that_are_destroyed_leave_nothing():
+    before = known_sets()
+    for _ in range(20):
+        group = dist.new_group(OTHERS)
+        if RANK != 0:
+            assert summed(group) == sum(OTHERS)
+            dist.destroy_process_group(group)
+        assert known_sets() <= before + 1, known_sets()
+    assert not subgroups._added
+
+
+def test_a_group_stays_until_all_members_have_destroyed_it():
+    group = dist.new_group()
+    number = group._members.process_set
+    if RANK != 0:
+        dist.destroy_process_group(group)
+    dist.new_group()
+    assert number in [one.process_set_id for one in process_sets._added]
+    if RANK == 0:
+        dist.destroy_process_group(group)
+    dist.new_group()
+    assert number not in [one.process_set_id for one in process_sets._added]
 
 
 def test_splitting_a_group():

@@ -30,7 +30,7 @@ def _create(options: Any, backend_options: Any = None) -> Any:
     from xoe.torch.distributed import subgroups
     from xoe.torch.distributed.group import Group
     from xoe.torch.distributed.initialize import initialize_engine
-    from xoe.torch.distributed.members import Members
+    from xoe.torch.distributed.members import Members, set_name
 
     ranks, name, timeout = list(options.global_ranks_in_group), str(options.group_id), options.timeout
     if ranks:
@@ -38,7 +38,7 @@ def _create(options: Any, backend_options: Any = None) -> Any:
     else:
         started = initialize_engine(options.store, options.group_rank, options.group_size, timeout)
         end = world.shutdown if started else None
-        members = Members(world.current().engine, 0, "set 0", options.store, end, world.shutdown)
+        members = Members(world.current().engine, 0, set_name(0), options.store, end, world.shutdown)
     return Group(options.store, options.group_rank, options.group_size, name, timeout, members)
 
 

@@ -32,6 +32,19 @@ Status reduce_in_rank_order(Rails& rails, const Operation& op);
 
 // Divides the sums in the output of `c`, float32 or float64, by the number of ranks.
 void average_floats(const Rails& rails, const Collective& c);
+
+// Whether sums may leave the range of their type. An average is finite where its inputs are, though their sum may not
+// be: ranks look first, and compute it in another way.
+enum class Sums : std::uint8_t { kAny, kInRange };
+// kInRange: for averages of floats, but of float16, whose sums are float32.
+Sums range_of(const Collective& c) noexcept;
+// Whether one of a host's sums, float32 or float64, is so large that their sum over all hosts might leave the range.
+bool has_large(const Rails& rails, ConstTensor values);
+// rails.agree(), and with kInRange whether no host's share has large sums.
+Result<bool> agree_on_range(Rails& rails, const Operation& op, ConstTensor share, Sums sums);
+// Whether it is true for all ranks of this host. Every rail has a member here, so all hosts come to the same.
+Result<bool> all_on_host(Rails& rails, const Operation& op, bool mine);
+
 constexpr bool is_integer(DType dtype) noexcept { return dtype <= DType::kInt64; }
 // A sum, an average or a product of float16 or bfloat16: the hosts' results stay in float32 until the last rounding.
 bool rounds(const Collective& c) noexcept;

@@ -34,7 +34,7 @@ struct alignas(64) Context::Progress {
 };
 
 Result<std::shared_ptr<Context>> Context::join(std::vector<RankInfo> ranks, int rank,
-                                               std::shared_ptr<bootstrap::Store> store,
+                                               std::shared_ptr<bootstrap::OwnKeys> store,
                                                std::unique_ptr<net::Provider> provider, ContextOptions options) {
   std::shared_ptr<Context> context(new Context());
   context->owner_ = ::getpid();
@@ -91,9 +91,11 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
 }
 
 Status Context::check_version() {
-  constexpr auto kAtOnce = std::chrono::milliseconds(100);
-  // Only a refusal counts. While ranks join, the key is there; later groups wait for it in vain, for this long.
-  const auto found = store_->get(options_.keys + std::string(kRanksKey), kAtOnce);
+  constexpr auto kPatience = std::chrono::seconds(1);  // with a busy launcher
+  const std::string_view version = bootstrap::world_of(options_.keys);
+  if (version.empty()) return {};
+  // Only a refusal counts.
+  const auto found = store_->get(version, kPatience);
   return found || found.error().code() != Code::kUnavailable ? Status() : failure(found.error());
 }
 
@@ -132,10 +134,7 @@ std::string Context::who(int rank) const {
 
 Result<std::vector<std::string>> Context::exchange(const std::string& key, const std::vector<int>& members,
                                                    const std::string& mine) {
-  const std::string own = fmt::format("{}/{}", key, rank());
-  published_.add(own);
-  if (const auto obsolete = published_.take_obsolete(); !obsolete.empty()) XOE_TRY(store_->remove(obsolete));
-  XOE_TRY(store_->set(own, mine));
+  XOE_TRY(store_->set(fmt::format("{}/{}", key, rank()), mine));
   std::vector<std::string> keys;
   keys.reserve(members.size());
   for (const int member : members) keys.push_back(fmt::format("{}/{}", key, member));

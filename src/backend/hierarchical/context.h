@@ -17,13 +17,12 @@
 #include <vector>
 
 #include "backend/hierarchical/failure_log.h"
-#include "backend/hierarchical/published_keys.h"
 #include "backend/hierarchical/rails.h"
 #include "backend/net/net.h"
 #include "backend/placement.h"
 #include "backend/shm/backend.h"
 #include "bootstrap/host_mesh.h"
-#include "bootstrap/store.h"
+#include "bootstrap/own_keys.h"
 
 namespace xoe::hierarchical {
 
@@ -43,10 +42,6 @@ struct RankInfo {
   bool encrypts = false;       // its user wants what leaves the host to be encrypted
 };
 
-// Behind ContextOptions::keys: the ranks of all hosts. It is set before they make their contexts, and removed once all
-// have joined.
-inline constexpr std::string_view kRanksKey = "ranks";
-
 struct ContextOptions {
   std::string keys;  // the prefix of all keys in the store
   std::string secret;
@@ -63,7 +58,7 @@ class Context {
  public:
   // Collective over all ranks. Keeps the store, at which groups that are made later exchange addresses.
   static Result<std::shared_ptr<Context>> join(std::vector<RankInfo> ranks, int rank,
-                                               std::shared_ptr<bootstrap::Store> store,
+                                               std::shared_ptr<bootstrap::OwnKeys> store,
                                                std::unique_ptr<net::Provider> provider, ContextOptions options);
   ~Context();
 
@@ -98,7 +93,7 @@ class Context {
   Result<std::vector<std::string>> exchange(const std::string& key, const std::vector<int>& members,
                                             const std::string& mine);
   // All members of a group have met, so each has read what this rank told them under the keys that begin so.
-  void forget(std::string_view keys) { published_.forget(keys); }
+  void forget(std::string_view keys) { store_->forget(keys); }
   // `unavailable` when another version of the world has begun: the ranks that have not joined this one will not. Any
   // thread.
   Status check_version();
@@ -122,7 +117,7 @@ class Context {
   ContextOptions options_;
   Placement placement_;
   std::vector<RankInfo> ranks_;
-  std::shared_ptr<bootstrap::Store> store_;
+  std::shared_ptr<bootstrap::OwnKeys> store_;
   std::unique_ptr<net::Provider> provider_;
   std::shared_ptr<shm::Context> memory_;
   std::unique_ptr<shm::ShmBackend> host_backend_;  // allocates the log, then becomes the first group's
@@ -132,10 +127,9 @@ class Context {
   std::mutex reported_mutex_;
   std::map<int, RankState> reported_;                           // by ranks of other hosts
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
-  PublishedKeys published_;
-  std::set<FailureKey> learned_;               // from other hosts, by the mesh's thread
-  std::set<FailureKey> forwarded_;             // to them, by the listener's thread
-  std::unique_ptr<bootstrap::HostMesh> mesh_;  // on the host's leader
+  std::set<FailureKey> learned_;                                // from other hosts, by the mesh's thread
+  std::set<FailureKey> forwarded_;                              // to them, by the listener's thread
+  std::unique_ptr<bootstrap::HostMesh> mesh_;                   // on the host's leader
   std::unique_ptr<FailureListener> listener_;
 };
 

@@ -50,8 +50,9 @@ Status exchange_shares(Rails& rails, const Operation& op, ConstTensor share, con
 }
 
 // Within each host, rail k reduces its share of every block; on the rail, each host receives the result of its own
-// block; within the host again, the ranks exchange the shares for their own elements.
-Status reduce_scatter_shares(Rails& rails, const Operation& op, ReduceOp reduction) {
+// block; within the host again, the ranks exchange the shares for their own elements. False: with Sums::kInRange a sum
+// may leave the range of its type; nothing is written.
+Result<bool> reduce_scatter_shares(Rails& rails, const Operation& op, ReduceOp reduction, Sums sums) {
   const Collective& c = op.collective;
   const Placement& placement = rails.placement();
   const std::size_t element = dtype_size(c.dtype);
@@ -75,26 +76,19 @@ Status reduce_scatter_shares(Rails& rails, const Operation& op, ReduceOp reducti
     reduced = memory;
     mine = to;
   }
+  bool in_range = true;
   if (rails.leads() || carried > 0) {
-    XOE_TRY(rails.agree(op));
-    XOE_TRY(rails.on_rail(op, make_reduce_scatter(ConstTensor(reduced, carried, c.dtype),
-                                                  Tensor(mine, own_count, c.dtype), shares.own, reduction)));
+    const ConstTensor share(reduced, carried, c.dtype);
+    XOE_ASSIGN(in_range, agree_on_range(rails, op, share, sums));
+    if (in_range)
+      XOE_TRY(rails.on_rail(op, make_reduce_scatter(share, Tensor(mine, own_count, c.dtype), shares.own, reduction)));
   }
-  if (alone) return {};
-  return exchange_shares(rails, op, ConstTensor(mine, own_count, c.dtype), shares.by_rail[host]);
-}
-
-// Float16 and bfloat16, rounded once.
-Status reduce_scatter_widened(Rails& rails, const Operation& op) {
-  const Collective& c = op.collective;
-  const Widened wide(c);
-  std::vector<float> own(c.out_count);
-  const ReduceOp reduction = c.op == ReduceOp::kAverage ? ReduceOp::kSum : c.op;
-  const Collective sums = make_reduce_scatter(wide.tensor(), Tensor(own.data(), own.size()), c.send_counts, reduction);
-  XOE_TRY(reduce_scatter_shares(rails, op.with(sums), reduction));
-  if (c.op == ReduceOp::kAverage) average_floats(rails, sums);
-  reduce::cast(own.data(), DType::kFloat32, c.out, c.dtype, own.size());
-  return {};
+  if (alone) return in_range;
+  if (sums == Sums::kInRange) {
+    XOE_ASSIGN(in_range, all_on_host(rails, op, in_range));
+  }
+  if (in_range) XOE_TRY(exchange_shares(rails, op, ConstTensor(mine, own_count, c.dtype), shares.by_rail[host]));
+  return in_range;
 }
 
 // Reduces everything for every rank, which keeps its part.
@@ -111,6 +105,20 @@ Status allreduce_and_keep(Rails& rails, const Operation& op) {
   return {};
 }
 
+// Float16 and bfloat16, rounded once.
+Status reduce_scatter_widened(Rails& rails, const Operation& op) {
+  const Collective& c = op.collective;
+  const Widened wide(c);
+  std::vector<float> own(c.out_count);
+  const ReduceOp reduction = c.op == ReduceOp::kAverage ? ReduceOp::kSum : c.op;
+  const Collective sums = make_reduce_scatter(wide.tensor(), Tensor(own.data(), own.size()), c.send_counts, reduction);
+  XOE_ASSIGN(const bool summed, reduce_scatter_shares(rails, op.with(sums), reduction, range_of(c)));
+  if (!summed) return allreduce_and_keep(rails, op);
+  if (c.op == ReduceOp::kAverage) average_floats(rails, sums);
+  reduce::cast(own.data(), DType::kFloat32, c.out, c.dtype, own.size());
+  return {};
+}
+
 }  // namespace
 
 Status reduce_scatter(Rails& rails, const Operation& op) {
@@ -120,9 +128,11 @@ Status reduce_scatter(Rails& rails, const Operation& op) {
       c.in_count * dtype_size(c.dtype) <= rails.placement().ranks_of.size() * kWorthRails)
     return allreduce_and_keep(rails, op);
   if (rounds(c) && !rails.one_rank_each()) return reduce_scatter_widened(rails, op);
-  if (!average || rounds(c)) return reduce_scatter_shares(rails, op, c.op);
-  XOE_TRY(reduce_scatter_shares(rails, op, ReduceOp::kSum));
-  average_floats(rails, c);
+  const bool sums_first = average && !rails.one_rank_each();
+  XOE_ASSIGN(const bool reduced, reduce_scatter_shares(rails, op, sums_first ? ReduceOp::kSum : c.op,
+                                                       sums_first ? Sums::kInRange : Sums::kAny));
+  if (!reduced) return allreduce_and_keep(rails, op);
+  if (sums_first) average_floats(rails, c);
   return {};
 }
 

@@ -36,13 +36,29 @@ Status wait(Context& context, MPI_Request& request, Clock::time_point deadline) 
   }
 }
 
+// A communicator of all processes that the launcher started. One that has failed stays: its requests may go on.
+struct Everyone {
+  explicit Everyone(std::shared_ptr<Context> mpi) : context(std::move(mpi)) {}
+  Everyone(const Everyone&) = delete;
+  ~Everyone() {
+    if (comm == MPI_COMM_NULL || failed || !context->usable()) return;
+    context->call([&] { return MPI_Comm_free(&comm); });
+  }
+
+  const std::shared_ptr<Context> context;
+  MPI_Comm comm = MPI_COMM_NULL;
+  bool failed = false;
+};
+
 // The memory of an allgather of strings.
 struct Gather {
   std::vector<int> lengths, offsets;
   std::string text;
 };
 
-Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm, const std::string& mine) {
+Result<std::vector<std::string>> gather_strings(Everyone& everyone, const std::string& mine) {
+  Context& context = *everyone.context;
+  MPI_Comm const comm = everyone.comm;
   const auto deadline = Clock::now() + kBootstrapLimit;
   const auto size = index(context.size()), me = index(context.rank());
   auto gather = std::make_unique<Gather>();
@@ -50,26 +66,27 @@ Result<std::vector<std::string>> gather_strings(Context& context, MPI_Comm comm,
   auto& offsets = gather->offsets;
   auto& text = gather->text;
   MPI_Request request = MPI_REQUEST_NULL;
-  const auto finish = [&] {
-    Status status = wait(context, request, deadline);
+  const auto run = [&](auto&& begin) -> Status {
+    const int error = context.call(begin);
+    Status status = error == MPI_SUCCESS ? wait(context, request, deadline)
+                                         : failure(Code::kPeerLost, "mpi: bootstrap: {}", mpi_text(error));
     if (status) return status;
-    [[maybe_unused]] auto* const left_to_mpi = gather.release();  // the request still uses it
+    [[maybe_unused]] auto* const left_to_mpi = gather.release();  // a request may still use it
+    everyone.failed = true;
     context.note_failure();
     return status;
   };
   lengths.resize(size);
   lengths[me] = static_cast<int>(mine.size());
-  context.call([&] { return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, lengths.data(), 1, MPI_INT, comm, &request); });
-  XOE_TRY(finish());
+  XOE_TRY(run([&] { return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_INT, lengths.data(), 1, MPI_INT, comm, &request); }));
   offsets.resize(size);
   std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
   text.resize(index(offsets.back() + lengths.back()));
   mine.copy(text.data() + offsets[me], mine.size());
-  context.call([&] {
+  XOE_TRY(run([&] {
     return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, text.data(), lengths.data(), offsets.data(), MPI_BYTE, comm,
                            &request);
-  });
-  XOE_TRY(finish());
+  }));
   std::vector<std::string> all;
   all.reserve(size);
   for (std::size_t r = 0; r < size; ++r) all.push_back(text.substr(index(offsets[r]), index(lengths[r])));
@@ -92,6 +109,7 @@ class MpiProvider final : public net::Provider {
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, "mpi: the {} members took too long to come together", members.ranks.size());
     XOE_ASSIGN(const auto ranks, world_ranks(members, all));
+    if (members.check) XOE_TRY(members.check());
     Hello first{};
     std::memcpy(&first, all[0].data(), sizeof first);
     const auto tag =
@@ -104,11 +122,13 @@ class MpiProvider final : public net::Provider {
 
   Result<net::Exchange> bootstrap() override {
     XOE_TRY(context_->usable());
-    MPI_Comm comm = MPI_COMM_NULL;
-    const int error = context_->call([&] { return MPI_Comm_dup(MPI_COMM_WORLD, &comm); });
+    const auto everyone = std::make_shared<Everyone>(context_);
+    const int error = context_->call([&] {
+      const int made = MPI_Comm_dup(MPI_COMM_WORLD, &everyone->comm);
+      return made == MPI_SUCCESS ? MPI_Comm_set_errhandler(everyone->comm, MPI_ERRORS_RETURN) : made;
+    });
     if (error != MPI_SUCCESS) return failure(Code::kPeerLost, "mpi: no communicator: {}", mpi_text(error));
-    return net::Exchange(
-        [context = context_, comm](const std::string& mine) { return gather_strings(*context, comm, mine); });
+    return net::Exchange([everyone](const std::string& mine) { return gather_strings(*everyone, mine); });
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "backend/nccl/comm.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <system_error>
 #include <thread>
@@ -13,6 +14,7 @@ namespace {
 
 // How long peers have to finalize too.
 constexpr std::chrono::seconds kFinalizeTimeout(2);
+constexpr std::chrono::seconds kCheckEvery(1);
 
 Code code_of(NcclResult result) noexcept {
   switch (result) {
@@ -53,24 +55,24 @@ Comm::Comm(std::shared_ptr<const Libraries> libraries, int device)
     : libraries_(std::move(libraries)), device_(device) {}
 
 Result<std::unique_ptr<Comm>> Comm::join(std::shared_ptr<const Libraries> libraries, const Membership& membership,
-                                         Clock::time_point deadline) {
+                                         Clock::time_point deadline, const Check& check) {
   std::unique_ptr<Comm> comm(new Comm(std::move(libraries), membership.device));
-  const Status joined = comm->libraries_->features.non_blocking ? comm->init_non_blocking(membership, deadline)
-                                                                : comm->init_in_thread(membership, deadline);
+  const Status joined = comm->libraries_->features.non_blocking ? comm->init_non_blocking(membership, deadline, check)
+                                                                : comm->init_in_thread(membership, deadline, check);
   if (joined) return comm;
   comm->abort();
   return failure(joined.error());
 }
 
-Status Comm::init_non_blocking(const Membership& membership, Clock::time_point deadline) {
+Status Comm::init_non_blocking(const Membership& membership, Clock::time_point deadline, const Check& check) {
   NcclConfig config;
   config.blocking = 0;
   const NcclResult result =
       libraries_->nccl.comm_init_rank_config(&comm_, membership.size, membership.id, membership.self, &config);
-  return wait_ready(result, deadline);
+  return wait_ready(result, deadline, check);
 }
 
-Status Comm::init_in_thread(const Membership& membership, Clock::time_point deadline) {
+Status Comm::init_in_thread(const Membership& membership, Clock::time_point deadline, const Check& check) {
   const auto pending = std::make_shared<PendingInit>();
   try {
     std::thread([libraries = libraries_, membership, pending] {
@@ -80,8 +82,17 @@ Status Comm::init_in_thread(const Membership& membership, Clock::time_point dead
     return failure(Code::kResourceExhausted, "cannot start a thread (limit of processes?)");
   }
   std::unique_lock lock(pending->mutex);
-  pending->abandoned = !pending->ended.wait_until(lock, deadline, [&] { return pending->done; });
-  if (pending->abandoned) return failure(Code::kTimeout, "not all members joined within the deadline");
+  for (Status expected; !pending->done;) {
+    const auto now = Clock::now();
+    pending->abandoned = !expected || now >= deadline;
+    if (!expected) return expected;
+    if (pending->abandoned) return failure(Code::kTimeout, "not all members joined within the deadline");
+    pending->ended.wait_until(lock, std::min(deadline, now + kCheckEvery), [&] { return pending->done; });
+    if (pending->done || !check) continue;
+    lock.unlock();
+    expected = check();
+    lock.lock();
+  }
   if (pending->result == NcclResult::kSuccess) comm_ = pending->comm;
   return status(pending->result);
 }
@@ -123,10 +134,16 @@ NcclComm Comm::take() noexcept {
 }
 
 // A non-blocking call is in progress until the communicator reports otherwise, and allows no other call until then.
-Status Comm::wait_ready(NcclResult result, Clock::time_point deadline) const {
+Status Comm::wait_ready(NcclResult result, Clock::time_point deadline, const Check& check) const {
+  auto next_check = check ? Clock::now() + kCheckEvery : Clock::time_point::max();
   for (Backoff backoff; result == NcclResult::kInProgress; backoff()) {
     if (stopped()) return stopped_failure();
-    if (Clock::now() >= deadline) return failure(Code::kTimeout, "NCCL was not ready at the deadline");
+    const auto now = Clock::now();
+    if (now >= deadline) return failure(Code::kTimeout, "NCCL was not ready at the deadline");
+    if (now >= next_check) {
+      XOE_TRY(check());
+      next_check = now + kCheckEvery;
+    }
     if (const NcclResult asked = libraries_->nccl.comm_get_async_error(comm_, &result); asked != NcclResult::kSuccess)
       result = asked;
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,10 +27,13 @@ struct Membership {
 // deadline, `unavailable` after stop() and where CUDA or the system fail. After an error only abort() may follow.
 class Comm {
  public:
-  // Returns when all members have joined. Where NCCL's initialisation blocks (before 2.14) and the deadline passes, a
-  // thread stays behind that aborts the communicator once it exists. REQUIRES: the thread's device is the membership's.
+  // As net::Members::check; it may be empty.
+  using Check = std::function<Status()>;
+  // Returns when all members have joined; with the error of `check`, which is asked each second, when the missing ones
+  // will not come. Where NCCL's initialisation blocks (before 2.14) and does not end in time, a thread stays behind
+  // that aborts the communicator once it exists. REQUIRES: the thread's device is the membership's.
   static Result<std::unique_ptr<Comm>> join(std::shared_ptr<const Libraries> libraries, const Membership& membership,
-                                            Clock::time_point deadline);
+                                            Clock::time_point deadline, const Check& check);
   // Finalizes together with the peers, or aborts when they do not take part within a short time.
   ~Comm();
 
@@ -64,11 +68,11 @@ class Comm {
 
  private:
   explicit Comm(std::shared_ptr<const Libraries> libraries, int device);
-  Status init_non_blocking(const Membership& membership, Clock::time_point deadline);
-  Status init_in_thread(const Membership& membership, Clock::time_point deadline);
+  Status init_non_blocking(const Membership& membership, Clock::time_point deadline, const Check& check);
+  Status init_in_thread(const Membership& membership, Clock::time_point deadline, const Check& check);
   Result<NcclComm> begin_call();
   void end_call() noexcept;
-  Status wait_ready(NcclResult result, Clock::time_point deadline) const;
+  Status wait_ready(NcclResult result, Clock::time_point deadline, const Check& check = {}) const;
   Status status(NcclResult result) const;
   NcclComm take() noexcept;
 

@@ -134,7 +134,7 @@ class NcclProvider final : public net::Provider {
     XOE_ASSIGN(id, exchange_readiness(exchange, ready, id, names, self));
     const Membership membership{
         .id = id, .size = static_cast<int>(facts.size()), .self = members.self, .device = device_.index};
-    auto comm = Comm::join(libraries_, membership, deadline);
+    auto comm = Comm::join(libraries_, membership, deadline, members.check);
     if (!comm)
       return failure(comm.error().code(), "nccl: connecting {} ranks: {}", facts.size(), comm.error().message());
     return std::make_unique<NcclNet>(NetParts{.libraries = libraries_,

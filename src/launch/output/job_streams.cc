@@ -40,7 +40,9 @@ Result<OutputFile> open_file(const RunOptions& options, int rank, const char* na
     return failure(Code::kUnavailable, "--output-dir {}: cannot make {}: {}", options.output_dir, folder,
                    error.message());
   OutputFile file{.fd = {}, .path = fmt::format("{}/{}", folder, name)};
-  file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  // A job of several members begins again in rounds, also in a new process of member 0, which cannot know.
+  const int before = options.rendezvous.at.empty() ? O_TRUNC : O_APPEND;
+  file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | before, 0666));
   if (!file.fd.valid())
     return failure(Code::kUnavailable, "--output-dir {}: cannot write {}: {}", options.output_dir, file.path,
                    errno_text(errno));

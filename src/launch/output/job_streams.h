@@ -75,7 +75,8 @@ struct OpenedStreams {
   std::vector<RankEnds> ends;
 };
 
-// Pipes, and the files of --output-dir. `output` outlives the streams.
+// Pipes, and the files of --output-dir, which begin empty; with --rendezvous, whose rounds share them, output is added
+// to what they have. `output` outlives the streams.
 Result<OpenedStreams> open_streams(const RunOptions& options, Output& output);
 
 // The same without pipes, for output of ranks on other hosts: stdout and stderr of each rank.

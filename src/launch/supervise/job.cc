@@ -364,6 +364,7 @@ class Job {
   void note_lost_peers() {
     const auto members = resizing_ ? resizing_->members() : std::vector<int>();
     for (const bootstrap::LostPeers& told : store_->take_lost_peers()) {
+      if (told.rank < 0 || told.rank >= options_.slots()) continue;
       std::vector<LostPeer> lost;
       for (const int rank : told.lost) {
         if (rank < 0 || rank >= (resizing_ ? static_cast<int>(members.size()) : options_.size)) continue;

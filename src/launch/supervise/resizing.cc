@@ -15,7 +15,7 @@
 namespace xoe::launch {
 namespace {
 
-constexpr std::size_t kMostInput = 65536;
+constexpr std::size_t kLongestRequest = 65536;
 constexpr double kLongestLeave = 1e6;  // seconds
 
 }  // namespace
@@ -150,16 +150,17 @@ void Resizing::read(Clock::time_point now) {
     const auto count = ::recv(control_.get(), part.data(), part.size(), MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (count <= 0 || input_.size() + static_cast<std::size_t>(count) > kMostInput) {
-      control_ = Fd();
-      break;
+    if (count > 0) input_.append(part.data(), static_cast<std::size_t>(count));
+    for (auto end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
+      const std::string line = input_.substr(0, end);
+      input_.erase(0, end + 1);
+      take(line, now);
     }
-    input_.append(part.data(), static_cast<std::size_t>(count));
-  }
-  for (auto end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
-    const std::string line = input_.substr(0, end);
-    input_.erase(0, end + 1);
-    take(line, now);
+    if (input_.size() > kLongestRequest)
+      actions_.tell(fmt::format(
+          "--resize: {} came without the end of a line; the connection is closed, and the job stays as it is",
+          counted(std::ssize(input_), "byte")));
+    if (count <= 0 || input_.size() > kLongestRequest) control_ = Fd();
   }
 }
 

@@ -93,7 +93,7 @@ def describe_ranks(store: Any, rank: int, size: int, members: str = "") -> dict[
     members: a name for this meeting, of ranks that are not the whole job. They meet at the host of the first of them.
     """
     global _exchanges
-    keys = f"xoe/{members or _exchanges}"
+    keys = _meeting(members or _exchanges)
     _exchanges += 0 if members else 1
     host = host_name()
     token = secrets.token_hex(8) if rank == 0 else ""
@@ -114,3 +114,12 @@ def describe_ranks(store: Any, rank: int, size: int, members: str = "") -> dict[
         "TORCHELASTIC_RUN_ID": str(received[0][1]),
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
+
+
+def forget_ranks(store: Any, rank: int, members: str) -> None:
+    """Removes what describe_ranks() has told the others."""
+    store.delete_key(f"{_meeting(members)}/{rank}")
+
+
+def _meeting(name: str | int) -> str:
+    return f"xoe/{name}"

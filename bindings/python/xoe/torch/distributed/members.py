@@ -13,7 +13,7 @@ from torch._C._distributed_c10d import PrefixStore
 
 from xoe import world as _world
 from xoe._temporary_variables import variables
-from xoe.torch.distributed.initialize import deadlines, describe_ranks
+from xoe.torch.distributed.initialize import deadlines, describe_ranks, forget_ranks
 from xoe.torch.distributed.point_to_point import messages_of
 
 if TYPE_CHECKING:
@@ -66,12 +66,18 @@ def make_engine(store: Any, ranks: list[int], rank: int, timeout: timedelta) -> 
     described = describe_ranks(store, ranks.index(rank), len(ranks), members=name)
     with _making, variables({**dict.fromkeys(_OF_THE_JOB), **described, **deadlines(timeout)}):
         engine = Engine(timeout.total_seconds(), [])
+    forget_ranks(store, ranks.index(rank), name)  # all members have come, and have read it
     return Members(engine, 0, name, PrefixStore(f"xoe/{name}/", store), engine.shutdown, engine.shutdown)
+
+
+def set_name(process_set: int) -> str:
+    """The name of what runs on a process set of the world's engine."""
+    return f"set {process_set}"
 
 
 def process_set_members(store: Any, process_set: ProcessSet) -> Members:
     """A process set of the world's engine; ``store`` is the job's. Collective over the job."""
     messages_of(_world.current().engine)
     number = process_set._need()
-    name = f"set {number}"
+    name = set_name(number)
     return Members(_world.current().engine, number, name, PrefixStore(f"xoe/{name}/", store), None, _world.shutdown)

@@ -31,6 +31,10 @@ class EngineMessages:
         self._groups[group] += 1
         return self._groups[group]
 
+    def forget(self, group: str) -> None:
+        """There will be no further group of this name."""
+        self._groups.pop(group, None)
+
 
 _opened: WeakKeyDictionary[Engine, EngineMessages] = WeakKeyDictionary()
 
