@@ -143,7 +143,13 @@ make_environment() {
 
 # What checks and formats Python, in build/peers/lint.
 install_lint_tools() {
-  install_environment lint "what checks Python" "$root/requirements/lint.txt"
+  install_environment lint "what checks Python and documents" "$root/requirements/lint.txt"
+}
+
+# format_documents [--check]: lines of at most 110 columns in every Markdown file. What scripts write is left as it is.
+format_documents() {
+  git ls-files -z --cached --others --exclude-standard -- '*.md' ':!docs/gpu.md' ':!docs/reference/articles.md' |
+    xargs -0 "$root/build/peers/lint/bin/mdformat" --wrap 110 --number --compact-tables "$@"
 }
 
 # What builds the documentation site, in build/peers/docs.

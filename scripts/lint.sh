@@ -26,6 +26,9 @@ say "Python: ruff and mypy"
 # PyTorch's types are read from .venv.
 "$tools/bin/mypy" --python-executable .venv/bin/python || failed+=(mypy)
 
+say "documents"
+format_documents --check || failed+=("mdformat (run \`make format\`)")
+
 say "rules of the tree"
 for check in includes words classes; do
   "scripts/check_$check.py" || failed+=("check_$check")

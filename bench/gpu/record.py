@@ -7,11 +7,12 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 
 import page
 
 FILE = "results.json"
-MARKS = re.compile(r"(<!-- gpu: made by scripts/gpu_check.sh --into -->\n).*?(\n<!-- gpu: end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- gpu: made by scripts/gpu_check.sh --into -->\n\n).*?(\n\n<!-- gpu: end -->)", re.DOTALL)
 
 
 def empty():
@@ -74,9 +75,14 @@ def merge_into(folder, runs, readme):
     return 0
 
 
+def sentence_of_readme(record):
+    """Wrapped as `make format` wraps documents."""
+    return textwrap.fill(page.sentence(record), 110, break_long_words=False, break_on_hyphens=False)
+
+
 def write_sentence(readme, record):
     text = readme.read_text(encoding="utf-8")
-    fresh, found = MARKS.subn(lambda marks: marks[1] + page.sentence(record) + marks[2], text)
+    fresh, found = MARKS.subn(lambda marks: marks[1] + sentence_of_readme(record) + marks[2], text)
     if not found:
         sys.exit(f"error: {readme} lacks the marks around its sentence about GPUs")
     readme.write_text(fresh, encoding="utf-8")

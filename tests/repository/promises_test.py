@@ -20,7 +20,7 @@ def rows(text):
     """The cells of each line of a table, but for its head."""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.startswith("|") and cells[1] not in ("held by", "---"):
+        if line.startswith("|") and not re.fullmatch("held by|-+", cells[1]):
             yield cells
 
 
