@@ -114,7 +114,16 @@ def run_round(folder, number, seed):
     mark = uuid.uuid4().hex
     place = ["-H", "one:2,two:1,three:1", "--ssh-command", str(folder / "ssh")] if hosts else ["-np", str(SIZE)]
     job = subprocess.Popen(
-        [ranks.BUILD / "bin" / "xoe", "run", *place, "--timeout", "120", ranks.interpreter(), folder / "program.py", json.dumps(plan)],
+        [
+            ranks.BUILD / "bin" / "xoe",
+            "run",
+            *place,
+            "--timeout",
+            "120",
+            ranks.interpreter(),
+            folder / "program.py",
+            json.dumps(plan),
+        ],
         env=ranks.environment(XOE_TEST_MARK=mark),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -128,7 +137,7 @@ def run_round(folder, number, seed):
             os.kill(int(victim[1]), signal.SIGKILL)
     code = job.wait()
     named = re.search(r"^xoe run: rank (\d+) \(host", text, re.M)
-    honest = re.search(r"which came first is not known:.*\brank %d\b" % plan["rank"], text)
+    honest = re.search(rf"which came first is not known:.*\brank {plan['rank']}\b", text)
     wrong = []
     if (named is None or int(named[1]) != plan["rank"]) and not honest:
         wrong.append(f"rank {plan['rank']} is not named")
@@ -142,7 +151,10 @@ def run_round(folder, number, seed):
         for pid in left:
             os.kill(pid, signal.SIGKILL)
     if wrong:
-        print(f"round {number}, seed {seed}, {'three hosts' if hosts else 'one host'}, {plan}: {'; '.join(wrong)}\n{text}", flush=True)
+        print(
+            f"round {number}, seed {seed}, {'three hosts' if hosts else 'one host'}, {plan}: {'; '.join(wrong)}\n{text}",
+            flush=True,
+        )
     return wrong
 
 

@@ -30,10 +30,11 @@ class Manners(unittest.TestCase):
     def test_a_tier_without_time_is_named_and_no_failure_while_one_that_never_ran_is(self):
         passed = {"passed": 3, "unchanged": 0, "skipped": 0, "failed": [], "chosen": "all"}
         cut = {"cut": "2026-01-01 00:00:00"}
-        for tiers, code, words in ((
-                {"core": passed, "tsan": cut}, 0, "3 passed, 0 failed (tiers: core; tsan was left out"), (
-                {"tsan": cut}, 0, "0 passed, 0 failed (tiers: none; tsan was left out"), (
-                {"core": passed, "tsan": None}, 1, "failed: tsan: the build or ctest itself")):
+        for tiers, code, words in (
+            ({"core": passed, "tsan": cut}, 0, "3 passed, 0 failed (tiers: core; tsan was left out"),
+            ({"tsan": cut}, 0, "0 passed, 0 failed (tiers: none; tsan was left out"),
+            ({"core": passed, "tsan": None}, 1, "failed: tsan: the build or ctest itself"),
+        ):
             with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
                 record = pathlib.Path(folder) / "record.json"
                 record.write_text(json.dumps({"tiers": {name: tier for name, tier in tiers.items() if tier}}))
