@@ -1,6 +1,6 @@
 // Messages between the ranks of `xoe run`: of many sizes, expected in another order than they are sent in, in both
-// directions at once; from any rank; of another size than expected; given up; with no thread that waits; to and from a rank
-// that dies or closes. The exit code is 0 where all is well.
+// directions at once; from any rank; of another size than expected; given up; with no thread that waits; to and from a
+// rank that dies or closes. The exit code is 0 where all is well.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
