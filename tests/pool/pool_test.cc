@@ -352,6 +352,24 @@ TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {
   EXPECT_TRUE(lease(waits).is_open());
 }
 
+TEST_F(Hosts, ARequestThatIsSentAgainHasItsForm) {
+  pass(seconds(30), [](HostReport& report) { report.activity[0].processes = {{.pid = 7, .user = "ann"}}; });
+  const Ask ask{.gpus = 1, .exact = {"GPU-a0"}};
+  std::int64_t first = 0;
+  turn([&] { first = pool_.adopt(ann_, ask, token_number(1)).value(); });
+  for (const auto& spoil :
+       {+[](Ask& some) { some.vm = std::string(1000, 'v'); }, +[](Ask& some) { some.gpus = 0; },
+        +[](Ask& some) { some.purpose = "\x1b[2J"; }, +[](Ask& some) { some.exact.push_back("b"); }}) {
+    Ask spoilt = ask;
+    spoil(spoilt);
+    turn([&] {
+      EXPECT_EQ(pool_.adopt(ann_, spoilt, token_number(1)).error().code(), Code::kInvalidArgument);
+      EXPECT_EQ(pool_.acquire(ann_, spoilt, token_number(1)).error().code(), Code::kInvalidArgument);
+    });
+  }
+  turn([&] { EXPECT_EQ(pool_.adopt(ann_, ask, token_number(1)).value(), first); });
+}
+
 TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
   pass(seconds(30), [](HostReport& report) { report.activity[0].processes = {{.pid = 7, .user = "bob"}}; });
   EXPECT_EQ(find_drift(pool_.state(), now_).at(0).what, "in use without a lease by bob (process 7)");

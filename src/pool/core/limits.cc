@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMaxName = 255;  // bytes
 
 // GPUs that are named, so that the database is not filled with names of GPUs that do not exist.
-Status check_exact(const State& state, const Ask& ask) {
+Status check_exact(const Ask& ask) {
   if (ask.exact.empty()) return {};
   if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
     return failure(Code::kInvalidArgument, "exact: {} named, {} wanted", counted(std::ssize(ask.exact), "GPU"),
@@ -23,6 +23,10 @@ Status check_exact(const State& state, const Ask& ask) {
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
     return failure(Code::kInvalidArgument, "exact: {} is named twice", *twice);
+  return {};
+}
+
+Status check_known(const State& state, const Ask& ask) {
   for (const std::string& uuid : ask.exact)
     if (!state.gpus.contains(uuid)) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
   return {};
@@ -101,14 +105,9 @@ Status check_duration(const Policy& policy, Span duration) {
                  span_text(duration));
 }
 
-Status check_ask(const State& state, const User& user, const Ask& ask, Time now) {
+Status check_form(const Ask& ask) {
   if (ask.gpus < 1 || ask.gpus > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", ask.gpus, kMaxGpus);
-  XOE_TRY(check_duration(state.policy, ask.duration));
-  if (ask.at && *ask.at < now - kThisMinute)
-    return failure(Code::kInvalidArgument, "at: {} is over", time_text(*ask.at));
-  if (ask.at && *ask.at > now + std::chrono::days(366))
-    return failure(Code::kInvalidArgument, "at: {} is not within the next year", time_text(*ask.at));
   if (ask.type.size() > 64 || ask.purpose.size() > 200)
     return failure(Code::kInvalidArgument, "{} is longer than {} characters", ask.type.size() > 64 ? "type" : "purpose",
                    ask.type.size() > 64 ? 64 : 200);
@@ -118,7 +117,16 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
   if (has_hidden_characters(ask.purpose))
     return failure(Code::kInvalidArgument,
                    "purpose: it has characters that control a terminal or turn the direction of text");
-  XOE_TRY(check_exact(state, ask));
+  return check_exact(ask);
+}
+
+Status check_ask(const State& state, const User& user, const Ask& ask, Time now) {
+  XOE_TRY(check_duration(state.policy, ask.duration));
+  if (ask.at && *ask.at < now - kThisMinute)
+    return failure(Code::kInvalidArgument, "at: {} is over", time_text(*ask.at));
+  if (ask.at && *ask.at > now + std::chrono::days(366))
+    return failure(Code::kInvalidArgument, "at: {} is not within the next year", time_text(*ask.at));
+  XOE_TRY(check_known(state, ask));
   if (ask.priority > user.max_priority)
     return failure(Code::kResourceExhausted, "{} may ask with a priority of {} at most, not {}", user.name,
                    user.max_priority, ask.priority);

@@ -15,7 +15,10 @@ inline constexpr Span kThisMinute = std::chrono::minutes(1);
 // The actor of what the pool does by itself; no user has this name.
 inline constexpr std::string_view kPoolItself = "pool";
 
-// `invalid_argument`: no pool would give it. `resource_exhausted`: a limit of the user or its team.
+// `invalid_argument`: no pool would give it. One that is sent again is refused, too.
+Status check_form(const Ask& ask);
+// Of an ask in good form. `invalid_argument`: this pool would not give it now. `resource_exhausted`: a limit of the
+// user or its team.
 Status check_ask(const State& state, const User& user, const Ask& ask, Time now);
 // Whether the GPUs that it names are in use by the user's processes, or its VM, and by no lease.
 Status check_adoption(const State& state, const User& user, const Ask& ask);

@@ -143,6 +143,7 @@ Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::str
 
 Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string_view token) {
   XOE_TRY(check_token(token));
+  XOE_TRY(check_form(ask));
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) {
@@ -165,6 +166,7 @@ Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string
 
 Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_view token) {
   XOE_TRY(check_token(token));
+  XOE_TRY(check_form(ask));
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
