@@ -197,6 +197,7 @@ TEST(HostMesh, QuestionsAreAnsweredFromTheFirstToTheLastMoment) {
       EXPECT_TRUE(ears.wait([&] { return !ears.messages.empty(); }));
     }
     EXPECT_GT(asked, 0);
+    const std::lock_guard lock(ears.mutex);
     EXPECT_EQ(ears.messages.front().second, "it is me");
   }
 }
