@@ -230,7 +230,8 @@ TEST(LateRank, TimesOutOnAllHosts) {
   group.expect_success();
 }
 
-// What the ranks of the hosts print while rank 3, of the second one, is late. backend: as XOE_BACKEND.
+// The times leave room for ranks that a busy machine holds up: they are not late. What the ranks of the hosts print
+// while rank 3, of the second one, is late. backend: as XOE_BACKEND.
 std::string said_while_rank_3_is_late(const char* backend, const std::function<void()>& be_late) {
   const bool failed_before = ::testing::Test::HasFailure();
   ::testing::internal::CaptureStderr();
@@ -242,7 +243,7 @@ std::string said_while_rank_3_is_late(const char* backend, const std::function<v
                  const Status status = communicator.allreduce(Tensor(&x, 1), ReduceOp::kSum, {.name = "w"});
                  return status ? "" : status.error().to_string();
                },
-               {{"XOE_STALL_WARNING", "0.3"}, {"XOE_BACKEND", backend}})
+               {{"XOE_STALL_WARNING", "1"}, {"XOE_BACKEND", backend}})
       .expect_success();
   std::string said = ::testing::internal::GetCapturedStderr();
   if (!failed_before && ::testing::Test::HasFailure()) ADD_FAILURE() << said;
@@ -251,7 +252,7 @@ std::string said_while_rank_3_is_late(const char* backend, const std::function<v
 
 TEST(LateRank, IsNamedOnTheOtherHosts) {
   for (const char* const backend : {"auto", "gloo"}) {
-    const std::string said = said_while_rank_3_is_late(backend, [] { ::usleep(1'500'000); });
+    const std::string said = said_while_rank_3_is_late(backend, [] { ::usleep(3'500'000); });
     EXPECT_THAT(said, ::testing::ContainsRegex(R"(\(w\): rank 0 \(host host0, pid [0-9]+\) waited .* for )"
                                                R"(rank 3 \(host host1, pid [0-9]+\) \(at operation #[0-9]+\))"))
         << backend;
@@ -263,7 +264,7 @@ TEST(LateRank, ThatIsStoppedIsSaidToBe) {
   const std::string said = said_while_rank_3_is_late("auto", [] {
     const pid_t stopped = ::getpid();
     if (::fork() == 0) {
-      ::usleep(1'500'000);
+      ::usleep(3'500'000);
       ::kill(stopped, SIGCONT);
       ::_exit(0);
     }

@@ -7,6 +7,7 @@
 //   XOE_MOCK_HOST=2: a number in the UUIDs, so that several hosts' GPUs differ
 //   XOE_MOCK_STATE=FILE: a line "index utilisation memory_used_mib pid,pid" for each GPU that is in use
 #include <unistd.h>
+#include <array>
 
 #include <algorithm>
 #include <csignal>
@@ -34,8 +35,14 @@ namespace {
 constexpr NvmlResult kSuccess = NvmlResult::kSuccess;
 constexpr NvmlResult kNotFound{6};
 
-xoe::NvmlDeviceObject devices[16] = {{0}, {1}, {2},  {3},  {4},  {5},  {6},  {7},
-                                     {8}, {9}, {10}, {11}, {12}, {13}, {14}, {15}};
+constexpr unsigned kMany = 70;
+
+// 14 and 15 are instances where a GPU is in MIG mode.
+std::array<xoe::NvmlDeviceObject, kMany> devices = [] {
+  std::array<xoe::NvmlDeviceObject, kMany> made{};
+  for (unsigned index = 0; index < kMany; ++index) made[index].index = index;
+  return made;
+}();
 
 std::string setting(const char* name, const char* otherwise) {
   const char* const value = std::getenv(name);
@@ -71,7 +78,7 @@ Activity activity_of(unsigned index) {
 unsigned count() {
   if (!mock_nvml().processes.empty()) return static_cast<unsigned>(mock_nvml().processes.size());
   const std::string gpus = setting("XOE_MOCK_GPUS", "pair");
-  if (gpus == "many") return 70;
+  if (gpus == "many") return kMany;
   return gpus == "none" ? 0 : gpus == "switch" || gpus == "four" ? 4 : 2;
 }
 
