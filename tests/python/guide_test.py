@@ -32,7 +32,7 @@ def test_every_attribute_of_a_batch_is_in_the_table(folder):
     said = subprocess.run(
         [ranks.interpreter(), "-c", ask], env=ranks.environment(), check=True, capture_output=True, text=True
     ).stdout.split()
-    table = GUIDE.split("| attribute of a batch | |")[1].split("\n\n")[0]
+    table = GUIDE.split("| attribute of a batch |")[1].split("\n\n")[0]
     listed = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:] if line)))
     assert listed == {name for name in said if not name.startswith("_")}, (listed, said)
 
