@@ -43,9 +43,9 @@ struct Segment {
 // A collective that was started and not yet waited for. It advances when a thread calls test() or wait() on any handle
 // of its communicator, or starts or runs a collective there; over several hosts it advances by itself. Its buffers stay
 // in use until it is done. The thread rule is that of its communicator. Dropping the handle does not cancel the
-// collective: later calls of the communicator complete it. These calls, and Communicator::progress(), are also what
-// tells of a peer that died: a thread in wait() is told within a second, one that makes none of them learns it from the
-// next.
+// collective: later calls of the communicator complete it. These calls and Communicator::progress() also report
+// a peer that died: wait() returns with the error within a second, and a thread that calls none of them gets the error
+// from the next call.
 class Handle {
  public:
   // A backend's part of a started collective.

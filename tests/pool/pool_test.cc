@@ -214,6 +214,22 @@ TEST_F(Leases, TimeGoesOnAfterAClockThatWasWrong) {
   EXPECT_TRUE(lease(id).is_open());
 }
 
+TEST_F(Leases, ARenewalWithAClockThatWasWrongHoldsBackNoLaterLine) {
+  const auto id = acquire(ann_, {.duration = std::chrono::hours(100)}).value();  // token 1
+  const auto renew = [&](int hours) {
+    turn([&] { ASSERT_TRUE(pool_.renew(ann_, id, token_number(1), std::chrono::hours(hours))); });
+  };
+  now_ += std::chrono::hours(48);
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
+  renew(100);
+  now_ -= std::chrono::hours(48);
+  turn();
+  renew(160);
+  now_ += minutes(2);
+  turn();
+  EXPECT_EQ(std::ranges::count(events(id), "renewed"), 2);
+}
+
 TEST_F(Leases, AReservationIsGrantedOrRefusedAtOnce) {
   const Time later = now_ + minutes(30);
   acquire(ann_, {.gpus = 3, .duration = minutes(60)}).value();

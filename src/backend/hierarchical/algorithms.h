@@ -33,8 +33,8 @@ Status reduce_in_rank_order(Rails& rails, const Operation& op);
 // Divides the sums in the output of `c`, float32 or float64, by the number of ranks.
 void average_floats(const Rails& rails, const Collective& c);
 
-// Whether sums may leave the range of their type. An average is finite where its inputs are, though their sum may not
-// be: ranks look first, and compute it in another way.
+// kAny: sums may leave the range of their type. An average is finite where its inputs are, even if their sum is not:
+// with kInRange ranks check first, and compute such an average in another way.
 enum class Sums : std::uint8_t { kAny, kInRange };
 // kInRange: for averages of floats, but of float16, whose sums are float32.
 Sums range_of(const Collective& c) noexcept;

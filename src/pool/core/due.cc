@@ -49,6 +49,7 @@ void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
   for (auto& [id, at] : touched) at += by;
   for (auto& [name, host] : state.hosts) host.heard += by;
   for (auto& [id, lease] : state.leases) {
+    lease.told.postponed += by;
     if (!lease.is_open()) continue;
     lease.begins += by;
     lease.expires += by;
@@ -65,6 +66,10 @@ Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time befo
   if (now >= before || before - now <= kStepBack) return std::max(before, now);
   for (auto& [id, at] : touched) at = std::min(at, now);
   for (auto& [name, host] : state.hosts) host.heard = std::min(host.heard, now);
+  for (auto& [id, lease] : state.leases) {
+    lease.told.renewed = std::min(lease.told.renewed, now);
+    lease.told.postponed = std::min(lease.told.postponed, now);
+  }
   return now;
 }
 
