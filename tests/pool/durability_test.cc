@@ -481,19 +481,24 @@ void run_without_descriptors(const std::string& path, const std::string& other) 
     ASSERT_TRUE(id);
     ASSERT_TRUE(queue.change([&](Pool& of) { ASSERT_TRUE(of.release(client_user(0), *id, {}, "done")); }, {}));
   }
-  const auto expect_told = [](const auto& failed) {
+  // What failed is looked at when there are descriptors again: gtest's matchers, and UBSan's look at their types, need
+  // some.
+  std::vector<std::string> told;
+  const auto keep_told = [&](const auto& failed) {
     ASSERT_FALSE(failed);
-    EXPECT_THAT(failed.error().message(),
-                ::testing::AnyOf(::testing::HasSubstr("Too many open files"), ::testing::HasSubstr("ulimit -n")));
+    told.push_back(failed.error().message());
   };
   Status copied;
   queue.read([&](Pool& of) { copied = of.store().backup_to(other); });
-  expect_told(copied);
+  keep_told(copied);
   EXPECT_FALSE(std::filesystem::exists(other));
-  expect_told(Store::open(other));
-  expect_told(reader.usage(Time(), system_now(), system_now()));  // its first look opens the log
+  keep_told(Store::open(other));
+  keep_told(reader.usage(Time(), system_now(), system_now()));  // its first look opens the log
   queue.read([](Pool& of) { ASSERT_TRUE(of.abandon()); });
   all.resize(all.size() - 8);
+  EXPECT_THAT(told, ::testing::AllOf(::testing::SizeIs(3),
+                                     ::testing::Each(::testing::AnyOf(::testing::HasSubstr("Too many open files"),
+                                                                      ::testing::HasSubstr("ulimit -n")))));
   queue.read([&](Pool& of) { copied = of.store().backup_to(other); });
   ASSERT_TRUE(copied) << copied.error().message();
   EXPECT_FALSE(reader.usage(Time(), system_now(), system_now())->empty());
