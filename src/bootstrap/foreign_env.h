@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/env.h"
-#include "bootstrap/launch_env.h"
+#include "bootstrap/launch_info.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {

@@ -35,8 +35,6 @@ Result<LaunchInfo> read_xoe(const Env& env) {
   return info;
 }
 
-}  // namespace
-
 // Completes what other launchers do not set.
 Result<LaunchInfo> complete(Result<LaunchInfo> read, const Env& env) {
   if (!read) return read;
@@ -48,6 +46,8 @@ Result<LaunchInfo> complete(Result<LaunchInfo> read, const Env& env) {
   if (!info.meeting.empty()) info.meeting = fmt::format("{}:{}", info.meeting, meeting_port(info.job));
   return read;
 }
+
+}  // namespace
 
 Result<LaunchInfo> read_launch_info(const Env& env) {
   for (const char* name : {"XOE_RANK", "XOE_SIZE", "XOE_LOCAL_RANK", "XOE_LOCAL_SIZE"})

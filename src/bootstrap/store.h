@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "bootstrap/launch_env.h"
+#include "bootstrap/launch_info.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {

@@ -8,8 +8,8 @@
 #include "backend/backend.h"
 #include "backend/choose_backend.h"
 #include "base/env.h"
-#include "bootstrap/launch_env.h"
-#include "comm/init.h"
+#include "bootstrap/launch_info.h"
+#include "comm/joined.h"
 #include "xoe/status.h"
 
 namespace xoe {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "reduce/reduce.h"
+#include "reduce/reducer.h"
 #include "xoe/tensor.h"
 
 namespace xoe::reduce {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "reduce/reducer.h"
 #include "xoe/status.h"
 #include "xoe/tensor.h"
 
@@ -25,8 +26,7 @@ Status supports(DType dtype, ReduceOp op);
 void reduce_into(std::span<void* const> outs, std::span<const void* const> ins, std::size_t count, DType dtype,
                  ReduceOp op) noexcept;
 
-// reduce_into() with one output and its choices made: for a reduction that is repeated. `count` may be 0.
-using Reducer = void (*)(void* out, std::span<const void* const> ins, std::size_t count);
+// The reduction with this type and operation. REQUIRES: supports(dtype, op).
 Reducer reducer_for(DType dtype, ReduceOp op) noexcept;
 
 // out[i] = in[i] in another type: any float type to any float type (round to nearest even, NaN stays NaN).

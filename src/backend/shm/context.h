@@ -11,7 +11,7 @@
 
 #include "backend/shm/arena.h"
 #include "backend/shm/layout.h"
-#include "bootstrap/launch_env.h"
+#include "bootstrap/launch_info.h"
 #include "bootstrap/peer_watch.h"
 #include "bootstrap/store.h"
 #include "xoe/status.h"
