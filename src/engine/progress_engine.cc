@@ -37,25 +37,26 @@ void block_signals() {
 // --- progress ---
 
 bool ProgressEngine::progress_locked() {
-  const Turn turn(*this);
   bool moved = false;
   sets_.each([&](ProcessSet& set) { moved |= set.progress(); });
   bool busy = false;
   sets_.each([&](const ProcessSet& set) { busy |= set.busy(); });
   busy_.store(busy, std::memory_order_relaxed);
-  if (moved && pending().load() == 0)
-    if (const auto knobs = watch_.end_step()) sets_.each([&](ProcessSet& set) { set.set_knobs(*knobs); });
+  if (moved && pending().load() == 0 && tuner_ != nullptr)
+    if (const auto knobs = tuner_->end_step()) {
+      telemetry_.metrics().knobs(*knobs);
+      sets_.each([&](ProcessSet& set) { set.set_knobs(*knobs); });
+    }
   return moved;
 }
 
 bool ProgressEngine::try_progress() {
-  if (!mutex_.try_lock()) return false;
-  const std::lock_guard lock(mutex_, std::adopt_lock);
-  return progress_locked();
+  const std::unique_lock lock(lock_, std::try_to_lock);
+  return lock && progress_locked();
 }
 
 bool ProgressEngine::progress() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   return progress_locked();
 }
 
@@ -76,17 +77,17 @@ void ProgressEngine::submitted(const Submission& submission) {
 }
 
 bool ProgressEngine::poll(Submission& submission) {
-  if (submission.done() || fork_.forked() || in_this_thread()) return submission.done();
+  if (submission.done() || fork_.forked() || lock_.held_by_this_thread()) return submission.done();
   if (!try_progress() && !submission.done() &&
       idle_polls_.fetch_add(1, std::memory_order_relaxed) % kPollsPerCheck == 0)
-    // Without waiting for the mutex: its owner may wait for a lock that this thread holds, in an allocator.
-    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) check_failures_locked();
+    // Without waiting for the lock: its owner may wait for a lock that this thread holds, in an allocator.
+    if (const std::unique_lock lock(lock_, std::try_to_lock); lock) check_failures_locked();
   return submission.done();
 }
 
 Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::time_point> until, bool launched) {
   const auto over = [&] { return submission.done() || (launched && submission.launched->all()); };
-  if (in_this_thread())
+  if (lock_.held_by_this_thread())
     return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
   EngineClock::time_point spinning_since{};  // nothing has moved since; not read from the clock yet
@@ -105,13 +106,13 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
     const std::uint64_t taken = sets_.world().host_group().steps();
     if (spinning_since == EngineClock::time_point{} || taken != steps_seen) spinning_since = now;
     steps_seen = taken;
-    if (next_check == EngineClock::time_point{}) next_check = now + watch_.stalls().period();
+    if (next_check == EngineClock::time_point{}) next_check = now + stalls_.period();
     if (!late && now >= next_check) next_check = check_failures();  // other ranks' steps may keep it from its sleep
     if (late || now - spinning_since < kSpin) continue;
     sleep_until(submission, over, until, std::exchange(listed, true));
     spinning_since = {};
   }
-  if (listed) watch_.stalls().unblock(submission);
+  if (listed) stalls_.unblock(submission);
   const bool done = over();
   // In this order: a thread that submits meanwhile relies either on a waiter or on the progress thread.
   if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && has_thread_ && pending().load() != 0)
@@ -121,14 +122,14 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
 }
 
 EngineClock::time_point ProgressEngine::check_failures() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   check_failures_locked();
-  return EngineClock::now() + watch_.stalls().period();
+  return EngineClock::now() + stalls_.period();
 }
 
 void ProgressEngine::sleep_until(Submission& submission, const std::function<bool()>& over,
                                  std::optional<EngineClock::time_point> until, bool listed) {
-  if (!listed) watch_.stalls().block(submission);
+  if (!listed) stalls_.block(submission);
   const auto ready = [&] {
     while (progress()) {
     }
@@ -141,20 +142,18 @@ void ProgressEngine::sleep_until(Submission& submission, const std::function<boo
 // --- failures ---
 
 void ProgressEngine::check_failures_locked() {
-  const Turn turn(*this);
   std::vector<ProcessSet*> sets;
   sets_.each([&](ProcessSet& set) {
     set.check_failures();
     sets.push_back(&set);
   });
-  watch_.look(sets);
+  stalls_.look(sets);
 }
 
 void ProgressEngine::try_check_failures() {
-  if (in_this_thread() || !mutex_.try_lock()) return;
-  const std::lock_guard lock(mutex_, std::adopt_lock);
-  const Turn turn(*this);
-  sets_.each([](ProcessSet& set) { set.check_failures(); });
+  if (lock_.held_by_this_thread()) return;
+  if (const std::unique_lock lock(lock_, std::try_to_lock); lock)
+    sets_.each([](ProcessSet& set) { set.check_failures(); });
 }
 
 // --- the progress thread ---
@@ -187,7 +186,7 @@ void ProgressEngine::nap_through_burst(const std::stop_token& stop) {
   do {
     seen = activity();
     if (urgent_.load(std::memory_order_seq_cst) == 0) futex_wait(urgent_, 0, kNap);
-    watch_.trace().flush_if_full();
+    telemetry_.trace().flush_if_full();
   } while (!stop.stop_requested() && urgent_.exchange(0) == 0 && activity() - seen >= kBurstActivity);
 }
 
@@ -200,7 +199,7 @@ void ProgressEngine::progress_until_burst(const std::stop_token& stop) {
   while (needed()) {
     if (progress() && ++busy_turns % kTurnsPerCheck != 0) continue;
     const auto next_check = check_failures();
-    watch_.trace().flush_if_full();
+    telemetry_.trace().flush_if_full();
     const auto ready = [&] {
       while (needed() && progress()) {
       }

@@ -8,18 +8,27 @@
 #include <thread>
 
 #include "engine/fork_detector.h"
-#include "engine/process_set_registry.h"
-#include "engine/submission.h"
-#include "engine/watch/watch.h"
+#include "engine/process_sets/process_set_registry.h"
+#include "engine/process_sets/progress_lock.h"
+#include "engine/submission/submission.h"
+#include "engine/telemetry/telemetry.h"
+#include "engine/tuning/engine_tuner.h"
+#include "engine/watch/stall_watch.h"
 
 namespace xoe::engine {
 
 // Any thread may call any member, those apart that say otherwise.
 class ProgressEngine {
  public:
-  // All arguments outlive this. oversubscribed: more ranks than processors.
-  ProgressEngine(ProcessSetRegistry& sets, Watch& watch, const ForkDetector& fork, bool oversubscribed)
-      : sets_(sets), watch_(watch), fork_(fork), oversubscribed_(oversubscribed) {}
+  // All arguments outlive this. tuner: null: this rank does not tune. oversubscribed: more ranks than processors.
+  ProgressEngine(ProcessSetRegistry& sets, Telemetry& telemetry, EngineTuner* tuner, StallWatch& stalls,
+                 const ForkDetector& fork, bool oversubscribed)
+      : sets_(sets),
+        telemetry_(telemetry),
+        tuner_(tuner),
+        stalls_(stalls),
+        fork_(fork),
+        oversubscribed_(oversubscribed) {}
 
   void start_thread();
   void stop_thread();
@@ -30,9 +39,9 @@ class ProgressEngine {
   // Submissions of all sets that have not completed.
   std::atomic<int>& pending() noexcept { return pending_; }
   int waiters() const noexcept { return waiters_.load(std::memory_order_seq_cst); }
+  // Its owner makes progress.
+  ProgressLock& lock() noexcept { return lock_; }
 
-  // This thread is making progress now: it is in a callback.
-  bool in_this_thread() const noexcept { return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
   // `submission` was just enqueued, and no thread waits for it yet.
   void submitted(const Submission& submission);
   bool poll(Submission& submission);
@@ -42,49 +51,28 @@ class ProgressEngine {
   // Looks for lost ranks, unless another thread makes progress.
   void try_check_failures();
 
-  // Runs act() while no other thread makes progress.
-  template <class Act>
-  void exclusive(Act&& act) {
-    const std::lock_guard lock(mutex_);
-    const Turn turn(*this);
-    act();
-  }
-
-  // The same, also in a callback, but gives up after `patience`: the thread that makes progress may be blocked.
+  // Runs act() while no other thread makes progress, also in a callback, but gives up after `patience`: the thread that
+  // makes progress may be blocked.
   template <class Act>
   void exclusive_within(std::chrono::nanoseconds patience, Act&& act) {
-    if (in_this_thread()) return act();
+    if (lock_.held_by_this_thread()) return act();
     const auto until = EngineClock::now() + patience;
-    while (!mutex_.try_lock()) {
+    while (!lock_.try_lock()) {
       if (EngineClock::now() >= until) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    const std::lock_guard lock(mutex_, std::adopt_lock);
-    const Turn turn(*this);
+    const std::lock_guard lock(lock_, std::adopt_lock);
     act();
   }
 
  private:
-  // Marks this thread as the one that makes progress. REQUIRES: mutex_.
-  class Turn {
-   public:
-    explicit Turn(ProgressEngine& progress) : progress_(progress) {
-      progress_.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    }
-    Turn(const Turn&) = delete;
-    ~Turn() { progress_.owner_.store(std::thread::id(), std::memory_order_relaxed); }
-
-   private:
-    ProgressEngine& progress_;
-  };
-
   // True: something moved.
   bool try_progress();
   bool progress();         // waits for its turn
-  bool progress_locked();  // REQUIRES: mutex_
+  bool progress_locked();  // REQUIRES: lock_
   // Looks for lost ranks and stalls. Returns when to do so again.
   EngineClock::time_point check_failures();
-  void check_failures_locked();  // REQUIRES: mutex_
+  void check_failures_locked();  // REQUIRES: lock_
   void sleep_until(Submission& submission, const std::function<bool()>& over,
                    std::optional<EngineClock::time_point> until, bool listed);
   void run_thread(const std::stop_token& stop);
@@ -96,11 +84,12 @@ class ProgressEngine {
   void progress_until_burst(const std::stop_token& stop);
 
   ProcessSetRegistry& sets_;
-  Watch& watch_;
+  Telemetry& telemetry_;
+  EngineTuner* const tuner_;
+  StallWatch& stalls_;
   const ForkDetector& fork_;
   const bool oversubscribed_;
-  std::mutex mutex_;  // of the thread that makes progress
-  std::atomic<std::thread::id> owner_{};
+  ProgressLock lock_;
   std::atomic<int> pending_{0};
   std::atomic<int> waiters_{0};
   std::atomic<std::uint32_t> idle_polls_{0};

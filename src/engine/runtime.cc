@@ -39,16 +39,28 @@ Result<std::shared_ptr<Runtime>> Runtime::create(Communicator world, EngineOptio
   std::shared_ptr<Runtime> runtime(new Runtime(std::move(options), world.topology()));
   runtime->gpu_ = gpu ? std::move(gpu) : GpuPlugin::of_process(Env::process(), world.topology().local_rank);
   const bool oversubscribed = world.backend().host_group().oversubscribed();
-  XOE_ASSIGN(runtime->watch_,
-             Watch::create(runtime->options_, world, bootstrap::StatusWriter::of_process(Env::process())));
-  runtime->progress_.emplace(runtime->sets_, *runtime->watch_, runtime->fork_, oversubscribed);
+  // The port of the metrics may be taken on this rank alone: that comes after what all ranks do together.
+  XOE_ASSIGN(runtime->tuner_, EngineTuner::create(runtime->options_, world));
+  XOE_ASSIGN(runtime->telemetry_,
+             Telemetry::create(runtime->options_, world, bootstrap::StatusWriter::of_process(Env::process())));
+  runtime->stalls_.emplace(runtime->options_, world.rank(), *runtime->telemetry_);
+  runtime->progress_.emplace(runtime->sets_, *runtime->telemetry_, runtime->tuner_.get(), *runtime->stalls_,
+                             runtime->fork_, oversubscribed);
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  XOE_ASSIGN(auto set, ProcessSet::create(kWorldSet, std::move(world), std::move(ranks), runtime->options_,
-                                          runtime->gpu_, *runtime));
+  XOE_ASSIGN(auto set, runtime->form_set(kWorldSet, std::move(world), std::move(ranks)));
   runtime->sets_.add_world(std::move(set));
   if (runtime->options_.progress_thread) runtime->progress_->start_thread();
   return runtime;
+}
+
+Result<std::unique_ptr<ProcessSet>> Runtime::form_set(ProcessSetId id, Communicator comm, std::vector<int> ranks) {
+  const ProcessSetServices services{.telemetry = *telemetry_,
+                                    .tuner = tuner_.get(),
+                                    .progress_lock = progress_->lock(),
+                                    .pending = progress_->pending(),
+                                    .owner = *this};
+  return ProcessSet::create(id, std::move(comm), std::move(ranks), options_, gpu_, services);
 }
 
 void Runtime::shut_down() {
@@ -56,14 +68,18 @@ void Runtime::shut_down() {
   // A forked child has neither the thread nor the other users of the memory.
   if (fork_.forked()) return progress_->abandon_thread();
   progress_->stop_thread();
-  progress_->exclusive([&] {
+  {
+    const std::lock_guard lock(progress_->lock());
     const Error cause(Code::kUnavailable, "the engine was shut down before it completed");
     sets_.each([&](ProcessSet& set) { set.fail(cause); });
     sets_.world().wake();
-  });
+  }
   while (progress_->waiters() != 0) std::this_thread::yield();
   std::vector<std::unique_ptr<ProcessSet>> sets;
-  progress_->exclusive([&] { sets = sets_.take_all(); });  // another thread may still poll a handle
+  {
+    const std::lock_guard lock(progress_->lock());  // another thread may still poll a handle
+    sets = sets_.take_all();
+  }
   sets_.wait_until_unused(sets);
   while (!sets.empty()) sets.pop_back();  // the world last
 }
@@ -126,7 +142,7 @@ Result<std::shared_ptr<Submission>> Runtime::submit(const Request& request, Use 
     XOE_TRY(enqueue(set, submission));
   }
   // In a callback the loop that called it goes on; a thread that waits makes progress itself.
-  if (use == Use::kAsync && !progress_->in_this_thread()) progress_->submitted(*submission);
+  if (use == Use::kAsync && !progress_->lock().held_by_this_thread()) progress_->submitted(*submission);
   return submission;
 }
 
@@ -162,9 +178,9 @@ Status Runtime::admit_gpu_memory(const Request& request, Submission& submission)
 Status Runtime::enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
   if (submission->runtime.expired()) submission->runtime = weak_from_this();  // it may have been kept
   submission->submitted = EngineClock::now();
-  if (const Profiler* const profiler = watch_->profiler())
+  if (const Profiler* const profiler = telemetry_->profiler())
     submission->range = profiler->start(ProfiledStage::kNegotiate, submission->name, submission->bytes());
-  watch_->stalls().expect(submission->timeout);
+  stalls_->expect(submission->timeout);
   XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
   set.wake();
   return {};
@@ -301,9 +317,9 @@ Status Runtime::start_timeline(const std::string& own_path) {
   XOE_ASSIGN(const std::string path, path_of_rank_0(own_path));
   const bool creates = topology_.local_rank == 0;
   Status made;
-  if (creates) made = watch_->trace().start(path, true);
+  if (creates) made = telemetry_->trace().start(path, true);
   XOE_ASSIGN(const auto met, run_internal_request(InternalKind::kMeet, "start_timeline", {}));
-  return creates ? made : watch_->trace().start(path, false);
+  return creates ? made : telemetry_->trace().start(path, false);
 }
 
 Status Runtime::run_internal(Submission& submission) {
@@ -311,7 +327,7 @@ Status Runtime::run_internal(Submission& submission) {
   if (submission.op.internal == InternalKind::kRemoveProcessSet)
     return sets_.remove(static_cast<ProcessSetId>(submission.argument[0]));
   const auto form = [this](ProcessSetId id, Communicator comm, const std::vector<int>& ranks) {
-    return ProcessSet::create(id, std::move(comm), ranks, options_, gpu_, *this);
+    return form_set(id, std::move(comm), ranks);
   };
   XOE_ASSIGN(submission.process_set, sets_.add({submission.argument.begin(), submission.argument.end()}, form));
   return {};
@@ -333,8 +349,8 @@ void Runtime::failing(const ProcessSet& set, const Error& cause) {
 }
 
 std::string Runtime::metrics() {
-  watch_->metrics().queue_depth(static_cast<std::size_t>(progress_->pending().load()));
-  return watch_->metrics().text();
+  telemetry_->metrics().queue_depth(static_cast<std::size_t>(progress_->pending().load()));
+  return telemetry_->metrics().text();
 }
 
 }  // namespace xoe::engine
@@ -440,13 +456,13 @@ Result<int> Engine::process_set_rank(ProcessSetId set) const {
 }
 
 Status Engine::start_timeline(const std::string& path) { return runtime_->start_timeline(path); }
-Status Engine::stop_timeline() { return runtime_->watch().trace().stop(); }
+Status Engine::stop_timeline() { return runtime_->telemetry().trace().stop(); }
 void Engine::mark(std::string_view lane, std::string_view name, std::chrono::steady_clock::time_point start,
                   std::chrono::steady_clock::time_point stop) {
-  runtime_->watch().trace().mark(lane, name, start, stop);
+  runtime_->telemetry().trace().mark(lane, name, start, stop);
 }
 
-void Engine::note_step() noexcept { runtime_->watch().note_step(); }
+void Engine::note_step() noexcept { runtime_->telemetry().note_step(); }
 
 std::string Engine::metrics() const { return runtime_->metrics(); }
 

@@ -12,14 +12,17 @@
 #include <vector>
 
 #include "engine/fork_detector.h"
-#include "engine/process_set_registry.h"
+#include "engine/process_sets/process_set_registry.h"
+#include "engine/process_sets/services.h"
 #include "engine/progress_engine.h"
-#include "engine/watch/watch.h"
+#include "engine/telemetry/telemetry.h"
+#include "engine/tuning/engine_tuner.h"
+#include "engine/watch/stall_watch.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {
 
-class Runtime final : public std::enable_shared_from_this<Runtime> {
+class Runtime final : public std::enable_shared_from_this<Runtime>, private ProcessSetOwner {
  public:
   // gpu: null: what the process's environment asks for.
   static Result<std::shared_ptr<Runtime>> create(Communicator world, EngineOptions options,
@@ -56,20 +59,18 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   // counts.
   Status start_timeline(const std::string& path);
 
-  // --- for process sets ---
-
-  Watch& watch() noexcept { return *watch_; }
-  ProgressEngine& progress() noexcept { return *progress_; }
-  // `set` has failed; its submissions have not completed yet.
-  void failing(const ProcessSet& set, const Error& cause);
-  // All ranks have joined `set`, and count unnamed operations from 0 again.
-  void all_joined(const ProcessSet& set);
-  // Runs an internal operation that all ranks of the world have agreed to run now. It may block.
-  Status run_internal(Submission& submission);
+  Telemetry& telemetry() noexcept { return *telemetry_; }
 
  private:
   Runtime(EngineOptions options, const Topology& topology) : options_(std::move(options)), topology_(topology) {}
 
+  void try_check_failures() override { progress_->try_check_failures(); }
+  void failing(const ProcessSet& set, const Error& cause) override;
+  void all_joined(const ProcessSet& set) override;
+  Status run_internal(Submission& submission) override;
+
+  // Forms this rank's part of a process set.
+  Result<std::unique_ptr<ProcessSet>> form_set(ProcessSetId id, Communicator comm, std::vector<int> ranks);
   Status not_member(const Request& request, bool exists) const;
   Status admit_gpu_memory(const Request& request, Submission& submission);
   Status enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission);
@@ -82,7 +83,9 @@ class Runtime final : public std::enable_shared_from_this<Runtime> {
   Topology topology_;
   std::shared_ptr<GpuPlugin> gpu_;
   ForkDetector fork_;
-  std::unique_ptr<Watch> watch_;
+  std::unique_ptr<EngineTuner> tuner_;  // null: this rank does not tune
+  std::unique_ptr<Telemetry> telemetry_;
+  std::optional<StallWatch> stalls_;
   ProcessSetRegistry sets_;
   std::mutex mutex_;                                     // guards what follows
   std::map<std::string, std::uint64_t> internal_names_;  // how often each was used

@@ -7,8 +7,8 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/execute/compress/codec.h"
 #include "engine/execute/compress/codecs.h"
+#include "engine/execute/compress/make_codec.h"
 #include "engine/ranks.h"
 
 namespace xoe::engine {

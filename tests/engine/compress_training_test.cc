@@ -5,8 +5,8 @@
 #include <limits>
 #include <memory>
 
-#include "engine/execute/compress/codec.h"
 #include "engine/execute/compress/codecs.h"
+#include "engine/execute/compress/make_codec.h"
 #include "engine/ranks.h"
 
 namespace xoe::engine {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator_net.h"
-#include "engine/op_descriptor.h"
+#include "engine/negotiate/op_descriptor.h"
 
 namespace xoe::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/watch/metrics_server.h"
+#include "engine/telemetry/metrics_server.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "engine/watch/metrics.h"
+#include "engine/telemetry/metrics.h"
 
 #include <set>
 #include <sstream>

@@ -8,10 +8,13 @@
 #include <thread>
 
 #include "base/env.h"
+#include "bootstrap/status_page.h"
 #include "engine/engines.h"
 #include "engine/execute/gpu/gpu_plugin.h"
-#include "engine/process_set_registry.h"
-#include "engine/runtime.h"
+#include "engine/process_sets/join_gate.h"
+#include "engine/process_sets/process_set_registry.h"
+#include "engine/process_sets/services.h"
+#include "engine/telemetry/telemetry.h"
 
 namespace xoe::engine {
 namespace {
@@ -35,6 +38,15 @@ TEST(JoinGate, WaitsForThoseInside) {
   gate.leave();
 }
 
+// Of sets whose end concerns no others.
+class NoOtherSets final : public ProcessSetOwner {
+ public:
+  void try_check_failures() override {}
+  void failing(const ProcessSet&, const Error&) override {}
+  void all_joined(const ProcessSet&) override {}
+  Status run_internal(Submission&) override { return {}; }
+};
+
 class ProcessSetRegistryTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -46,16 +58,23 @@ class ProcessSetRegistryTest : public ::testing::Test {
                    })
               .value();
   }
-  void TearDown() override { runtime_->shut_down(); }
 
   std::unique_ptr<ProcessSet> make_set(ProcessSetId id, Communicator comm, std::vector<int> ranks) {
-    return ProcessSet::create(id, std::move(comm), std::move(ranks), testing::quiet_options(),
-                              GpuPlugin::of_process(Env(), 0), *runtime_)
+    return ProcessSet::create(id, std::move(comm), std::move(ranks), options_, GpuPlugin::of_process(Env(), 0),
+                              {.telemetry = *telemetry_,
+                               .tuner = nullptr,
+                               .progress_lock = progress_lock_,
+                               .pending = pending_,
+                               .owner = owner_})
         .value();
   }
 
-  std::shared_ptr<Runtime> runtime_ =
-      Runtime::create(std::move(testing::make_group(1)[0]), testing::quiet_options()).value();
+  const EngineOptions options_ = testing::quiet_options();
+  const std::unique_ptr<Telemetry> telemetry_ =
+      Telemetry::create(options_, testing::make_group(1)[0], bootstrap::StatusWriter::of_process(Env())).value();
+  ProgressLock progress_lock_;
+  std::atomic<int> pending_ = 0;
+  NoOtherSets owner_;
   ProcessSetRegistry registry_;
   ProcessSetId id_ = -1;
 };

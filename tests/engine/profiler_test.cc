@@ -10,7 +10,7 @@
 #include "comm/process_group.h"
 #include "engine/engines.h"
 #include "engine/heard_ranges.h"
-#include "engine/profiler.h"
+#include "engine/profiler/profiler.h"
 
 namespace xoe {
 namespace {

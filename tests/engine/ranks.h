@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "comm/thread_group.h"
+#include "engine/execute/batch/task.h"
 #include "engine/execute/compress/codec.h"
-#include "engine/execute/task.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {

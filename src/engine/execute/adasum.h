@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "engine/execute/task.h"
+#include "engine/execute/batch/task.h"
 #include "xoe/communicator.h"
 #include "xoe/tensor.h"
 

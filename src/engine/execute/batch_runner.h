@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/execute/batch.h"
+#include "engine/execute/batch/batch.h"
 #include "engine/execute/operations.h"
 
 namespace xoe::engine {

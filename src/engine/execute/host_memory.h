@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "engine/execute/target_memory.h"
+#include "engine/execute/batch/target_memory.h"
 #include "xoe/communicator.h"
 #include "xoe/memory.h"
 

@@ -7,7 +7,7 @@
 #include "backend/collective.h"
 #include "base/error.h"
 #include "engine/execute/adasum.h"
-#include "engine/execute/compress/codec.h"
+#include "engine/execute/compress/make_codec.h"
 #include "reduce/reduce.h"
 
 namespace xoe::engine {

@@ -1,7 +1,7 @@
 // Operations of several steps: coroutines of in-order collectives.
 #pragma once
 
-#include "engine/execute/batch.h"
+#include "engine/execute/batch/batch.h"
 #include "engine/execute/compress/codec_store.h"
 #include "engine/execute/gpu/gpu_memory.h"
 #include "engine/execute/host_memory.h"

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,7 +11,6 @@
 
 #include "engine/negotiate/readiness_table.h"
 #include "engine/negotiate/sealed_log.h"
-#include "xoe/communicator.h"
 #include "xoe/status.h"
 
 namespace xoe::engine {
@@ -52,8 +50,6 @@ struct MissingRank {
 // Thread safety: any thread may submit, and ask for names and for status(); for the rest, one thread at a time.
 class Agreement {
  public:
-  // Collective over `comm`, with the same capacity on all ranks.
-  static Result<std::unique_ptr<Agreement>> create(Communicator& comm, std::vector<int> world_ranks, int capacity);
   virtual ~Agreement() = default;
 
   // --- submitting ---

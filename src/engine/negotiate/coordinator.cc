@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/op_descriptor.h"
+#include "engine/negotiate/op_descriptor.h"
 
 namespace xoe::engine {
 

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/negotiate/op_descriptor.h"
 #include "engine/negotiate/sealed_log.h"
 #include "engine/negotiate/shared_layout.h"
-#include "engine/op_descriptor.h"
 #include "xoe/engine.h"
 #include "xoe/status.h"
 

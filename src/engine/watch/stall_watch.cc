@@ -45,8 +45,10 @@ void StallWatch::expect(std::chrono::nanoseconds timeout) {
   }
 }
 
-std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
+void StallWatch::look(std::span<ProcessSet* const> sets) {
   const auto now = EngineClock::now();
+  if (now < last_look_ + period()) return;
+  last_look_ = now;
   if (!sets.empty()) world_ = &sets[0]->host_group();
   activities_.clear();
   std::vector<PendingTensor> stalled;
@@ -67,7 +69,7 @@ std::size_t StallWatch::look(std::span<ProcessSet* const> sets) {
     publish(*sets[0], all);
     look_for_deadlocks(*sets[0]);
   }
-  return past_warning;
+  metrics_.stalled(past_warning);
 }
 
 void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now,

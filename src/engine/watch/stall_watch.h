@@ -12,24 +12,27 @@
 #include <vector>
 
 #include "bootstrap/status_page.h"
-#include "engine/process_set.h"
+#include "engine/process_sets/process_set.h"
+#include "engine/telemetry/metrics.h"
+#include "engine/telemetry/telemetry.h"
 #include "engine/watch/stall.h"
 
 namespace xoe::engine {
 
 class StallWatch {
  public:
-  // rank: of the world. options, with a `warn`, outlive this; `launcher`, which learns of waits, too.
-  StallWatch(const EngineOptions& options, int rank, bootstrap::StatusWriter& launcher)
-      : options_(options), rank_(rank), launcher_(launcher) {}
+  // rank: of the world. options, with a `warn`, outlive this; so does `telemetry`, by which the launcher learns of
+  // waits.
+  StallWatch(const EngineOptions& options, int rank, Telemetry& telemetry)
+      : options_(options), rank_(rank), metrics_(telemetry.metrics()), launcher_(telemetry.launcher()) {}
 
   // A thread of this rank blocks until `submission` is done. Any thread.
   void block(const Submission& submission);
   void unblock(const Submission& submission);
 
-  // Checks all sets, the world first. The thread that makes progress calls it every period() while anything is pending.
-  // Returns the number of tensors past the warning.
-  std::size_t look(std::span<ProcessSet* const> sets);
+  // Checks all sets, the world first, once in a period(). The thread that makes progress calls it at least so often
+  // while anything is pending.
+  void look(std::span<ProcessSet* const> sets);
   std::chrono::nanoseconds period() const;
   // A submission has this timeout: period() suits it from now on. Any thread.
   void expect(std::chrono::nanoseconds timeout);
@@ -48,9 +51,11 @@ class StallWatch {
 
   const EngineOptions& options_;
   int rank_;
+  Metrics& metrics_;
   bootstrap::StatusWriter& launcher_;
   bootstrap::WaitKind outer_wait_ = {};  // around the first of blocked_
   std::atomic<std::int64_t> shortest_timeout_ns_{INT64_MAX};
+  EngineClock::time_point last_look_{};
   std::mutex mutex_;
   std::vector<const Submission*> blocked_;
   const HostGroup* world_ = nullptr;

@@ -15,6 +15,8 @@
 
 namespace xoe::engine {
 
+struct CodecScratch;  // codecs.h
+
 // The codecs of an operation's tensors.
 struct Codecs {
   std::uint64_t signature = 0;  // of the operation that they were made for

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "engine/execute/compress/codec.h"
+#include "xoe/tensor.h"
 
 namespace xoe::engine {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/execute/batch/target_memory.h"
 #include "engine/execute/gpu/gpu_communicator.h"
-#include "engine/execute/target_memory.h"
 #include "xoe/communicator.h"
 
 namespace xoe::engine {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/execute/target_memory.h"
+#include "engine/execute/batch/target_memory.h"
 #include "reduce/neutral.h"
 #include "reduce/reduce.h"
 

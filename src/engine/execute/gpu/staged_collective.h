@@ -4,9 +4,9 @@
 
 #include <cstddef>
 
+#include "engine/execute/batch/task.h"
 #include "engine/execute/gpu/gpu_communicator.h"
 #include "engine/execute/gpu/staged_plan.h"
-#include "engine/execute/task.h"
 #include "xoe/communicator.h"
 
 namespace xoe::engine {

@@ -1,4 +1,4 @@
-#include "engine/profiler.h"
+#include "engine/profiler/profiler.h"
 
 #include <array>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "engine/name_turns.h"
+#include "engine/submission/name_turns.h"
 
 #include <utility>
 

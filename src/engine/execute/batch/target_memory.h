@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/execute/batch.h"
+#include "engine/execute/batch/batch.h"
 
 namespace xoe::engine {
 

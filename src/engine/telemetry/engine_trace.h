@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/execute/operations.h"
-#include "engine/submission.h"
+#include "engine/execute/batch/batch.h"
+#include "engine/submission/submission.h"
 #include "trace/timeline.h"
 #include "xoe/communicator.h"
 

@@ -1,4 +1,4 @@
-#include "engine/process_set_registry.h"
+#include "engine/process_sets/process_set_registry.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "engine/execute/compress/codec.h"
+#include "engine/execute/compress/make_codec.h"
 
 #include <exception>
 #include <utility>

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/submission.h"
+#include "engine/submission/submission.h"
 
 namespace xoe::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/watch/engine_trace.h"
+#include "engine/telemetry/engine_trace.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "engine/submission_pool.h"
+#include "engine/submission/submission_pool.h"
 
 #include <algorithm>
 #include <utility>

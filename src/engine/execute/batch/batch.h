@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backend/gpu_transport.h"
-#include "engine/execute/task.h"
-#include "engine/submission.h"
+#include "engine/execute/batch/task.h"
+#include "engine/submission/submission.h"
 
 namespace xoe::engine {
 

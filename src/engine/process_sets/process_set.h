@@ -10,39 +10,26 @@
 
 #include "backend/backend.h"
 #include "engine/execute/batch_runner.h"
-#include "engine/name_turns.h"
 #include "engine/negotiate/agreement.h"
-#include "engine/submission.h"
-#include "engine/submission_pool.h"
-#include "engine/watch/engine_trace.h"
+#include "engine/process_sets/join_gate.h"
+#include "engine/process_sets/services.h"
+#include "engine/submission/in_flight_table.h"
+#include "engine/submission/name_turns.h"
+#include "engine/submission/submission.h"
+#include "engine/submission/submission_pool.h"
+#include "engine/telemetry/engine_trace.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {
 
-class Runtime;  // runtime.h
-struct Knobs;   // knobs.h
-
-// Keeps submissions out while this rank has joined and the others have not. Any thread.
-class JoinGate {
- public:
-  // Every enter() is followed by leave(). False: this rank has joined.
-  bool enter() { return (state_.fetch_add(1, std::memory_order_seq_cst) & kJoined) == 0; }
-  void leave() { state_.fetch_sub(1, std::memory_order_seq_cst); }
-  // Closes the gate and waits until all others have left. False: it is closed already.
-  bool close();
-  void open() { state_.fetch_and(~kJoined, std::memory_order_seq_cst); }
-
- private:
-  static constexpr std::uint64_t kJoined = std::uint64_t{1} << 63;
-  std::atomic<std::uint64_t> state_{0};  // threads inside, and kJoined
-};
+struct Knobs;  // knobs.h
 
 class ProcessSet {
  public:
   // Collective over `comm`. ranks: world ranks by set rank.
   static Result<std::unique_ptr<ProcessSet>> create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
                                                     const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
-                                                    Runtime& runtime);
+                                                    const ProcessSetServices& services);
   ~ProcessSet();
 
   ProcessSetId id() const noexcept { return id_; }
@@ -89,7 +76,7 @@ class ProcessSet {
 
  private:
   ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, const EngineOptions& options,
-             std::shared_ptr<GpuPlugin> gpu, Runtime& runtime);
+             std::shared_ptr<GpuPlugin> gpu, const ProcessSetServices& services);
 
   Status submit_unnamed(const std::shared_ptr<Submission>& submission);
   // Enters the submission, or lets it wait for its turn.
@@ -124,7 +111,7 @@ class ProcessSet {
   std::unique_ptr<GpuCommunicator> gpu_comm_;  // before comm_: peers learn first that this rank leaves
   Communicator comm_;
   HostGroup& host_group_;
-  Runtime& runtime_;
+  const ProcessSetServices services_;
   std::unique_ptr<Agreement> agreement_;
   std::shared_ptr<SubmissionPool> pool_;
   InFlightTable in_flight_;

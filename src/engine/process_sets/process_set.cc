@@ -1,4 +1,4 @@
-#include "engine/process_set.h"
+#include "engine/process_sets/process_set.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "engine/runtime.h"
+#include "engine/negotiate/make_agreement.h"
 #include "engine/tuning/knobs.h"
 
 namespace xoe::engine {
@@ -17,22 +17,16 @@ constexpr std::chrono::seconds kTablePatience(10);
 
 }  // namespace
 
-bool JoinGate::close() {
-  if ((state_.fetch_or(kJoined, std::memory_order_seq_cst) & kJoined) != 0) return false;
-  while ((state_.load(std::memory_order_seq_cst) & ~kJoined) != 0) std::this_thread::yield();
-  return true;
-}
-
 ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, const EngineOptions& options,
-                       std::shared_ptr<GpuPlugin> gpu, Runtime& runtime)
+                       std::shared_ptr<GpuPlugin> gpu, const ProcessSetServices& services)
     : id_(id),
       ranks_(std::move(ranks)),
       gpu_comm_(std::make_unique<GpuCommunicator>(
           std::move(gpu), net::Members{.ranks = ranks_, .self = comm.rank()}, [this] { wake(); }, options.warn)),
       comm_(std::move(comm)),
       host_group_(comm_.backend().host_group()),
-      runtime_(runtime),
-      runner_(comm_, *gpu_comm_, runtime_.watch().profiler()) {}
+      services_(services),
+      runner_(comm_, *gpu_comm_, services_.telemetry.profiler()) {}
 
 ProcessSet::~ProcessSet() {
   gpu_comm_->stop(/*failed=*/false);
@@ -41,9 +35,9 @@ ProcessSet::~ProcessSet() {
 
 Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communicator comm, std::vector<int> ranks,
                                                        const EngineOptions& options, std::shared_ptr<GpuPlugin> gpu,
-                                                       Runtime& runtime) {
+                                                       const ProcessSetServices& services) {
   std::unique_ptr<ProcessSet> set(
-      new ProcessSet(id, std::move(comm), std::move(ranks), options, std::move(gpu), runtime));
+      new ProcessSet(id, std::move(comm), std::move(ranks), options, std::move(gpu), services));
   // All ranks must lay out the table alike, and forget codecs at the same time.
   // Tables grow; that of a set takes shared memory of one rank for each of its ranks and entries.
   constexpr std::int64_t kEntriesOfASet = 1024;
@@ -51,7 +45,7 @@ Result<std::unique_ptr<ProcessSet>> ProcessSet::create(ProcessSetId id, Communic
       id == kWorldSet ? options.cache_capacity : std::min<std::int64_t>(options.cache_capacity, kEntriesOfASet);
   std::array<std::int64_t, 2> limits{capacity, static_cast<std::int64_t>(options.codec_state)};
   XOE_TRY(set->comm_.broadcast(Tensor(limits.data(), limits.size()), 0, {.name = "limits"}));
-  XOE_ASSIGN(set->agreement_, Agreement::create(set->comm_, set->ranks_, static_cast<int>(limits[0])));
+  XOE_ASSIGN(set->agreement_, make_agreement(set->comm_, set->ranks_, static_cast<int>(limits[0])));
   set->runner_.limit_codec_state(static_cast<std::size_t>(limits[1]));
   set->in_flight_.resize(set->agreement_->entries());
   set->pool_ = std::make_shared<SubmissionPool>(set->agreement_->entries(), set->rank(), set->size());
@@ -68,7 +62,7 @@ Status ProcessSet::refuse() const {
 
 void ProcessSet::count_pending(int change) noexcept {
   pending_.fetch_add(change, std::memory_order_seq_cst);
-  runtime_.progress().pending().fetch_add(change, std::memory_order_seq_cst);
+  services_.pending.fetch_add(change, std::memory_order_seq_cst);
 }
 
 Status ProcessSet::submit(const std::shared_ptr<Submission>& submission) {
@@ -128,11 +122,10 @@ void ProcessSet::take_turn(const std::string& name) {
     const Result<bool> entered = enter(submission);
     next = entered && !*entered ? turns_.put_back(submission) : turns_.end(name);
     if (!entered || next == NameTurns::Next::kAnswerIt) {
-      const auto answer = [&] {
-        if (!entered) give_up_turn(*submission, entered.error());
-        complete(*submission, refuse());
-      };
-      runtime_.progress().in_this_thread() ? answer() : runtime_.progress().exclusive(answer);
+      std::unique_lock lock(services_.progress_lock, std::defer_lock);
+      if (!services_.progress_lock.held_by_this_thread()) lock.lock();
+      if (!entered) give_up_turn(*submission, entered.error());
+      complete(*submission, refuse());
     } else if (*entered) {
       count_pending(-1);  // counted twice
       wake();
@@ -151,7 +144,7 @@ Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {
   std::optional<TimePoint> began;
   // The rank that is making an entry may have died: then only this thread can find out.
   const auto gave_up = [&] {
-    runtime_.progress().try_check_failures();
+    services_.owner.try_check_failures();
     if (!began) began = EngineClock::now();
     return failed() || EngineClock::now() - *began > kTablePatience;
   };
@@ -205,7 +198,7 @@ void ProcessSet::finish_join(int last_joined) {
   }
   // Ranks with less data have used fewer unnamed operations.
   turns_.forget_unnamed();
-  runtime_.all_joined(*this);
+  services_.owner.all_joined(*this);
   join_gate_.open();
   if (submission == nullptr) return;
   submission->last_joined = ranks_[static_cast<std::size_t>(last_joined)];
@@ -229,8 +222,8 @@ void ProcessSet::take_line(std::uint64_t position, TimePoint now, EngineTrace::R
   if (submission != nullptr) {
     submission->agreed = now;
     const std::int64_t waited = agreed.last_ns - submission->submitted.time_since_epoch().count();
-    runtime_.watch().agreed(recorder, *submission, agreed.last_rank,
-                            std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
+    services_.telemetry.agreed(recorder, *submission, agreed.last_rank,
+                               std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
   }
   if (line.kind == LogKind::kRun) {
     if (submission == nullptr) {
@@ -256,7 +249,7 @@ bool ProcessSet::take_sealed() {
   bool moved = false;
   for (auto seal = agreement_->next_sealed(); seal; seal = agreement_->next_sealed()) {
     const TimePoint now = EngineClock::now();
-    EngineTrace::Recorder recorder = runtime_.watch().trace().recorder();
+    EngineTrace::Recorder recorder = services_.telemetry.trace().recorder();
     for (std::uint64_t position = seal->begin; position < seal->end && !failed(); ++position)
       take_line(position, now, recorder);
     if (failed()) return true;
@@ -297,7 +290,7 @@ bool ProcessSet::start_batches() {
 void ProcessSet::run_internal(const Batch& batch) {
   Submission& submission = batch.first();
   if (submission.op.internal == InternalKind::kAllJoined) return finish_join(submission.entry);
-  const Status status = runtime_.run_internal(submission);
+  const Status status = services_.owner.run_internal(submission);
   if (!submission.done()) finish_part(submission, status);  // the set may have failed meanwhile
 }
 
@@ -306,7 +299,9 @@ bool ProcessSet::finish_batches() {
   while (runner_.advance_first(moved)) {
     Batch& batch = runner_.first();
     const Status status = batch.task.result();
-    runtime_.watch().batch_done(batch, status);
+    services_.telemetry.batch_done(batch);
+    if (status && services_.tuner != nullptr)
+      services_.tuner->observe(batch.bytes, batch.tensors(), batch.started, batch.done);
     if (!status) {
       const Status group = comm_.progress();
       if (!group)
@@ -334,7 +329,7 @@ void ProcessSet::finish_part(Submission& submission, const Status& status) {
 
 void ProcessSet::complete(Submission& submission, Status status) {
   in_flight_.release(submission);
-  runtime_.watch().completing(submission, status);
+  services_.telemetry.completing(submission, status);
   const bool frees_turn = submission.takes_turns && !turns_.empty();
   const std::string name = frees_turn ? submission.name : std::string();
   submission.complete(std::move(status));
@@ -431,7 +426,7 @@ void ProcessSet::fail(const Error& cause) {
   runner_.clear();
   for (auto& submission : in_flight_.take_all()) lost.push_back(std::move(submission));
   for (auto& submission : turns_.close()) lost.push_back(std::move(submission));
-  runtime_.failing(*this, told);
+  services_.owner.failing(*this, told);
   for (const auto& submission : lost)
     complete(*submission, failure(told.code(), submission->title() + ": " + told.message()));
 }

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/process_set.h"
+#include "engine/process_sets/process_set.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {

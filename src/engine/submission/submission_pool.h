@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/submission.h"
+#include "engine/submission/submission.h"
 
 namespace xoe::engine {
 
