@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/nearest_word.h"
-#include "models/layers.h"
 #include "models/names.h"
 #include "models/networks.h"
 
@@ -23,13 +22,6 @@ Error unknown_model(std::string_view name) {
 }
 
 }  // namespace
-
-int ImageModel::recompute_blocks(bool on) {
-  int blocks = 0;
-  for (const auto& module : modules(/*include_self=*/false))
-    if (auto* const chain = module->as<Chain>()) blocks += chain->recompute_blocks(on);
-  return blocks;
-}
 
 std::span<const std::string_view> model_names() noexcept { return kNames; }
 

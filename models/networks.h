@@ -1,8 +1,9 @@
 // The factories of the networks; see make_model().
 #pragma once
 
+#include "models/image_model.h"
 #include "models/list.h"
-#include "models/models.h"
+#include "xoe/status.h"
 
 namespace xoe::models {
 

@@ -3,8 +3,8 @@
 
 #include <torch/nn/modules/linear.h>
 
+#include "models/image_model.h"
 #include "models/layers.h"
-#include "models/models.h"
 
 namespace xoe::models {
 

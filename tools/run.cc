@@ -16,6 +16,7 @@
 #include "bootstrap/store.h"
 #include "launch/agents/agent_startup.h"
 #include "launch/agents/remote_processes.h"
+#include "launch/kubernetes/manifest.h"
 #include "launch/options/arguments.h"
 #include "launch/options/run_help.h"
 #include "launch/output/job_streams.h"

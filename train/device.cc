@@ -10,6 +10,7 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <sched.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,8 @@
 #include "base/error.h"
 
 namespace xoe::train {
+
+std::string_view libtorch_version() noexcept { return TORCH_VERSION; }
 
 void load_cuda() {
   // Without an NVIDIA device, loading the library would cost a second in vain.

@@ -4,11 +4,15 @@
 #include <c10/core/Device.h>
 
 #include <string>
+#include <string_view>
 
 #include "train/options.h"
 #include "xoe/status.h"
 
 namespace xoe::train {
+
+// The version of libtorch: "2.15.0".
+std::string_view libtorch_version() noexcept;
 
 // Loads libtorch's CUDA libraries when this machine has a GPU and they are complete; otherwise does nothing. To be
 // called before any other query of libtorch about CUDA.

@@ -15,9 +15,9 @@
 #include "base/text.h"
 #include "train/agree.h"
 #include "train/buffers.h"
+#include "train/device.h"
 #include "train/environment.h"
 #include "train/joined_batch_norm.h"
-#include "train/trainer.h"
 #include "train/weights.h"
 #include "xoe/torch/broadcast.h"
 

@@ -9,11 +9,11 @@
 #include "train/checkpoint.h"
 #include "train/events.h"
 #include "train/model_update.h"
+#include "train/resizing.h"
 #include "train/run_meter.h"
 #include "train/run_outputs.h"
 #include "train/setup.h"
 #include "train/trace.h"
-#include "train/trainer.h"
 
 namespace xoe::train {
 

@@ -1,12 +1,12 @@
 #include "train/trainer.h"
 
 #include <c10/util/Exception.h>
-#include <torch/version.h>
 
 #include <new>
 
 #include "base/error.h"
 #include "train/checkpoint.h"
+#include "train/device.h"
 #include "train/joined_batch_norm.h"
 #include "train/run.h"
 
@@ -52,8 +52,6 @@ Result<Outcome> run(const TrainOptions& options, Communicator& comm, Listener& l
 }
 
 }  // namespace
-
-std::string_view libtorch_version() noexcept { return TORCH_VERSION; }
 
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop, Resizing* resizing) {

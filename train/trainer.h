@@ -2,31 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <string>
-#include <string_view>
 
 #include "train/events.h"
 #include "train/options.h"
+#include "train/resizing.h"
 #include "xoe/communicator.h"
 
 namespace xoe::train {
-
-// For a job whose number of ranks changes while it runs: train() returns when it shall, and is called again in the next
-// world.
-struct Resizing {
-  std::function<bool()> wished;  // whether the launcher wants another world; any rank may be the first to see it
-  std::function<bool()> leaves;  // whether this rank is not in that world
-  bool goes_on = false;          // train() has returned to this process in an earlier world
-  // What was due when the ranks left the last world, and is done first in the next one.
-  struct {
-    bool evaluation = false, checkpoint = false;
-  } due = {};
-  std::string state = {};  // of one rank at least: what the run goes on from; empty: its beginning, or a checkpoint
-};
-
-// The version of libtorch: "2.15.0".
-std::string_view libtorch_version() noexcept;
 
 // Collective: all ranks pass the same options. `options` come from complete_options(). Once `stop` is set on any rank,
 // all ranks finish the same step, write a checkpoint (if a folder is set) and return with outcome.interrupted.

@@ -218,7 +218,7 @@ class Written:
 
     def write(self):
         write(self.folder / "results.json", json.dumps(self.results, indent=1) + "\n")
-        write(self.folder / "gpu.md", page.page_of_run(self.results))
+        write(self.folder / "gpu.md", page.page_of_run(self.results, record.add(record.empty(), self.results)))
 
 
 def machine_text(facts, cores):

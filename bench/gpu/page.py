@@ -3,7 +3,6 @@
 import re
 
 import parts
-import record as records
 
 INTRODUCTION = """# GPUs: the check of a machine
 
@@ -183,8 +182,8 @@ def page_of_record(record):
     return introduction() + (sections(record) if record["parts"] else NOTHING)
 
 
-def page_of_run(results):
-    """Of one run: how each part ended, and the figures."""
+def page_of_run(results, record):
+    """Of one run, and its record: how each part ended, and the figures."""
     seconds = f"; {results['seconds']:.0f} s" if "seconds" in results else ""
     text = f"\nCommit {results['commit'][:12]}, {results['machine']}, budget {results['budget']:.0f} s{seconds}.\n\n"
     if results["rehearsal"]:
@@ -195,7 +194,7 @@ def page_of_run(results):
     text += table(
         ["part", "", "seconds", "why"], [[title, one["status"], one["seconds"], one["reason"]] for title, one in done]
     )
-    return f"{introduction()}{text}\n{sections(records.add(records.empty(), results))}"
+    return f"{introduction()}{text}\n{sections(record)}"
 
 
 def sentence(record):

@@ -44,7 +44,7 @@ MODULES = (
     ("xoe.errors", "Exceptions", ()),
 )
 # Where the names of `xoe` itself are, which imports them on first use.
-HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.runner")
+HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.initialize", "xoe.runner", "xoe.topology")
 FRAMEWORKS = ("xoe.torch", "xoe.jax", "xoe.tensorflow", "xoe.keras", "xoe.mxnet")
 QUIET = {"xoe": ("xoe.errors",), **dict.fromkeys(FRAMEWORKS, ("xoe.errors", "xoe.build_info"))}  # described elsewhere, or of no interest
 

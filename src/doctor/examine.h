@@ -1,11 +1,11 @@
 // Examines one machine.
 #pragma once
 
-#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "doctor/report/finding.h"
+#include "doctor/report/report.h"
 #include "xoe/status.h"
 
 namespace xoe::doctor {
@@ -23,20 +23,6 @@ struct ExamineOptions {
   std::string plugins = {};  // folder of Xoe's plug-ins; empty: where Xoe itself looks
   std::string version = {};  // of Xoe
   std::string program = {};  // whole path
-};
-
-struct Address {
-  std::string interface;
-  std::string address;
-};
-
-struct Report {
-  std::string host = {};
-  std::map<std::string, std::string> versions =
-      {};  // "xoe", "kernel", "driver", "cuda", "nccl", "python", "torch"; empty: not there
-  std::vector<Address> addresses = {};    // by which other hosts may reach this one
-  std::vector<std::string> engines = {};  // loading_engines()
-  Findings findings = {};
 };
 
 // invalid_argument: no such group or root.

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "pages/run_record.h"
-#include "pages/timeline_page.h"
+#include "pages/timeline_figure.h"
 
 namespace xoe::pages {
 

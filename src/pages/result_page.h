@@ -10,7 +10,7 @@
 #include "pages/facts.h"
 #include "pages/page.h"
 #include "pages/plot_figure.h"
-#include "pages/timeline_page.h"
+#include "pages/timeline_figure.h"
 
 namespace xoe::pages {
 

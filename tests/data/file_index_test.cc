@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/files/index_path.h"
 #include "data/records/file_index.h"
 #include "data/records/record_index.h"
 #include "record_extents.h"

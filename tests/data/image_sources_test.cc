@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <set>
 
+#include "data/files/foreign_bytes.h"
 #include "data/files/tar.h"
 #include "data/records/file_index.h"
-#include "data/records/foreign_bytes.h"
 #include "idx_file.h"
 #include "opened_sources.h"
 #include "scratch.h"

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/files/inflate.h"
 #include "data/files/tar.h"
 #include "data/records/file_index.h"
-#include "data/records/inflate.h"
 #include "data/records/record_file.h"
 #include "record_files.h"
 #include "scratch.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "bootstrap/status_page.h"
-#include "launch/agents/agent_job.h"
+#include "launch/plan/agent_job.h"
 #include "remote/frame.h"
 #include "target.h"
 

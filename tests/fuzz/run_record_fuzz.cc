@@ -18,7 +18,7 @@
 #include "memory_file.h"
 #include "pages/report_page.h"
 #include "pages/run_record.h"
-#include "pages/timeline_page.h"
+#include "pages/timeline_figure.h"
 #include "target.h"
 
 namespace {

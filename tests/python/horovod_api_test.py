@@ -15,7 +15,7 @@ ranks.start(__file__)
 import torch
 
 import xoe.torch as hvd
-from xoe import world
+from xoe import initialize
 
 hvd.init(comm=list(range(int(os.environ["XOE_SIZE"]))))
 torch.set_num_threads(1)
@@ -353,7 +353,7 @@ def test_a_world_is_formed_again_as_it_was():
     for _ in range(2):
         assert hvd.rank() == SIZE - 1 - RANK and hvd.size() == SIZE
         assert whole is None or whole.size() == SIZE
-        world.re_form()
+        initialize.re_form()
     hvd.shutdown()
     hvd.init()
 

@@ -10,7 +10,7 @@ import ranks
 ranks.start(__file__, sizes=(2,))
 
 import xoe
-from xoe import world
+from xoe import initialize, world
 from xoe.errors import XoeError
 from xoe.objects import allgather_object, broadcast_object
 
@@ -95,7 +95,7 @@ def test_an_object_of_an_earlier_world():
     with Network(lambda data: data) as network:
         broadcast_object("once", 0, name="first")
     before = network.sent[0] if network.sent else b""
-    world.re_form()
+    initialize.re_form()
     ENGINE = world.current().engine
     check(lambda _: before, lambda: broadcast_object("again", 0, name="first"))
 

@@ -447,9 +447,13 @@ class Record(unittest.TestCase):
             self.assertFalse((folder / "gpu").exists())
 
 
+def page_of_run(results):
+    return page.page_of_run(results, record.add(record.empty(), results))
+
+
 class Page(unittest.TestCase):
     def test_of_one_run(self):
-        text = page.page_of_run(results_of())
+        text = page_of_run(results_of())
         for line in (
             "Commit 0123456789ab, NVIDIA X, driver 580.1; 16 cores of a processor, budget 480 s; 470 s.",
             "| xoe train | in part | 60 | PyTorch, torch.compile: too little time: 31 s left, 45 needed |",
@@ -469,7 +473,7 @@ class Page(unittest.TestCase):
         self.assertNotIn("rehearsal", text.lower().replace("`--rehearse`", ""))
 
     def test_says_what_is_a_rehearsal(self):
-        self.assertIn("**A rehearsal on the CPU", page.page_of_run(results_of() | {"rehearsal": True}))
+        self.assertIn("**A rehearsal on the CPU", page_of_run(results_of() | {"rehearsal": True}))
 
     def test_the_sentence(self):
         self.assertEqual(page.sentence(record.empty()), page.NOT_YET)

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pages/timeline_page.h"
+#include "pages/timeline_figure.h"
 #include "tools/bench/train_result.h"
 
 namespace xoe::bench {

@@ -17,6 +17,7 @@
 #include "tools/bench/counters.h"
 #include "trace/summary.h"
 #include "train/agree.h"
+#include "train/device.h"
 #include "train/environment.h"
 #include "train/trainer.h"
 

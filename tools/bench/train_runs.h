@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "pages/timeline_page.h"
+#include "pages/timeline_figure.h"
 #include "tools/bench/train_flags.h"
 #include "tools/bench/train_result.h"
 #include "xoe/communicator.h"

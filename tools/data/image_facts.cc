@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/records/foreign_bytes.h"
+#include "data/files/foreign_bytes.h"
 
 namespace xoe::data {
 namespace {

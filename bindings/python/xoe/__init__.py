@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # of these, the names in __all__
     from xoe.errors import *
+    from xoe.initialize import *
     from xoe.process_sets import *
     from xoe.runner import *
+    from xoe.topology import *
     from xoe.world import *
 
 __version__: str
@@ -57,7 +59,7 @@ __all__ = [
 ]
 
 # The modules that have these names, imported on first use, so that `import xoe` is fast.
-_HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.runner")
+_HOMES = ("xoe.errors", "xoe.process_sets", "xoe.world", "xoe.initialize", "xoe.runner", "xoe.topology")
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ def _create(options: Any, backend_options: Any = None) -> Any:
     """The backend's factory for a new group; ``options`` are PyTorch's ``_DistributedBackendOptions``."""
     del backend_options
     from xoe import world
+    from xoe.initialize import shutdown
     from xoe.torch.distributed import subgroups
     from xoe.torch.distributed.group import Group
     from xoe.torch.distributed.initialize import initialize_engine
@@ -37,8 +38,8 @@ def _create(options: Any, backend_options: Any = None) -> Any:
         members = subgroups.take(name, ranks, timeout)
     else:
         started = initialize_engine(options.store, options.group_rank, options.group_size, timeout)
-        end = world.shutdown if started else None
-        members = Members(world.current().engine, 0, set_name(0), options.store, end, world.shutdown)
+        end = shutdown if started else None
+        members = Members(world.current().engine, 0, set_name(0), options.store, end, shutdown)
     return Group(options.store, options.group_rank, options.group_size, name, timeout, members)
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from xoe import world as _world
 from xoe.errors import HorovodInternalError, HostsUpdatedInterrupt
+from xoe.initialize import re_form, shutdown
 from xoe.objects import allgather_object, broadcast_object
 
 Result = TypeVar("Result")
@@ -54,7 +55,7 @@ class State:
             return
         if _world.wish() == "leave":
             _world.log(f"rank {_world.rank()} leaves: its GPU is given back")
-            _world.shutdown()
+            shutdown()
             raise SystemExit(0)
         raise HostsUpdatedInterrupt
 
@@ -123,7 +124,7 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
         while True:
             try:
                 if broken:
-                    _world.re_form()
+                    re_form()
                     state.on_reset()
                     broken, attempts = False, 0
                 if synchronize:

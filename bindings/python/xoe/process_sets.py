@@ -92,11 +92,13 @@ def _global() -> ProcessSet:
     return global_process_set
 
 
-def _begin(world: World) -> None:
+def begin(world: World) -> None:
+    """Gives the set of all ranks the ranks of a world that begins."""
     global_process_set._attach(0, range(world.size), world.rank)
 
 
-def _end() -> None:
+def end() -> None:
+    """Forgets the sets of a world that has ended."""
     for process_set in [global_process_set, *_added]:
         process_set._detach()
     _added.clear()

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "data/records/byte_source.h"
-#include "data/records/inflate.h"
+#include "data/files/byte_source.h"
+#include "data/files/inflate.h"
 
 namespace xoe::data {
 

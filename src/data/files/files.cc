@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/files/index_path.h"
 #include "data/files/listing.h"
 #include "data/files/missing.h"
-#include "data/records/file_index.h"
 #include "xoe/data/stages.h"
 
 namespace xoe::data {

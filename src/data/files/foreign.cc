@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "data/files/byte_source.h"
+#include "data/files/foreign_bytes.h"
 #include "data/files/missing.h"
-#include "data/records/byte_source.h"
-#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 std::string_view foreign_kind(const std::string& path) {

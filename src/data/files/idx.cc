@@ -5,8 +5,8 @@
 #include <span>
 
 #include "data/failure_in.h"
-#include "data/records/foreign_bytes.h"
-#include "data/records/inflate.h"
+#include "data/files/foreign_bytes.h"
+#include "data/files/inflate.h"
 
 namespace xoe::data {
 namespace {

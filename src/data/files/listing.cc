@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "data/failure_in.h"
-#include "data/records/byte_source.h"
-#include "data/records/file_index.h"
+#include "data/files/byte_source.h"
+#include "data/files/index_path.h"
 
 namespace xoe::data {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/records/threads.h"
+#include "data/threads.h"
 
 namespace xoe::data {
 namespace {

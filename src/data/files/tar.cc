@@ -3,8 +3,8 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "data/files/foreign_bytes.h"
 #include "data/files/tar.h"
-#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "data/failure_in.h"
-#include "data/records/threads.h"
+#include "data/threads.h"
 
 namespace xoe::data {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/records/threads.h"
 #include "data/stages/random.h"
+#include "data/threads.h"
 
 namespace xoe::data {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "data/failure_in.h"
 #include "data/files/missing.h"
-#include "data/records/threads.h"
+#include "data/threads.h"
 
 namespace xoe::data {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/files/foreign_bytes.h"
 #include "data/image/augment/apply.h"
 #include "data/image/augment/batch.h"
 #include "data/image/augment/plan.h"
@@ -11,7 +12,6 @@
 #include "data/image/push.h"
 #include "data/image/too_large.h"
 #include "data/jpeg/exif.h"
-#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 namespace {

@@ -1,11 +1,12 @@
 #include "data/records/file_index.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/output_file.h"
 #include "data/failure_in.h"
+#include "data/files/index_path.h"
 #include "data/files/listing.h"
+#include "data/records/compression.h"
 #include "data/records/crc32c.h"
 #include "data/records/record_stream.h"
 
@@ -14,17 +15,9 @@ namespace {
 
 constexpr std::size_t kScanBlock = std::size_t{256} << 10;
 constexpr std::uint64_t kEnds = 4096;
-constexpr std::string_view kSuffix = ".xoeindex";
 // The size of a compressed file does not bound its number of records.
 constexpr std::size_t kMaxCompressedRecords = std::size_t{1} << 26;
 constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{4} << 30;
-
-// The first bytes of a file.
-Result<std::string> read_head(const OpenFile& file) {
-  std::string head(std::min(kEnds, file.bytes), '\0');
-  if (auto got = file.read_at(0, head.data(), head.size()); !got) return failure_in(file.path, got.error());
-  return head;
-}
 
 class IndexMaker {
  public:
@@ -124,20 +117,6 @@ Result<FileStamp> stamp_file(const OpenFile& file) {
   return FileStamp{file.bytes, file.modified, crc32c(ends)};
 }
 
-std::string index_path(const std::string& path) { return path + std::string(kSuffix); }
-bool is_index_path(std::string_view path) noexcept { return path.ends_with(kSuffix); }
-
-bool is_foreign_index(const std::string& path) {
-  static constexpr std::string_view kForeign[] = {".idx", ".index", ".tfindex"};
-  if (std::ranges::none_of(kForeign, [&](std::string_view suffix) { return path.ends_with(suffix); })) return false;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // a pipe is not opened
-  const auto file = OpenFile::open(path);
-  const auto head = file ? read_head(*file) : Result<std::string>(failure(file.error()));
-  const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; };
-  return head && std::ranges::all_of(*head, is_text);
-}
-
 Result<FileIndex> load_index(const OpenFile& file) {
   const std::string path = index_path(file.path);
   XOE_ASSIGN(const std::string content, read_whole(path, kMaxIndexBytes));
@@ -153,9 +132,9 @@ Result<FileIndex> write_index(const std::string& path, const IndexOptions& optio
         Code::kInvalidArgument,
         "{}: the name of its index, which ends in {}, would be too long for the file system; give the file a "
         "name that is {} bytes shorter, or go on without an index: it is then made in memory at each opening",
-        path, kSuffix, kSuffix.size());
+        path, kIndexSuffix, kIndexSuffix.size());
   if (const auto there = OpenFile::open(index_path(path))) {
-    XOE_ASSIGN(const std::string head, read_head(*there));
+    XOE_ASSIGN(const std::string head, read_head(*there, kEnds));
     if (!head.empty() && !is_index(head))
       return failure(Code::kInvalidArgument, "{}: not an index of Xoe, so it is not overwritten; move it away",
                      index_path(path));

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/records/inflate.h"
+#include "data/files/inflate.h"
 #include "data/records/record_file.h"
 
 namespace xoe::data {
@@ -47,11 +47,6 @@ struct FileStamp {
 };
 Result<FileStamp> stamp_file(const OpenFile& file);
 
-std::string index_path(const std::string& path);  // "data/train-3.xoeindex"
-bool is_index_path(std::string_view path) noexcept;
-// Whether a file is the index that another tool keeps beside record files or archives: DALI's and WebDataset's .idx,
-// the .index and .tfindex of others. All are text, which no record file and no archive is.
-bool is_foreign_index(const std::string& path);
 bool is_index(std::string_view content) noexcept;  // by its first bytes
 std::string encode_index(const FileIndex& index, const FileStamp& stamp);
 // `data_loss`: not an index file, or damaged; `invalid_argument`: the record file has changed since.

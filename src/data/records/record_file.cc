@@ -4,8 +4,8 @@
 
 #include "base/bytes.h"
 #include "data/failure_in.h"
+#include "data/files/foreign_bytes.h"
 #include "data/records/crc32c.h"
-#include "data/records/foreign_bytes.h"
 
 namespace xoe::data {
 std::string record_name(const std::string& path, std::int64_t number, std::uint64_t offset) {

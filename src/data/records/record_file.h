@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/records/byte_source.h"
+#include "data/files/byte_source.h"
 #include "xoe/status.h"
 
 namespace xoe::data {

@@ -5,7 +5,7 @@
 
 #include "data/failure_in.h"
 #include "data/records/record_stream.h"
-#include "data/records/threads.h"
+#include "data/threads.h"
 
 namespace xoe::data {
 namespace {

@@ -5,8 +5,9 @@
 
 #include "base/bytes.h"
 #include "data/failure_in.h"
+#include "data/files/inflate.h"
+#include "data/records/compression.h"
 #include "data/records/crc32c.h"
-#include "data/records/inflate.h"
 
 namespace xoe::data {
 namespace {

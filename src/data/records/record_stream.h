@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/records/byte_source.h"
+#include "data/files/byte_source.h"
 #include "data/records/record_file.h"
 #include "xoe/data/memory_pool.h"
 

@@ -12,8 +12,8 @@
 #include "data/files/tar.h"
 #include "data/records/record_file.h"
 #include "data/records/record_index.h"
-#include "data/records/threads.h"
 #include "data/source/formats.h"
+#include "data/threads.h"
 
 namespace xoe::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "doctor/examine.h"
+#include "doctor/report/report.h"
 #include "remote/launch_method.h"
 
 namespace xoe::doctor {

@@ -1,13 +1,31 @@
-// Reports for people and for programs. The form of the JSON is in docs/reference/doctor.md.
+// A report about one machine, for people and for programs. The form of the JSON is in docs/reference/doctor.md.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "doctor/examine.h"
+#include "doctor/report/finding.h"
+#include "xoe/status.h"
 
 namespace xoe::doctor {
 
 inline constexpr int kSchema = 1;
+
+struct Address {
+  std::string interface;
+  std::string address;
+};
+
+struct Report {
+  std::string host = {};
+  std::map<std::string, std::string> versions =
+      {};  // "xoe", "kernel", "driver", "cuda", "nccl", "python", "torch"; empty: not there
+  std::vector<Address> addresses = {};    // by which other hosts may reach this one
+  std::vector<std::string> engines = {};  // loading_engines()
+  Findings findings = {};
+};
 
 struct TextOptions {
   bool colours = false;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "launch/agents/agent_job.h"
 #include "launch/output/job_streams.h"
+#include "launch/plan/agent_job.h"
 #include "remote/frame_connection.h"
 #include "xoe/status.h"
 

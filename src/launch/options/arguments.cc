@@ -11,7 +11,6 @@
 #include "launch/options/config_file.h"
 #include "launch/options/horovod_settings.h"
 #include "launch/options/option_table.h"
-#include "launch/plan/job_plan.h"
 
 namespace xoe::launch {
 namespace {

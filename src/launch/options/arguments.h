@@ -3,23 +3,12 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
-#include "launch/kubernetes/manifest.h"
-#include "launch/options/options.h"
+#include "launch/options/run_arguments.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {
-
-struct RunArguments {
-  RunOptions options;
-  std::string config_file = {};
-  std::vector<std::string> own_words = {};  // of the command line: options for another `xoe run`, in a pool or a pod
-  ManifestOptions manifest = {};
-  bool help = false;
-  bool version = false;
-};
 
 // `arguments` follow the word `run`. Options end at the first word that is not an option, or at --; the rest
 // is the program and its arguments. `invalid_argument` says what is wrong, and names the option that was meant if one

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/options/arguments.h"
+#include "launch/options/run_arguments.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {

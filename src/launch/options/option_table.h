@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "launch/options/arguments.h"
+#include "launch/options/run_arguments.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {

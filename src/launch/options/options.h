@@ -31,6 +31,9 @@ struct HostOptions {
   bool check = false;
 };
 
+// What Xoe's shared-memory backend connects (shm::kMaxRanks).
+inline constexpr int kMaxRanksPerHost = 512;
+
 inline constexpr int kMostMembers = 65536;
 
 // One `xoe run` on each host, which meet.

@@ -9,7 +9,7 @@
 #include "base/env.h"
 #include "launch/options/options.h"
 #include "launch/plan/cores.h"
-#include "launch/plan/job_plan.h"
+#include "launch/plan/host_facts.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {

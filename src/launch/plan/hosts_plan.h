@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/env.h"
-#include "launch/agents/agent_job.h"
 #include "launch/options/options.h"
+#include "launch/plan/agent_job.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {

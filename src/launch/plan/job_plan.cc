@@ -12,7 +12,6 @@
 #include "bootstrap/status_page.h"
 #include "bootstrap/world_page.h"
 #include "launch/plan/binding.h"
-#include "launch/plan/cores.h"
 #include "launch/plan/jax_variables.h"
 #include "xoe/collective.h"
 
@@ -111,13 +110,6 @@ Result<std::vector<std::pair<std::string, std::string>>> passed_variables(const 
     passed.emplace_back(*found);
   }
   return passed;
-}
-
-Result<HostFacts> read_host_facts() {
-  HostFacts host;
-  XOE_ASSIGN(host.allowed_cpus, allowed_cpus());
-  host.usable_cores = usable_cores(host.allowed_cpus.size());
-  return host;
 }
 
 Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFacts& host, const std::string& program,

@@ -7,15 +7,12 @@
 #include <vector>
 
 #include "base/env.h"
-#include "launch/agents/agent_job.h"
 #include "launch/options/options.h"
-#include "launch/plan/locality.h"
+#include "launch/plan/agent_job.h"
+#include "launch/plan/host_facts.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {
-
-// What Xoe's shared-memory backend connects (shm::kMaxRanks).
-inline constexpr int kMaxRanksPerHost = 512;
 
 // Variables that only the launcher sets for a rank, never its environment or the user.
 bool set_by_launcher(std::string_view name) noexcept;
@@ -39,17 +36,6 @@ struct JobPlan {
   bool jax = false;           // ranks are told what JAX reads
   std::string locality = {};  // for the user: what chose the cpus of bound ranks; empty: only their order did
 };
-
-// The facts about a host that a plan needs; tests give their own.
-struct HostFacts {
-  std::vector<int> allowed_cpus;
-  int usable_cores = 1;
-  std::string sysfs = "/sys/devices/system/cpu";
-  GpuFiles gpus = {};
-  std::string net = "/sys/class/net";
-  std::string interface = {};  // of the ranks' traffic to other hosts; empty: none, or not known
-};
-Result<HostFacts> read_host_facts();
 
 // A job on this host alone. `invalid_argument` or `resource_exhausted` for options that cannot be met. `token`: random,
 // names the job.

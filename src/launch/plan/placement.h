@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "launch/agents/agent_job.h"
 #include "launch/options/options.h"
+#include "launch/plan/agent_job.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bootstrap/socket_address.h"
+#include "launch/output/report.h"
 #include "launch/plan/cores.h"
 #include "launch/rendezvous/verdict.h"
 

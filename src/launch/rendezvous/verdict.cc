@@ -7,7 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launch/agents/agent_job.h"
+#include "launch/output/report.h"
+#include "launch/plan/agent_job.h"
 
 namespace xoe::launch {
 namespace {

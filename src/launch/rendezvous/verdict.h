@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/output/report.h"
+#include "launch/output/job_outcome.h"
 
 namespace xoe::launch {
 

@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "launch/output/report.h"
-#include "launch/supervise/shutdown_policy.h"
+#include "launch/output/job_outcome.h"
 
 namespace xoe::launch {
 

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "bootstrap/store.h"
 #include "launch/output/job_streams.h"
+#include "launch/output/report.h"
 #include "launch/supervise/asked_ends.h"
 #include "launch/supervise/end_signals.h"
 #include "launch/supervise/first_fault.h"

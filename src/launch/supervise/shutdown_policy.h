@@ -5,18 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace xoe::launch {
+#include "launch/output/job_outcome.h"
 
-enum class Cause : std::uint8_t {
-  kNone,            // all ranks ended with 0
-  kRankFailed,      // a rank ended with another code or by a signal
-  kStartFailed,     // a rank could not be started
-  kTimeout,         // the job's time limit
-  kSignalLimit,     // ranks still ran long after another had ended because of the user's signal
-  kOutputClosed,    // the reader of the launcher's stdout is gone
-  kSupervisorLost,  // the supervisor was killed
-  kHostLost,        // a host or its agent went away
-};
+namespace xoe::launch {
 
 class ShutdownPolicy {
  public:

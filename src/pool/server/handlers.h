@@ -11,10 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "pool/core/command_queue.h"
 #include "pool/server/event_stream.h"
-#include "pool/server/http_server.h"
 #include "pool/server/metrics.h"
 #include "pool/server/rate_limit.h"
+#include "pool/server/route.h"
 #include "pool/server/wait_limit.h"
 #include "pool/state/store_reader.h"
 

@@ -11,6 +11,7 @@
 #include "pool/core/command_queue.h"
 #include "pool/hooks/notifier.h"
 #include "pool/server/event_stream.h"
+#include "pool/server/route.h"
 
 namespace xoe::pool {
 
@@ -19,13 +20,6 @@ struct PageFile {
   std::string_view path = {};  // "/app.js"
   std::string_view type = {};  // "text/javascript"
   std::string_view content = {};
-};
-
-// A request that the server knows; its path has {id} where a number is.
-struct Route {
-  std::string method = {};
-  std::string path = {};
-  auto operator<=>(const Route&) const = default;
 };
 
 struct ServerOptions {

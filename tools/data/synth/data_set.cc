@@ -15,8 +15,8 @@
 #include "data/files/listing.h"
 #include "data/jpeg/jpeg.h"
 #include "data/records/example.h"
-#include "data/records/threads.h"
 #include "data/stages/random.h"
+#include "data/threads.h"
 #include "tools/data/require.h"
 #include "xoe/data/record_writer.h"
 

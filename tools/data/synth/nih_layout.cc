@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/png/png.h"
-#include "data/records/threads.h"
 #include "data/source/nih_chest.h"
 #include "data/stages/random.h"
+#include "data/threads.h"
 
 namespace xoe::data::synth {
 namespace {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "data/files/index_path.h"
 #include "data/files/listing.h"
 #include "data/records/file_index.h"
 #include "data/source/formats.h"

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "data/failure_in.h"
 #include "data/files/listing.h"
+#include "data/records/compression.h"
 #include "data/records/example.h"
 #include "data/records/record_stream.h"
 #include "data/source/formats.h"

@@ -16,9 +16,9 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "data/files/idx.h"
+#include "data/files/index_path.h"
 #include "data/files/listing.h"
-#include "data/records/file_index.h"
-#include "data/records/threads.h"
+#include "data/threads.h"
 #include "manners/terminal.h"
 #include "tools/data/verbs/json_text.h"
 

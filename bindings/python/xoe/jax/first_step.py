@@ -6,7 +6,6 @@ how often a rank traces or compiles a program does not matter.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,8 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from xoe.first_step import Advice, FirstStep, Observed, sum_of_bits
+from xoe.first_step import Advice, FirstStep, sum_of_bits
+from xoe.jax.observed_programs import number_of
 from xoe.jax.primitive import ORDER, custom_call
 
 ADVICE = Advice(
@@ -26,9 +26,6 @@ ADVICE = Advice(
     "Call params = xoe.jax.broadcast_parameters(params) before the first step",
     "such as inputs[xoe.jax.rank()::xoe.jax.size()]",
 )
-
-_programs: list[tuple[FirstStep, tuple[str, ...]]] = []  # by the number of their call, from 1 on
-_numbering = threading.Lock()
 
 
 def look(step: FirstStep, parameters: Any, gradients: Any) -> None:
@@ -45,7 +42,7 @@ def look_at(step: FirstStep, names: Sequence[str], parameters: Sequence[Any], gr
         return
     if any(isinstance(one, jax.core.Tracer) for one in arrays):
         step.note_place()
-        first_step_p.bind(*(jnp.asarray(one) for one in arrays), number=_number(step, tuple(names)))
+        first_step_p.bind(*(jnp.asarray(one) for one in arrays), number=number_of(step, tuple(names)))
     elif not step.is_over():
         step.note_place()
         jax.effects_barrier()  # in order with programs
@@ -60,26 +57,6 @@ def _named(tree: Any) -> list[tuple[str, Any]]:
 
 def _is_number(array: Any) -> bool:
     return bool(jnp.issubdtype(jnp.result_type(array), jnp.number))
-
-
-def _number(step: FirstStep, names: tuple[str, ...]) -> int:
-    with _numbering:
-        for number, known in enumerate(_programs, 1):
-            if known[0] is step and known[1] == names:
-                return number
-        _programs.append((step, names))
-        return len(_programs)
-
-
-def looked(number: int, observed: Observed) -> bool:
-    """Of the call with this number; whether it need not be looked at any more in this world."""
-    if not 0 < number <= len(_programs):
-        return True  # a program that another process has exported
-    step, names = _programs[number - 1]
-    if not step.is_over():
-        sums = observed.sums()
-        step.see(names, sums[: len(names)], sums[len(names) :], observed.readable)
-    return step.is_over()
 
 
 # ---- The call

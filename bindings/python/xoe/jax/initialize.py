@@ -9,6 +9,7 @@ import jax
 
 from xoe import world as _world
 from xoe._addresses import host_name, own_address
+from xoe.initialize import init
 from xoe.objects import broadcast_object
 
 
@@ -19,7 +20,7 @@ def initialize(**options: Any) -> None:
     collectives do not need it. The coordinator runs in rank 0. options: those of ``jax.distributed.initialize()``, such as
     ``local_device_ids``.
     """
-    _world.init()
+    init()
     address = broadcast_object(_address() if _world.rank() == 0 else None)
     jax.distributed.initialize(address, _world.size(), _world.rank(), **options)
 

@@ -26,6 +26,7 @@ import xoe
 from xoe import _core
 from xoe.errors import UnsupportedError
 from xoe.first_step import observe
+from xoe.jax.observed_programs import looked
 
 KINDS = _core.KINDS
 REDUCTIONS = _core.REDUCTIONS
@@ -117,8 +118,6 @@ def _register() -> None:
     ):
         for platform, function in (("cpu", in_host_memory), ("CUDA", on_a_gpu)):
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(function), platform=platform)
-    from xoe.jax.first_step import looked
-
     observe(library, "xoe_jax", looked)
 
 

@@ -16,6 +16,8 @@ from xoe.errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
 from xoe.errors import MismatchError as MismatchError
 from xoe.errors import PeerLostError as PeerLostError
 from xoe.errors import XoeError as XoeError
+from xoe.initialize import init as init
+from xoe.initialize import shutdown as shutdown
 from xoe.keras import callbacks as callbacks
 from xoe.keras import distribution as distribution
 from xoe.keras import elastic as elastic
@@ -39,15 +41,13 @@ from xoe.reduction import Min as Min
 from xoe.reduction import Product as Product
 from xoe.reduction import ReduceOp as ReduceOp
 from xoe.reduction import Sum as Sum
+from xoe.topology import is_homogeneous as is_homogeneous
 from xoe.world import cross_rank as cross_rank
 from xoe.world import cross_size as cross_size
-from xoe.world import init as init
-from xoe.world import is_homogeneous as is_homogeneous
 from xoe.world import is_initialized as is_initialized
 from xoe.world import local_rank as local_rank
 from xoe.world import local_size as local_size
 from xoe.world import rank as rank
-from xoe.world import shutdown as shutdown
 from xoe.world import size as size
 from xoe.world import start_timeline as start_timeline
 from xoe.world import stop_timeline as stop_timeline

@@ -34,6 +34,8 @@ from xoe.errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
 from xoe.errors import MismatchError as MismatchError
 from xoe.errors import PeerLostError as PeerLostError
 from xoe.errors import XoeError as XoeError
+from xoe.initialize import init as init
+from xoe.initialize import shutdown as shutdown
 from xoe.objects import allgather_object as allgather_object
 from xoe.objects import broadcast_object as broadcast_object
 from xoe.process_sets import ProcessSet as ProcessSet
@@ -73,15 +75,13 @@ from xoe.tensorflow.topology import local_size_op as local_size_op
 from xoe.tensorflow.topology import process_set_included_op as process_set_included_op
 from xoe.tensorflow.topology import rank_op as rank_op
 from xoe.tensorflow.topology import size_op as size_op
+from xoe.topology import is_homogeneous as is_homogeneous
 from xoe.world import cross_rank as cross_rank
 from xoe.world import cross_size as cross_size
-from xoe.world import init as init
-from xoe.world import is_homogeneous as is_homogeneous
 from xoe.world import is_initialized as is_initialized
 from xoe.world import local_rank as local_rank
 from xoe.world import local_size as local_size
 from xoe.world import rank as rank
-from xoe.world import shutdown as shutdown
 from xoe.world import size as size
 from xoe.world import start_timeline as start_timeline
 from xoe.world import stop_timeline as stop_timeline

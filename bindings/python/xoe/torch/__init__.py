@@ -28,6 +28,8 @@ from xoe.errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
 from xoe.errors import MismatchError as MismatchError
 from xoe.errors import PeerLostError as PeerLostError
 from xoe.errors import XoeError as XoeError
+from xoe.initialize import init as init
+from xoe.initialize import shutdown as shutdown
 from xoe.objects import allgather_object as allgather_object
 from xoe.objects import broadcast_object as broadcast_object
 from xoe.process_sets import ProcessSet as ProcessSet
@@ -41,6 +43,7 @@ from xoe.reduction import Min as Min
 from xoe.reduction import Product as Product
 from xoe.reduction import ReduceOp as ReduceOp
 from xoe.reduction import Sum as Sum
+from xoe.topology import is_homogeneous as is_homogeneous
 from xoe.torch import elastic as elastic
 from xoe.torch.blocking import allgather as allgather
 from xoe.torch.blocking import allreduce as allreduce
@@ -78,13 +81,10 @@ from xoe.torch.sharded import ShardedOptimizer as ShardedOptimizer
 from xoe.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from xoe.world import cross_rank as cross_rank
 from xoe.world import cross_size as cross_size
-from xoe.world import init as init
-from xoe.world import is_homogeneous as is_homogeneous
 from xoe.world import is_initialized as is_initialized
 from xoe.world import local_rank as local_rank
 from xoe.world import local_size as local_size
 from xoe.world import rank as rank
-from xoe.world import shutdown as shutdown
 from xoe.world import size as size
 from xoe.world import start_timeline as start_timeline
 from xoe.world import stop_timeline as stop_timeline

@@ -15,8 +15,8 @@ import torch.distributed.distributed_c10d as _c10d
 from torch._C import _distributed_c10d
 from torch._C._distributed_c10d import PrefixStore
 
-from xoe import world as _world
 from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.initialize import shutdown
 from xoe.torch.distributed import operations as start
 from xoe.torch.distributed.backward import EndOfBackward, is_bucket
 from xoe.torch.distributed.completer import Completer
@@ -398,7 +398,7 @@ _groups: weakref.WeakSet[Group] = weakref.WeakSet()
 def _leave() -> None:
     """At exit no thread may be in the engine when the interpreter ends, and PyTorch never releases groups."""
     if _groups:
-        _world.shutdown()  # fails pending operations
+        shutdown()  # fails pending operations
         for group in list(_groups):
             group.shutdown()
         forget()

@@ -14,6 +14,7 @@ from xoe import world as _world
 from xoe._addresses import host_name
 from xoe._temporary_variables import variables
 from xoe.errors import InvalidArgumentError
+from xoe.initialize import init, shutdown
 
 # The variables in which launchers pass rank and size, in the order in which the engine reads them.
 _LAUNCHERS = (
@@ -36,12 +37,12 @@ def initialize_engine(store: Any, rank: int, size: int, timeout: timedelta) -> b
     if started:
         with variables({**_missing_variables(store, rank, size), **deadlines(timeout)}):
             patience = None if "XOE_START_TIMEOUT" in os.environ else timeout.total_seconds()
-            _world.init(start_timeout=patience)
+            init(start_timeout=patience)
     at = _world.current()
     if (at.rank, at.size) != (rank, size):
         message = _conflict("the engine", at.rank, at.size, rank, size)
         if started:
-            _world.shutdown()
+            shutdown()
         raise InvalidArgumentError(message)
     return started
 

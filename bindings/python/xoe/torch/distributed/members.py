@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import PrefixStore
 
 from xoe import world as _world
 from xoe._temporary_variables import variables
+from xoe.initialize import shutdown
 from xoe.torch.distributed.initialize import deadlines, describe_ranks, forget_ranks
 from xoe.torch.distributed.point_to_point import messages_of
 
@@ -80,4 +81,4 @@ def process_set_members(store: Any, process_set: ProcessSet) -> Members:
     messages_of(_world.current().engine)
     number = process_set._need()
     name = set_name(number)
-    return Members(_world.current().engine, number, name, PrefixStore(f"xoe/{name}/", store), None, _world.shutdown)
+    return Members(_world.current().engine, number, name, PrefixStore(f"xoe/{name}/", store), None, shutdown)

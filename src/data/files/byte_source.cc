@@ -1,15 +1,13 @@
-#include "data/records/byte_source.h"
+#include "data/files/byte_source.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
+#include "data/failure_in.h"
 #include "data/files/missing.h"
-#include "data/records/inflate.h"
-#include "data/records/record_file.h"
 
 namespace xoe::data {
 namespace {
@@ -77,6 +75,12 @@ Status OpenFile::read_at(std::uint64_t offset, char* to, std::size_t count) cons
   return {};
 }
 
+Result<std::string> read_head(const OpenFile& file, std::size_t most) {
+  std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(most, file.bytes)), '\0');
+  if (auto got = file.read_at(0, head.data(), head.size()); !got) return failure_in(file.path, got.error());
+  return head;
+}
+
 Status append_bytes(ByteSource& source, std::uint64_t count, std::string& to) {
   constexpr std::size_t kStep = std::size_t{1} << 20;
   const std::uint64_t whole = to.size() + count;
@@ -90,19 +94,6 @@ Status append_bytes(ByteSource& source, std::uint64_t count, std::string& to) {
     if (*got == 0) return failure(Code::kDataLoss, "truncated: {} bytes are missing", whole - had);
   }
   return {};
-}
-
-Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file) {
-  std::array<char, kRecordHeader> header;
-  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(header.size(), file->bytes));
-  XOE_TRY(file->read_at(0, header.data(), count));
-  if (parse_record_header({header.data(), count})) return Compression::kNone;
-  const auto at = [&](std::size_t i) { return i < count ? static_cast<std::uint8_t>(header[i]) : 0; };
-  if (at(0) == 0x1f && at(1) == 0x8b && at(2) == 8) return Compression::kGzip;
-  // RFC 1950. One in a thousand damaged plain files begins like this, too, so the content is checked.
-  if ((at(0) & 0x8f) == 8 && (at(0) * 256 + at(1)) % 31 == 0 && holds_records(file, Compression::kZlib))
-    return Compression::kZlib;
-  return Compression::kNone;
 }
 
 std::unique_ptr<ByteSource> plain_source(std::shared_ptr<const OpenFile> file) {

@@ -1,14 +1,12 @@
-#include "data/records/inflate.h"
+#include "data/files/inflate.h"
 
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <optional>
 
 #include "base/error.h"
-#include "data/records/record_file.h"
 
 namespace xoe::data {
 namespace {
@@ -212,16 +210,18 @@ std::unique_ptr<ByteSource> inflate_source_near(std::shared_ptr<const OpenFile> 
   return inflate_source_at(std::move(file), compression, *std::prev(after));
 }
 
-bool holds_records(std::shared_ptr<const OpenFile> file, Compression compression) {
+Result<std::string> inflate_head(std::shared_ptr<const OpenFile> file, Compression compression, std::size_t most) {
   InflateSource source(std::move(file), compression, nullptr);
-  std::array<char, kRecordHeader> header;
-  for (std::size_t have = 0; have < header.size();) {
-    const auto made = source.read(header.data() + have, header.size() - have);
-    if (!made) return source.truncated();
-    if (*made == 0) return true;
+  std::string head(most, '\0');
+  std::size_t have = 0;
+  while (have < most) {
+    const auto made = source.read(head.data() + have, most - have);
+    if (!made && !source.truncated()) return failure(made.error());
+    if (!made || *made == 0) break;
     have += *made;
   }
-  return parse_record_header({header.data(), header.size()}).has_value();
+  head.resize(have);
+  return head;
 }
 
 }  // namespace xoe::data

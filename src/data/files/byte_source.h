@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/fd.h"
-#include "xoe/data/records.h"
 #include "xoe/status.h"
 
 namespace xoe::data {
@@ -34,6 +33,9 @@ struct OpenFile {
   Status read_at(std::uint64_t offset, char* to, std::size_t count) const;
 };
 
+// The first `most` bytes of a file, or all of a shorter one. The errors name it.
+Result<std::string> read_head(const OpenFile& file, std::size_t most);
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -51,9 +53,6 @@ class ByteSource {
 
 // Appends exactly `count` bytes. Memory grows with the bytes that arrive. `data_loss`: the source ends before.
 Status append_bytes(ByteSource& source, std::uint64_t count, std::string& to);
-
-// By the file's first bytes; kNone where they do not match a compressed format.
-Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file);
 
 std::unique_ptr<ByteSource> plain_source(std::shared_ptr<const OpenFile> file);
 

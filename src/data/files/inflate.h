@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "data/records/byte_source.h"
+#include "data/files/byte_source.h"
+#include "xoe/data/records.h"
+#include "xoe/status.h"
 
 namespace xoe::data {
 
@@ -52,7 +54,8 @@ std::unique_ptr<ByteSource> inflate_source_at(std::shared_ptr<const OpenFile> fi
 std::unique_ptr<ByteSource> inflate_source_near(std::shared_ptr<const OpenFile> file, Compression compression,
                                                 const std::vector<RestartPoint>& points, std::uint64_t offset);
 
-// Whether a file decompresses to bytes that begin with a record's header, or to fewer bytes than a header has.
-bool holds_records(std::shared_ptr<const OpenFile> file, Compression compression);
+// The first `most` bytes of the output; fewer where the output, or the file itself, ends before. The errors are those
+// of damage in front of them.
+Result<std::string> inflate_head(std::shared_ptr<const OpenFile> file, Compression compression, std::size_t most);
 
 }  // namespace xoe::data

@@ -1,4 +1,4 @@
-#include "launch/agents/agent_job.h"
+#include "launch/plan/agent_job.h"
 
 #include <iterator>
 

@@ -1,4 +1,4 @@
-#include "data/records/foreign_bytes.h"
+#include "data/files/foreign_bytes.h"
 
 #include <fmt/format.h>
 
