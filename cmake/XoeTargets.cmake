@@ -56,7 +56,7 @@ function(xoe_loads_gloo name)
   add_dependencies(${name} xoe_net_gloo)
   if(XOE_SANITIZE MATCHES "thread")
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
-      "TSAN_OPTIONS=halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/tests/net/tsan_gloo.supp")
+      "TSAN_OPTIONS=halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/core/tests/net/tsan_gloo.supp")
   endif()
 endfunction()
 
@@ -64,7 +64,7 @@ endfunction()
 # program for the tests of a folder compiles and links in a fraction of the time of one for each.
 function(xoe_test_program name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
-  add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/main.cc)
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/core/testing/main.cc)
   target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK} GTest::gmock)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)  # compiles a quarter faster than -O3, and runs once

@@ -23,7 +23,7 @@ trap 'rm -rf "$folder"' EXIT
   while read -r name _; do
     [[ $name == xoe_* ]] && printf 'extern __typeof__(%s)* const of_%s; __typeof__(%s)* const of_%s = %s;\n' \
       "$name" "$name" "$name" "$name" "$name"
-  done < "$root/src/capi/symbols.txt"
+  done < "$root/frameworks/c/symbols.txt"
 } > "$folder/interface.c"
 cc -std=gnu11 -g -fPIC -shared -I "$root/include" "$folder/interface.c" -o "$folder/libxoe-interface.so"
 abidw --no-corpus-path --no-comp-dir-path --no-show-locs --no-elf-needed "$folder/libxoe-interface.so" > "$folder/now.abi"
@@ -32,6 +32,6 @@ if [[ $action == write ]]; then
   say "wrote $kept"
 else
   abidiff "$kept" "$folder/now.abi" || die "the C interface differs from the last release. What old programs call must stay; if only \
-something was added, run \`scripts/abi.sh write\` and commit packages/abi; else raise SOVERSION in src/capi/CMakeLists.txt"
+something was added, run \`scripts/abi.sh write\` and commit packages/abi; else raise SOVERSION in frameworks/c/CMakeLists.txt"
   say "the C interface is that of the last release"
 fi

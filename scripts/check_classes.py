@@ -195,7 +195,7 @@ def violations(root):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).resolve().parents[1])
     parser.add_argument("--top", type=int, metavar="N", help="show the N largest classes and functions")
     arguments = parser.parse_args()
     if arguments.top is not None:

@@ -22,23 +22,23 @@ PROGRAMS = REMOTE | {"remote", "drivers"}
 CAPI = ENGINE | {"engine", "stats"}
 BINDINGS = CAPI | {"capi"}
 ROOMS = {
-    "src/base": set(),
-    "src/stats": BASE,
-    "src/manners": BASE,
-    "src/drivers": BASE,
-    "src/reduce": BASE,
-    "src/trace": BASE,
-    "src/pages": BASE | {"stats", "trace"},
-    "src/bootstrap": BASE,
-    "src/backend": BACKEND,
-    "src/comm": COMM,
-    "src/engine": ENGINE,
-    "src/capi": CAPI | {"data"},
-    "src/data": BASE,
-    "src/remote": REMOTE,
-    "src/launch": PROGRAMS | {"manners"},
-    "src/doctor": PROGRAMS | {"backend"},
-    "src/pool": PROGRAMS,
+    "core/base": set(),
+    "core/stats": BASE,
+    "core/command_line": BASE,
+    "core/drivers": BASE,
+    "core/reduce": BASE,
+    "core/trace": BASE,
+    "measure/pages": BASE | {"stats", "trace"},
+    "core/bootstrap": BASE,
+    "core/backend": BACKEND,
+    "core/comm": COMM,
+    "core/engine": ENGINE,
+    "frameworks/c": CAPI | {"data"},
+    "data": BASE,
+    "launch/remote": REMOTE,
+    "launch": PROGRAMS | {"manners"},
+    "launch/doctor": PROGRAMS | {"backend"},
+    "pool": PROGRAMS,
     "bindings": BINDINGS,
     "models": BASE,
     "examples": {"bindings", "data", "engine", "stats"},  # public headers
@@ -51,33 +51,33 @@ PUBLIC_ROOMS = {"xoe/data.h": "data", "xoe/data/": "data", "xoe/engine.h": "engi
                 "xoe/torch.h": "bindings", "xoe/torch/": "bindings"}
 
 # In C, so that C programs may include them.
-C_HEADERS = {"include/xoe/c.h", "include/xoe/c_data.h"}
+C_HEADERS = {"frameworks/c/include/xoe/c.h", "frameworks/c/include/xoe/c_data.h"}
 
 # Siblings within one room; `hierarchical` stands on shm.
 BACKENDS = {"shm", "gloo", "mpi", "nccl"}
 
-TORCH_HOMES = ("bindings/libtorch/", "models/", "train/", "tools/xoe_train.cc", "tests/libtorch/", "tests/models/", "tests/train/", "tests/docs/",
-               "examples/", "bench/training/")
+TORCH_HOMES = ("frameworks/libtorch/", "models/", "train/", "train/cli/xoe_train.cc", "frameworks/tests/libtorch/", "train/tests/networks/", "train/tests/", "docs/tests/",
+               "examples/", "train/bench/training/")
 # A family of foreign headers and the only places that may include it.
 VENDORS = [
-    (r"hwy/", ("src/reduce/", "tests/reduce/", "src/data/", "tests/data/")),
-    (r"(jpeglib|jerror|turbojpeg)\.h$", ("src/data/", "tests/data/", "bench/data/")),
-    (r"protozero/", ("src/data/", "tests/data/", "tests/fuzz/")),
+    (r"hwy/", ("core/reduce/", "core/tests/reduce/", "data/", "data/tests/")),
+    (r"(jpeglib|jerror|turbojpeg)\.h$", ("data/", "data/tests/", "data/bench/")),
+    (r"protozero/", ("data/", "data/tests/", "core/testing/fuzz/")),
     (r"CLI/", ("tools/",)),
-    (r"toml\+\+/", ("src/launch/",)),
-    (r"mpi\.h$", ("src/backend/mpi/", "bench/")),
-    (r"gloo/", ("src/backend/gloo/", "bench/")),
-    (r"nccl\.h$", ("tests/nccl/", "tests/drivers/")),
-    (r"nvml\.h$", ("tests/nccl/", "tests/drivers/")),
-    (r"cuda(_runtime|_runtime_api)?\.h$", ("tests/nccl/", "tests/drivers/")),
+    (r"toml\+\+/", ("launch/",)),
+    (r"mpi\.h$", ("core/backend/mpi/", "bench/")),
+    (r"gloo/", ("core/backend/gloo/", "bench/")),
+    (r"nccl\.h$", ("core/tests/nccl/", "core/tests/drivers/")),
+    (r"nvml\.h$", ("core/tests/nccl/", "core/tests/drivers/")),
+    (r"cuda(_runtime|_runtime_api)?\.h$", ("core/tests/nccl/", "core/tests/drivers/")),
     (r"(torch|ATen|c10|caffe2)/", TORCH_HOMES),
-    (r"nanobind/", ("bindings/python/core/",)),
-    (r"png\.h$", ("src/data/",)),
-    (r"sodium\.h$", ("src/bootstrap/", "src/pool/state/")),
-    (r"sqlite3\.h$", ("src/pool/state/", "tests/pool/")),
-    (r"httplib\.h$", ("src/pool/server/",)),
-    (r"curl/", ("src/pool/vsphere/", "tests/drivers/")),
-    (r"pugixml\.hpp$", ("src/pool/vsphere/",)),
+    (r"nanobind/", ("frameworks/python/core/",)),
+    (r"png\.h$", ("data/",)),
+    (r"sodium\.h$", ("core/bootstrap/", "pool/state/")),
+    (r"sqlite3\.h$", ("pool/state/", "pool/tests/")),
+    (r"httplib\.h$", ("pool/server/",)),
+    (r"curl/", ("pool/vsphere/", "core/tests/drivers/")),
+    (r"pugixml\.hpp$", ("pool/vsphere/",)),
 ]
 
 SOURCE_FOLDERS = ("include", "src", "bindings", "models", "train", "tools", "tests", "bench", "examples", "scripts",
@@ -120,7 +120,7 @@ def check_direction(path, header):
     name = room.removeprefix("src/")
     if target != name and target not in ROOMS[room]:
         return f"{name} must not include {target}: {header}"
-    here = re.match(r"src/backend/(\w+)/", path)
+    here = re.match(r"core/backend/(\w+)/", path)
     there = re.match(r"backend/(\w+)/", header)
     if here and there and here[1] != there[1] and {here[1], there[1]} <= BACKENDS:
         return f"backend {here[1]} must not include its sibling {there[1]}: {header}"
@@ -215,7 +215,7 @@ def check_tree(root):
 
 
 def main():
-    default = pathlib.Path(__file__).resolve().parent.parent
+    default = pathlib.Path(__file__).resolve().parents[1]
     messages = check_tree(sys.argv[1] if len(sys.argv) > 1 else default)
     for message in messages:
         print(message)

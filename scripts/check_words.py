@@ -14,7 +14,7 @@ FOLDERS = ("include", "src", "bindings", "packages", "models", "train", "tools",
            "deploy", "docs")
 SUFFIXES = {".h", ".cc", ".c", ".py", ".pyi", ".sh", ".cmake", ".md", ".txt", ".toml", ".yaml", ".yml", ".pml"}
 # They name the words that are replaced.
-EXEMPT = {"CHANGELOG.md", "docs/glossary.md", "scripts/check_words.py", "tests/repository/check_words_test.py"}
+EXEMPT = {"CHANGELOG.md", "docs/glossary.md", "scripts/check_words.py", "scripts/tests/check_words_test.py"}
 
 
 def part(word):
@@ -97,7 +97,7 @@ def check_tree(root):
 
 
 def main():
-    messages = check_tree(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
+    messages = check_tree(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[1])
     for message in messages:
         print(message)
     return 1 if messages else 0

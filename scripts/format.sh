@@ -8,5 +8,5 @@ cd "$root"
 scripts/setup.sh --with lint --no-python
 git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cc' | xargs -0 --no-run-if-empty clang-format -i
 install_lint_tools
-build/peers/lint/bin/ruff format -q bindings/python tests/python bench/python bench/gpu
+build/peers/lint/bin/ruff format -q frameworks/python frameworks/tests/python frameworks/bench/python measure/gpu
 format_documents "$@"

@@ -32,8 +32,8 @@ fi
 bundle=$(realpath -m "${1:-$default}")
 
 # What the parts run that need no build.
-drivers=(scripts/gpu_check.sh bench/gpu bench/python/worker.py bench/python/keep.py bench/training/torch_worker.py
-  tests/peer_python.py tests/python/ranks.py tests/python/cuda_test.py tests/python/cuda_kill_test.py tests/python/gpu_test.py
+drivers=(scripts/gpu_check.sh measure/gpu frameworks/bench/python/worker.py frameworks/bench/python/keep.py train/bench/training/torch_worker.py
+  core/testing/peer_python.py frameworks/tests/python/ranks.py frameworks/tests/python/cuda_test.py frameworks/tests/python/cuda_kill_test.py frameworks/tests/python/gpu_test.py
   examples/jax/mnist.py examples/keras/mnist.py)
 
 # The files of the packages below, without documents. Static libraries are for the static launcher; some of them (libpng) could not

@@ -22,7 +22,7 @@ install_lint_tools
 tools=build/peers/lint
 say "Python: ruff and mypy"
 "$tools/bin/ruff" check -q . || failed+=("ruff check")
-"$tools/bin/ruff" format -q --check bindings/python tests/python bench/python bench/gpu || failed+=("ruff format (run \`make format\`)")
+"$tools/bin/ruff" format -q --check frameworks/python frameworks/tests/python frameworks/bench/python measure/gpu || failed+=("ruff format (run \`make format\`)")
 # PyTorch's types are read from .venv.
 "$tools/bin/mypy" --python-executable .venv/bin/python || failed+=(mypy)
 

@@ -6,7 +6,7 @@
   scripts/mutants.py --list                        what each mutant breaks
   scripts/mutants.py --check                       only whether the list fits the source; a test of the tier core runs it
 
-tests/mutants/list.toml has the mutants: a file, a text that stands in it exactly once, what takes its place, and the tests of
+scripts/mutants/list.toml has the mutants: a file, a text that stands in it exactly once, what takes its place, and the tests of
 which one must fail. They are applied to a copy of the tree in build/mutants, which has build folders of its own; the working
 tree is never written to. A new build folder is configured to compile file by file, and one for --share and --only as build/release is,
 of which the compiler's cache then has all but what a mutant changes. One that is there stays as it is configured.
@@ -33,8 +33,8 @@ import tomllib
 
 import declared_tests
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIST = "tests/mutants/list.toml"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LIST = "scripts/mutants/list.toml"
 COPY = ROOT / "build" / "mutants"
 PRESETS = ("release", "tsan")
 PARTS = ["-DXOE_WITH_PYTHON=OFF", "-DXOE_BUILD_BENCH=OFF"]

@@ -8,4 +8,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cd "$root"
 scripts/setup.sh release:xoe,xoe-pool,mock_nvml
-exec python3 -B tests/pool/demo_test.py build/release/bin/xoe build/release/tests/libmock_nvml.so "$@"
+exec python3 -B pool/tests/demo_test.py build/release/bin/xoe build/release/tests/libmock_nvml.so "$@"

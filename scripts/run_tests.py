@@ -25,7 +25,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 RECORD = ROOT / "build" / "test-record.json"
 TIERS = ("core", "full", "peers", "frameworks", "kubernetes", "asan", "tsan")
 CPP = {".h", ".cc", ".c"}
@@ -48,7 +48,7 @@ class Test:
         self.programs = [word.removeprefix(below) for word in self.command if word.startswith(below)]
         self.programs = [name for name in self.programs if name in build.inputs]
         self.is_script = not self.command[0].startswith(below)
-        self.reads_all = "repository" in self.labels or declared == "tests/docs"  # documents too
+        self.reads_all = "repository" in self.labels or declared == "docs/tests"  # documents too
 
     def tier(self, preset):
         if preset in ("asan", "tsan"):
@@ -207,7 +207,7 @@ class Changes:
             return bool(self.files)
         if any("/" not in file or file.startswith(("cmake/", "requirements/", "scripts/")) for file in others):
             return True  # how everything is built
-        homes = (test.declared, "bindings/python", "examples", "deploy") if test.is_script else (test.declared,)
+        homes = (test.declared, "frameworks/python", "examples", "deploy") if test.is_script else (test.declared,)
         if any(file.startswith(home + "/") for file in others for home in homes):
             return True
         sources = self.build.sources(self.build.products if test.is_script else test.programs)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 PORTABLE = ROOT / "build" / "peers" / "portable"
 LIBXOE, BENCH, DATA, DOCTOR = "libxoe.so.0", "xoe-bench", "xoe-data", "xoe-doctor"
 REPORT, TIMELINE = "xoe-report", "xoe-timeline"

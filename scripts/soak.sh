@@ -10,7 +10,7 @@ cd "$root"
 scripts/setup.sh release:engine_tests,accumulation_test,pool_test,xoe,xoe_python
 export XOE_SOAK=${1:-100000} XOE_SEED=${2:-1}
 docs/models/check.sh
-python3 tests/python/kill_rounds_test.py 300
+python3 frameworks/tests/python/kill_rounds_test.py 300
 XOE_SOAK=$((10 * XOE_SOAK)) build/release/tests/accumulation_test --gtest_filter='*OfNames*'
 build/release/tests/accumulation_test --gtest_filter='-*OfNames*'
 build/release/tests/pool_test --gtest_filter='World.LeasesThatHaveEndedLeaveNothingInMemory'

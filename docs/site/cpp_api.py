@@ -1,6 +1,6 @@
 """Pages for the headers: one per header and language, which Breathe fills from Doxygen's XML."""
 
-# Title, introduction, headers: paths below include/ or bindings/libtorch/include/.
+# Title, introduction, headers: paths below include/ or frameworks/libtorch/include/.
 CPP = {
     "cpp-core": (
         "C++: communicator and errors",

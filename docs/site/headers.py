@@ -9,7 +9,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("include", "bindings/libtorch/include")
+FOLDERS = ("include", "frameworks/libtorch/include")
 
 LINE = re.compile(r"^(\s*)// ?(.*)$")
 BEHIND = re.compile(r"^(.*?[;,{(}].*?|.*?\w.*?)\s*//\s?(.*)$")

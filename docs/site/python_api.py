@@ -4,7 +4,7 @@ import ast
 import re
 import textwrap
 
-PACKAGE = "bindings/python"
+PACKAGE = "frameworks/python"
 # Title, module as users import it, and the names that come first; the others follow in the order of the source.
 MODULES = (
     (

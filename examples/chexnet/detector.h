@@ -4,7 +4,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
 
-#include "models/models.h"
+#include "train/networks/models.h"
 
 namespace chexnet {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/models.h"
+#include "train/networks/models.h"
 #include "xoe/communicator.h"
 #include "xoe/data/images.h"
 #include "xoe/stats.h"

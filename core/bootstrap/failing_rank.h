@@ -1,0 +1,45 @@
+// What ranks tell their launcher before they end, so that it can name the first cause: the news of an effect may come
+// first, because a rank that ends takes longer than its peers take to notice.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string_view>
+#include <vector>
+
+#include "core/base/env.h"
+#include "xoe/status.h"
+
+namespace xoe::bootstrap {
+
+// In the launcher's store, of the rank's slot: "failing_rank/3", with the process as its value.
+inline constexpr std::string_view kFailingRankKey = "failing_rank";
+// "lost_peers/3", with the process and the ranks that were lost to it: "4711 1 2".
+inline constexpr std::string_view kLostPeersKey = "lost_peers";
+
+struct FailingRank {
+  int rank = 0;
+  pid_t pid = 0;
+  std::chrono::steady_clock::time_point at = {};  // when the launcher learnt it
+};
+
+// A rank's operations have failed because these ranks were lost, or one of them: if it fails now, they are the cause.
+struct LostPeers {
+  int rank = 0;  // of the slot
+  pid_t pid = 0;
+  std::vector<int> lost = {};  // in the world that it was in
+};
+
+// This process is failing, to the launcher that `env` describes; without one nothing is said. Has arrived when it
+// returns.
+Status announce_failing(const Env& env);
+
+// The ranks that the text of a `peer_lost` error names, to the launcher. Takes a quarter of a second at most.
+void announce_lost_peers(const Env& env, std::string_view cause);
+
+// The ranks that the text of an error names, in its order: "rank 3 ended", "ranks 1, 2 and 4". What follows " failed: "
+// is another program's text and does not count.
+std::vector<int> ranks_named(std::string_view text);
+
+}  // namespace xoe::bootstrap

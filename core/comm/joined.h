@@ -1,0 +1,30 @@
+// What a rank has when it has joined the others.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/bootstrap/world_page.h"
+#include "xoe/communicator.h"
+
+namespace xoe {
+
+// Receives warnings, one line each.
+using Warn = std::function<void(const std::string&)>;
+
+struct Joined {
+  Communicator world;
+  // 32 bytes that only the ranks know that joined together, for this time: what they send each other can be
+  // authenticated with it.
+  std::string key;
+  // Numeric, of this host, at which ranks on other hosts reach this process.
+  std::string address = "127.0.0.1";
+  bool encrypts = false;  // what leaves this host
+  // How often the world has formed again after restarts of ranks and changes of their number; 0: this is the first.
+  int version = 0;
+  // What the launcher wants of this rank.
+  bootstrap::WorldView view = {};
+  bootstrap::WorldView::Wish wish() const noexcept { return view.wish(version); }
+};
+
+}  // namespace xoe

@@ -1,0 +1,13 @@
+#include "core/comm/tell_of_loss.h"
+
+#include "core/base/env.h"
+#include "core/bootstrap/failing_rank.h"
+
+namespace xoe {
+
+void tell_of_loss(Backend& group, const Error& cause) {
+  if (cause.code() == Code::kPeerLost && group.first_loss())
+    bootstrap::announce_lost_peers(Env::process(), cause.message());
+}
+
+}  // namespace xoe

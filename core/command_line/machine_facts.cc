@@ -1,0 +1,48 @@
+#include "core/command_line/machine_facts.h"
+
+#include <sys/utsname.h>
+
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+#include "core/base/machine.h"
+#include "core/base/text.h"
+#include "core/command_line/version.h"
+
+namespace xoe::manners {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a file of /proc
+
+std::string now_text() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text;
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
+}
+
+std::string processor() {
+  const std::string text = read_start("/proc/cpuinfo", kMostBytes).value_or("");
+  for (const std::string& line : split_text(text, '\n'))
+    if (line.starts_with("model name")) return std::string(trimmed(line.substr(line.find(':') + 1)));
+  return {};
+}
+
+}  // namespace
+
+MachineFacts machine_facts() {
+  utsname system = {};
+  ::uname(&system);
+  return {.started = now_text(),
+          .host = host_name("unknown"),
+          .version = std::string(version()),
+          .system = std::string(system.sysname) + " " + system.release + " " + system.machine,
+          .processor = processor(),
+          .processors = std::thread::hardware_concurrency(),
+          .memory = human_bytes(read_kilobytes("/proc/meminfo", "MemTotal"))};
+}
+
+}  // namespace xoe::manners

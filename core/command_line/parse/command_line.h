@@ -1,0 +1,65 @@
+// How every program of Xoe understands its command line, answers --help and --version, and tells of a mistake.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/command_line/command.h"
+
+namespace xoe::tools {
+
+using manners::kUsageError;
+
+// What a program says instead of doing its work.
+struct Answer {
+  int code = 0;           // 0: for stdout, otherwise for stderr
+  std::string text = {};  // of a mistake: one line
+};
+
+// Parses; nullopt: go on. The callbacks of verbs run meanwhile.
+std::optional<Answer> understand(CLI::App& app, int argc, const char* const* argv);
+// Prints the answer and returns its code.
+int tell(const Answer& answer);
+
+// `NAME: choose a, b or c, not VALUE; did you mean b?`
+std::string wrong_choice(std::string_view option, std::string_view value, const std::vector<std::string>& choices);
+
+// An option with one of a few values.
+template <class T>
+CLI::Option* add_choice(CLI::App& app, const std::string& names, T& value,
+                        std::vector<std::pair<std::string, T>> choices, const std::string& what) {
+  std::vector<std::string> words;
+  std::string now;
+  for (const auto& [word, meaning] : choices) {
+    words.push_back(word);
+    if (meaning == value) now = word;
+  }
+  const std::string name = names.substr(0, names.find(','));
+  const auto set = [&value, name, words, choices = std::move(choices)](const std::string& given) {
+    for (const auto& [word, meaning] : choices)
+      if (word == given) {
+        value = meaning;
+        return;
+      }
+    throw CLI::ValidationError(wrong_choice(name, given, words), CLI::ExitCodes::ValidationError);
+  };
+  return app.add_option_function<std::string>(names, set, what)
+      ->type_name(CLI::detail::join(words, "|"))
+      ->default_str(now);
+}
+
+// The same where the choices are their own meaning.
+CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& what);
+
+// A whole number from 0 on, or a word that stands for `word_value`.
+CLI::Option* add_number_or(CLI::App& app, const std::string& name, int& value, const std::string& word, int word_value,
+                           const std::string& what);
+
+}  // namespace xoe::tools

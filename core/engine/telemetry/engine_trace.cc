@@ -1,0 +1,177 @@
+#include "core/engine/telemetry/engine_trace.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/machine.h"
+#include "core/trace/names.h"
+
+namespace xoe::engine {
+namespace {
+
+constexpr int kClockRounds = 32;
+constexpr std::size_t kWorthWriting = 4096;  // events
+// Of tensors whose spans are recorded. Without a limit, a program that does nothing but reduce small tensors writes
+// half a gigabyte a second, and is half as fast.
+constexpr auto kRationTime = std::chrono::milliseconds(100);
+constexpr std::int64_t kRation = 2000;
+
+std::int64_t now_ns() { return EngineClock::now().time_since_epoch().count(); }
+
+}  // namespace
+
+Result<ClockOffset> measure_clock(Communicator& comm) {
+  ClockOffset best{.offset = {}, .uncertainty = std::chrono::hours(1)};
+  std::vector<std::int64_t> times(static_cast<std::size_t>(comm.size()));
+  for (int round = 0; round < kClockRounds; ++round) {
+    XOE_TRY(comm.barrier({.name = "clock"}));
+    const std::int64_t mine = now_ns();
+    XOE_TRY(comm.allgather(ConstTensor(&mine, 1), Tensor(times.data(), times.size()), {.name = "clock"}));
+    const std::chrono::nanoseconds took(now_ns() - mine);
+    if (took >= best.uncertainty) continue;
+    best = {.offset = std::chrono::nanoseconds(times[0] - mine), .uncertainty = took};
+  }
+  return best;
+}
+
+std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
+  const std::lock_guard lock(mutex_);
+  return open_;
+}
+
+std::string EngineTrace::path_of_host(const std::string& path) const {
+  // Simulated hosts share a name.
+  const std::string host = hosts_ == 1 ? host_name("host") : fmt::format("{}-{}", host_name("host"), host_);
+  if (hosts_ == 1 || path.find("{host}") != std::string::npos) return trace::timeline_path(path, host);
+  const auto dot = path.rfind('.');
+  const bool has_ending = dot != std::string::npos && path.find('/', dot) == std::string::npos;
+  return trace::timeline_path(has_ending ? path.substr(0, dot) + ".{host}" + path.substr(dot) : path + ".{host}", host);
+}
+
+Status EngineTrace::start(const std::string& path, bool create) {
+  if (on()) return failure(Code::kInvalidArgument, "start_timeline: one is being written already; stop it first");
+  const trace::TimelineOptions options{
+      .rank = topology_.rank,
+      .local_rank = topology_.local_rank,
+      .host = hosts_ == 1 ? host_name("host") : fmt::format("{}-{}", host_name("host"), host_),
+      .create = create};
+  XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
+  trace::Timeline& t = *opened;
+  if (create) XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
+  auto open = std::make_shared<Open>(Open{.timeline = nullptr,
+                                          .pack = t.lane(trace::kPackLane),
+                                          .reduce = t.lane(trace::kReduceLane),
+                                          .unpack = t.lane(trace::kUnpackLane),
+                                          .negotiate = t.intern(trace::kNegotiate),
+                                          .queue = t.intern(trace::kQueue),
+                                          .batch = t.intern(trace::kBatch),
+                                          .tensors = t.intern(trace::kTensors),
+                                          .bytes = t.intern(trace::kBytes),
+                                          .left_out = t.intern(trace::kLeftOut)});
+  for (int rank = 0; rank < topology_.size; ++rank)
+    open->waited_for.push_back(t.intern(trace::waited_for_text(std::array{rank})));
+  open->timeline = std::move(opened);
+  open->number = ++timelines_;
+  const std::lock_guard lock(mutex_);
+  open_ = std::move(open);
+  on_.store(true, std::memory_order_release);
+  return {};
+}
+
+Status EngineTrace::stop() {
+  on_.store(false, std::memory_order_release);
+  std::shared_ptr<const Open> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = std::move(open_);
+  }
+  if (last == nullptr) return failure(Code::kInvalidArgument, "stop_timeline: none is being written");
+  return last->timeline->flush();
+}
+
+EngineTrace::Recorder EngineTrace::recorder() { return {*this, on() ? open() : nullptr}; }
+
+std::uint32_t EngineTrace::Open::name_of(Submission& submission) const {
+  if (submission.traced_in != number) {
+    submission.traced_name = timeline->intern(submission.name);
+    submission.traced_in = number;
+  }
+  return submission.traced_name;
+}
+
+void EngineTrace::Recorder::agreed(Submission& s, int last, std::chrono::nanoseconds waited) {
+  if (open_ == nullptr) return;
+  s.traced_start = !trace_.spend(*open_, s.agreed);
+  if (s.traced_start) return;
+  trace::TimelineArgs args;
+  if (last != trace_.topology_.rank && waited.count() > 0)
+    args.note = open_->waited_for[static_cast<std::size_t>(last)];
+  open_->timeline->record_span(open_->negotiate, open_->name_of(s), ++trace_.spans_, s.submitted, s.agreed, args);
+}
+
+bool EngineTrace::spend(const Open& open, TimePoint now) {
+  if (now - ration_began_ >= kRationTime) {
+    if (left_out_ > 0) open.timeline->mark(open.pack, open.left_out, now, {.first = {open.tensors, left_out_}});
+    ration_began_ = now;
+    ration_left_ = kRation;
+    left_out_ = 0;
+  }
+  if (ration_left_ == 0) {
+    ++left_out_;
+    return false;
+  }
+  --ration_left_;
+  return true;
+}
+
+void EngineTrace::batch_done(const Batch& batch) {
+  if (!on()) return;
+  const auto open = this->open();
+  if (open == nullptr) return;
+  trace::Timeline* const t = open->timeline.get();
+  const auto tensors = static_cast<std::int64_t>(batch.tensors());
+  const trace::TimelineArgs args{.first = {open->batch, ++batches_},
+                                 .second = {open->tensors, tensors},
+                                 .third = {open->bytes, static_cast<std::int64_t>(batch.bytes)}};
+  const std::uint32_t name = t->intern(batch.title);
+  batch.each_submission([&](Submission& s) {
+    if (s.placeholder || std::exchange(s.traced_start, true)) return;
+    t->record_span(open->queue, open->name_of(s), ++spans_, s.agreed, batch.started);
+  });
+  // An operation of several steps is one bar.
+  const TimePoint reduced = batch.reduced > batch.started ? batch.reduced : batch.done;
+  if (batch.packed > batch.started) t->record(open->pack, name, batch.started, batch.packed, args);
+  // Collectives take turns on the wire, though the next may have been posted before.
+  const TimePoint from = std::max(std::max(batch.packed, batch.started), reduced_until_);
+  if (reduced > from) t->record(open->reduce, name, from, reduced, args);
+  reduced_until_ = std::max(reduced_until_, reduced);
+  // So do copies back, though a collective may be found complete while the batch before it is being copied.
+  const TimePoint unpacking = std::max(reduced, unpacked_until_);
+  if (batch.done > unpacking) t->record(open->unpack, name, unpacking, batch.done, args);
+  unpacked_until_ = std::max(unpacked_until_, batch.done);
+}
+
+void EngineTrace::mark(std::string_view lane, std::string_view name, TimePoint start, TimePoint stop) {
+  if (!on()) return;
+  if (const auto open = this->open(); open != nullptr)
+    open->timeline->record(open->timeline->lane(lane), open->timeline->intern(name), start, stop);
+}
+
+void EngineTrace::flush_if_full() {
+  if (!on()) return;
+  if (const auto open = this->open(); open != nullptr && open->timeline->pending() > kWorthWriting) flush(*open);
+}
+
+void EngineTrace::flush(const Open& open) {
+  const Status written = open.timeline->flush();
+  if (!written && !warned_.exchange(true))
+    warn_(fmt::format("the timeline is incomplete: {}", written.error().message()));
+}
+
+EngineTrace::~EngineTrace() {
+  if (const auto last = open(); last != nullptr && ::getpid() == process_) flush(*last);
+}
+
+}  // namespace xoe::engine

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "data/load/assumed_labels.h"
+#include "data/load/class_runs.h"
+#include "data/load/count_classes.h"
+#include "data/load/image_loader.h"
+#include "data/source/formats.h"
+#include "data/tune/tuning.h"
+#include "xoe/data/images.h"
+
+namespace xoe::data {
+namespace {
+
+constexpr std::size_t kMaxDepth = 64;  // batches in flight
+
+Status require(bool good, std::string_view what, std::int64_t value) {
+  if (good) return {};
+  return failure(Code::kInvalidArgument, "images: {} is {}", what, value);
+}
+
+ImageTransform transform_of(const ImagePipelineOptions& options) {
+  return {.size = options.image_size,
+          .training = options.training,
+          .whole = options.whole,
+          .flip = options.flip,
+          .min_area = options.min_area,
+          .pixels = options.pixels,
+          .quality = options.quality,
+          .dtype = options.dtype,
+          .layout = options.layout,
+          .mean = options.mean,
+          .deviation = options.deviation,
+          .augmentation = options.augmentation};
+}
+
+Status check(const ImagePipelineOptions& options) {
+  XOE_TRY(require(options.batch > 0 && options.batch <= 1 << 20, "batch (1 to 1048576)", options.batch));
+  XOE_TRY(require(options.size > 0, "size (1 or more)", options.size));
+  XOE_TRY(require(options.rank >= 0 && options.rank < options.size, "rank (0 to size - 1)", options.rank));
+  XOE_TRY(require(options.threads >= kAutoThreads && options.threads <= 1024, "threads (0 to 1024, or kAutoThreads)",
+                  options.threads));
+  XOE_TRY(require(options.processes > 0, "processes (1 or more)", options.processes));
+  XOE_TRY(require(options.prefetch >= 0 && options.prefetch <= 1024, "prefetch (0 to 1024)", options.prefetch));
+  XOE_TRY(require(options.shuffle_buffer >= kAutoShuffle, "shuffle_buffer (0 or more, or kAutoShuffle)",
+                  options.shuffle_buffer));
+  XOE_TRY(require(options.epochs >= 0, "epochs (0 or more)", options.epochs));
+  XOE_TRY(require(options.max_bad >= 0, "max_bad (0 or more, or kAutoBad)", options.max_bad));
+  const BatchMixing& mixing = options.augmentation.mixing;
+  if ((mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0) && options.dtype != DType::kFloat32)
+    return failure(Code::kInvalidArgument, "images: mixup and cutmix are for float32, not for {}",
+                   dtype_name(options.dtype));
+  XOE_TRY(check(transform_of(options)));
+  return require(options.classes >= 0, "classes (0 or more)", options.classes);
+}
+
+// Of the opening, which is the same on all ranks.
+void warn_once(const ImagePipelineOptions& options, const std::string& line) {
+  if (options.rank == 0) warn(options, line);
+}
+
+Result<std::shared_ptr<const ImageSource>> open_source(const ImagePipelineOptions& options) {
+  LeftOut left_out;
+  XOE_ASSIGN(std::shared_ptr<const ImageSource> opened, open_image_source(options, &left_out));
+  if (opened->lost() > options.max_bad)
+    return failure(Code::kDataLoss, "{}: {} places are damaged or missing, more than the {} allowed by max_bad: {}",
+                   options.directory, opened->lost(), options.max_bad, left_out.bad.text());
+  if (opened->missing() > 0)
+    warn_once(options, fmt::format("{}: {} left out: {}", options.directory, counted(opened->missing(), "missing part"),
+                                   left_out.missing.text()));
+  if (opened->lost() > 0)
+    warn_once(options, fmt::format("{}: {} left out: {}", options.directory, counted(opened->lost(), "bad image"),
+                                   left_out.bad.text()));
+  for (const std::string& line : opened->warnings()) warn_once(options, line);
+  return opened;
+}
+
+// Rank 0 looks for all.
+Status check_labels(const ImagePipelineOptions& options, const ImageSource& source) {
+  if (options.rank != 0) return {};
+  XOE_ASSIGN(const std::string assumed, check_assumed_offset(source, options.directory, options.threads));
+  if (!assumed.empty()) warn(options, assumed);
+  return {};
+}
+
+// 0: only the labels tell, and nothing needs to know: then no rank reads all records for it.
+Result<int> find_classes(const ImagePipelineOptions& options, const ImageSource& source) {
+  if (options.classes > 0 && source.multi_label() && options.classes != source.classes())
+    return failure(Code::kInvalidArgument, "images: classes is {}; {} has {}", options.classes, options.directory,
+                   source.classes());
+  if (options.classes > 0) return options.classes;
+  if (source.classes() > 0) return source.classes();
+  const BatchMixing& mixing = options.augmentation.mixing;
+  const bool mixes = options.training && (mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0);  // targets need a length
+  return source.labels_at_hand() || mixes ? count_classes(source, options) : Result<int>(0);
+}
+
+int shuffle_buffer_of(const ImagePipelineOptions& options, const ImageSource& source) {
+  if (options.shuffle_buffer != kAutoShuffle) return options.shuffle_buffer;
+  if (options.shard_by_file || !source.random_access()) return kShuffleBuffer;
+  return static_cast<int>(std::min<std::int64_t>(source.records(), std::numeric_limits<int>::max()));
+}
+
+// Threads and batches in flight, within the CPUs and the memory of this process.
+MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_full) {
+  MapAndBatchOptions batching{.threads = options.threads,
+                              .depth = static_cast<std::size_t>(std::max(options.prefetch, 1)),
+                              .on_error = options.on_error,
+                              .max_bad = options.max_bad,
+                              .keep_full = keep_full,
+                              .name_elements = false};  // records have names of their own
+  if (options.threads != kAutoThreads) return batching;
+  batching.tune = true;
+  batching.threads = batching.cpus = most_threads(options.threads, options.processes);
+  const std::size_t batch_bytes = 3 * static_cast<std::size_t>(options.image_size.pixels()) *
+                                  dtype_size(options.dtype) * static_cast<std::size_t>(options.batch);
+  const std::size_t budget = memory_budget(options.memory_budget);
+  const std::size_t fitting = budget / std::max<std::size_t>(batch_bytes, 1);  // one of them is the consumer's
+  batching.depth = std::clamp<std::size_t>(fitting > 0 ? fitting - 1 : 0, 1, kMaxDepth);
+  batching.least_depth = std::min(static_cast<std::size_t>(std::max(options.prefetch, 1)), batching.depth);
+  return batching;
+}
+
+}  // namespace
+
+void warn(const ImagePipelineOptions& options, const std::string& text) {
+  const std::string line = printable_utf8(text);  // names of files may hold anything
+  if (options.warn)
+    options.warn(line);
+  else
+    std::fprintf(stderr, "xoe: %s\n", line.c_str());
+}
+
+Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& wanted) {
+  ImagePipelineOptions options = wanted;
+  settle_bad_limit(options);
+  XOE_TRY(check(options));
+  const Remainder remainder = options.remainder.value_or(options.training ? Remainder::kDrop : Remainder::kKeep);
+  ImagePlan plan{.options = options,
+                 .transform = transform_of(options),
+                 .batching = plan_batching(options, remainder != Remainder::kKeep)};
+  plan.options.threads = plan.batching.threads;
+  XOE_ASSIGN(const std::shared_ptr<const ImageSource> source, open_source(plan.options));
+  plan.batches_per_epoch = plan_shard(source->records(), options.rank, options.size, options.batch, remainder).batches;
+  if (plan.batches_per_epoch == 0)
+    return failure(Code::kInvalidArgument, "{}: {} {} too few for {} with batches of {}", options.directory,
+                   counted(source->records(), "record"), source->records() == 1 ? "is" : "are",
+                   counted(options.size, "rank"), options.batch);
+  XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
+  XOE_TRY(check_labels(plan.options, *source));
+  plan.options.shuffle_buffer = shuffle_buffer_of(options, *source);
+  if (const std::string runs = describe_runs(*source, plan.options); !runs.empty()) warn_once(options, runs);
+  plan.order_fingerprint = order_fingerprint(*source, plan.options);
+  const auto shard =
+      shard_batches(record_order(source, plan.options), {options.rank, options.size, options.batch, remainder});
+  XOE_ASSIGN(auto loader, ImageLoader::open(source, repeat(shard, options.epochs), std::move(plan)));
+  return loader;
+}
+
+}  // namespace xoe::data

@@ -1,0 +1,10 @@
+// Headers of images: any bytes.
+#include "target.h"
+#include "data/cli/image_facts.h"
+
+XOE_FUZZ_TARGET(image_facts_fuzz) {
+  const auto facts =
+      xoe::data::read_image_facts({.bytes = {reinterpret_cast<const char*>(bytes), size}, .targets = {}});
+  if (facts && (facts->width < 1 || facts->height < 1)) __builtin_trap();
+  return 0;
+}

@@ -1,0 +1,206 @@
+// Steps of optimizers: checks, and the structs of reduce/optimizer_step.h.
+#include "core/reduce/optimizer_step.h"
+
+#include "core/base/error.h"
+#include "frameworks/c/error.h"
+#include "frameworks/c/structs.h"
+
+namespace xoe::capi {
+namespace {
+
+constexpr std::size_t kFirstSgdSize = 64;
+constexpr std::size_t kFirstAdamSize = 72;
+static_assert(sizeof(xoe_sgd) >= kFirstSgdSize && sizeof(xoe_adam) >= kFirstAdamSize);
+
+constexpr xoe_sgd default_sgd() {
+  xoe_sgd options{};
+  options.struct_size = sizeof(xoe_sgd);
+  options.gradient_scale = 1;
+  options.trust = 1;
+  return options;
+}
+
+constexpr xoe_adam default_adam() {
+  xoe_adam options{};
+  options.struct_size = sizeof(xoe_adam);
+  options.beta1 = 0.9;
+  options.beta2 = 0.999;
+  options.epsilon = 1e-8;
+  options.gradient_scale = 1;
+  options.step = 1;
+  return options;
+}
+
+bool is_half(std::int32_t dtype) { return dtype == XOE_FLOAT16 || dtype == XOE_BFLOAT16; }
+
+Status check_memory(const xoe_step& step) {
+  XOE_TRY(need(step.parameter, "step: parameter"));
+  if (is_half(step.dtype)) XOE_TRY(need(step.master, "step: master, of 16-bit parameters,"));
+  XOE_TRY(need(step.gradients, "step: gradients"));
+  for (std::size_t i = 0; i < step.gradient_count; ++i) XOE_TRY(need(step.gradients[i], "step: a gradient"));
+  return {};
+}
+
+Result<reduce::StepTensors> convert_step(const xoe_step* from) {
+  XOE_TRY(need(from, "step"));
+  const xoe_step& step = *from;
+  if (step.dtype != XOE_FLOAT32 && !is_half(step.dtype))
+    return failure(Code::kInvalidArgument, "step: dtype is {}, must be float32, float16 or bfloat16", step.dtype);
+  if (step.gradient_dtype != XOE_FLOAT32 && step.gradient_dtype != step.dtype)
+    return failure(Code::kInvalidArgument, "step: gradient_dtype is {}, must be float32 or that of the parameter",
+                   step.gradient_dtype);
+  if (step.dtype == XOE_FLOAT32 && step.master != nullptr)
+    return failure(Code::kInvalidArgument, "step: master is given for float32 parameters");
+  XOE_TRY(check_number(step.reduce, XOE_SUM, XOE_AVERAGE, "step: reduce"));
+  XOE_TRY(
+      check_number(static_cast<std::int64_t>(step.gradient_count), 1, reduce::kMostGradients, "step: gradient_count"));
+  XOE_TRY(check_number(step.reserved, 0, 0, "step: reserved"));
+  if (step.count > 0) XOE_TRY(check_memory(step));
+  return reduce::StepTensors{.parameter = step.parameter,
+                             .dtype = static_cast<DType>(step.dtype),
+                             .master = step.master,
+                             .gradients = {step.gradients, step.gradient_count},
+                             .gradient_dtype = static_cast<DType>(step.gradient_dtype),
+                             .op = static_cast<ReduceOp>(step.reduce),
+                             .count = step.count};
+}
+
+Result<reduce::SgdOptions> convert_sgd(const xoe_sgd* from) {
+  XOE_TRY(need(from, "options"));
+  XOE_ASSIGN(const xoe_sgd options, copy_struct(from, default_sgd(), kFirstSgdSize, "options"));
+  XOE_TRY(check_number(options.reserved, 0, 0, "options: reserved"));
+  return reduce::SgdOptions{.learning_rate = options.learning_rate,
+                            .momentum = options.momentum,
+                            .dampening = options.dampening,
+                            .weight_decay = options.weight_decay,
+                            .gradient_scale = options.gradient_scale,
+                            .trust = options.trust,
+                            .nesterov = options.nesterov != 0,
+                            .maximize = options.maximize != 0,
+                            .first = options.first != 0};
+}
+
+Result<reduce::AdamOptions> convert_adam(const xoe_adam* from) {
+  XOE_TRY(need(from, "options"));
+  XOE_ASSIGN(const xoe_adam options, copy_struct(from, default_adam(), kFirstAdamSize, "options"));
+  XOE_TRY(check_number(options.step, 1, INT64_MAX, "options: step"));
+  return reduce::AdamOptions{.learning_rate = options.learning_rate,
+                             .beta1 = options.beta1,
+                             .beta2 = options.beta2,
+                             .epsilon = options.epsilon,
+                             .weight_decay = options.weight_decay,
+                             .gradient_scale = options.gradient_scale,
+                             .step = options.step,
+                             .decoupled = options.decoupled != 0,
+                             .maximize = options.maximize != 0};
+}
+
+Status check_moments(const reduce::StepTensors& tensors, const float* mean, const float* square) {
+  if (tensors.count == 0) return {};
+  XOE_TRY(need(mean, "mean"));
+  return need(square, "square");
+}
+
+Status sgd_step(const xoe_sgd* from, const xoe_step* step, float* momentum) {
+  XOE_ASSIGN(const reduce::SgdOptions options, convert_sgd(from));
+  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
+  if (options.momentum != 0 && tensors.count > 0) XOE_TRY(need(momentum, "momentum"));
+  reduce::sgd_step(options, tensors, options.momentum != 0 ? momentum : nullptr);
+  return {};
+}
+
+Status adam_step(const xoe_adam* from, const xoe_step* step, float* mean, float* square, float* largest) {
+  XOE_ASSIGN(const reduce::AdamOptions options, convert_adam(from));
+  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
+  XOE_TRY(check_moments(tensors, mean, square));
+  reduce::adam_step(options, tensors, mean, square, largest);
+  return {};
+}
+
+Status lars_norms(const xoe_sgd* from, const xoe_step* step, xoe_norms* norms) {
+  XOE_TRY(need(norms, "norms"));
+  XOE_ASSIGN(const reduce::SgdOptions options, convert_sgd(from));
+  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
+  const reduce::SquaredNorms squares = reduce::lars_norms(options, tensors);
+  *norms = {squares.parameter, squares.update};
+  return {};
+}
+
+Status lars_trust(const xoe_sgd* from, const xoe_norms* norms, double coefficient, double epsilon, double* trust) {
+  XOE_TRY(need(norms, "norms"));
+  XOE_TRY(need(trust, "trust"));
+  XOE_ASSIGN(const reduce::SgdOptions options, convert_sgd(from));
+  *trust = reduce::lars_trust(options, {norms->parameter, norms->update}, coefficient, epsilon);
+  return {};
+}
+
+Status lamb_moments(const xoe_adam* from, const xoe_step* step, float* mean, float* square, xoe_norms* norms) {
+  XOE_TRY(need(norms, "norms"));
+  XOE_ASSIGN(const reduce::AdamOptions options, convert_adam(from));
+  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
+  XOE_TRY(check_moments(tensors, mean, square));
+  const reduce::SquaredNorms squares = reduce::lamb_moments(options, tensors, mean, square);
+  *norms = {squares.parameter, squares.update};
+  return {};
+}
+
+Status lamb_trust(const xoe_norms* norms, double* trust) {
+  XOE_TRY(need(norms, "norms"));
+  XOE_TRY(need(trust, "trust"));
+  *trust = reduce::lamb_trust({norms->parameter, norms->update});
+  return {};
+}
+
+Status lamb_apply(const xoe_adam* from, const xoe_step* step, const float* mean, const float* square, double trust) {
+  XOE_ASSIGN(const reduce::AdamOptions options, convert_adam(from));
+  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
+  XOE_TRY(check_moments(tensors, mean, square));
+  reduce::lamb_apply(options, tensors, mean, square, trust);
+  return {};
+}
+
+}  // namespace
+}  // namespace xoe::capi
+
+extern "C" {
+
+void xoe_sgd_init(xoe_sgd* options, size_t struct_size) {
+  xoe::capi::init_struct(options, xoe::capi::default_sgd(), struct_size);
+}
+
+xoe_status xoe_sgd_step(const xoe_sgd* options, const xoe_step* step, float* momentum) {
+  return xoe::capi::guard([&] { return xoe::capi::sgd_step(options, step, momentum); });
+}
+
+void xoe_adam_init(xoe_adam* options, size_t struct_size) {
+  xoe::capi::init_struct(options, xoe::capi::default_adam(), struct_size);
+}
+
+xoe_status xoe_adam_step(const xoe_adam* options, const xoe_step* step, float* mean, float* square, float* largest) {
+  return xoe::capi::guard([&] { return xoe::capi::adam_step(options, step, mean, square, largest); });
+}
+
+xoe_status xoe_lars_norms(const xoe_sgd* options, const xoe_step* step, xoe_norms* norms) {
+  return xoe::capi::guard([&] { return xoe::capi::lars_norms(options, step, norms); });
+}
+
+xoe_status xoe_lars_trust(const xoe_sgd* options, const xoe_norms* norms, double coefficient, double epsilon,
+                          double* trust) {
+  return xoe::capi::guard([&] { return xoe::capi::lars_trust(options, norms, coefficient, epsilon, trust); });
+}
+
+xoe_status xoe_lamb_moments(const xoe_adam* options, const xoe_step* step, float* mean, float* square,
+                            xoe_norms* norms) {
+  return xoe::capi::guard([&] { return xoe::capi::lamb_moments(options, step, mean, square, norms); });
+}
+
+xoe_status xoe_lamb_trust(const xoe_norms* norms, double* trust) {
+  return xoe::capi::guard([&] { return xoe::capi::lamb_trust(norms, trust); });
+}
+
+xoe_status xoe_lamb_apply(const xoe_adam* options, const xoe_step* step, const float* mean, const float* square,
+                          double trust) {
+  return xoe::capi::guard([&] { return xoe::capi::lamb_apply(options, step, mean, square, trust); });
+}
+
+}  // extern "C"

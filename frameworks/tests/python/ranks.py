@@ -1,0 +1,142 @@
+"""Runs a script of tests on several ranks: `xoe run -np N python SCRIPT`, with PyTorch, or what use() names, from build/peers.
+
+A script begins with `ranks.start(__file__, sizes=(1, 2, 3, 4))`, before it imports what only PyTorch's environment has: started by
+itself it starts the ranks, for each size in turn, and ends; in a rank that returns. `ranks.call_tests(globals())` at its end calls
+every function whose name begins with test_, in order. XOE_BUILD_DIR: the build to test.
+"""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testing"))
+import peer_python
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build" / "release"))
+_MARK = "XOE_TEST_RANK"
+IN_A_RANK = {_MARK: "1"}  # the environment in which start() returns
+
+
+_peer = ("pytorch", "torch")
+
+
+def use(environment, package):
+    """From here on the Python of another environment, which has this package."""
+    global _peer
+    _peer = (environment, package)
+
+
+def interpreter():
+    """A Python with what the tests need; ends with "skipped" where there is none."""
+    python = peer_python.peer_python(*_peer)
+    if python is None:
+        print(peer_python.why_no(*_peer))
+        sys.exit(peer_python.SKIPPED)
+    return python
+
+
+def need(package):
+    """Ends the test with "skipped" where PyTorch's environment lacks a package."""
+    if peer_python.peer_python("pytorch", package) is None:
+        print(peer_python.why_no("pytorch", package))
+        sys.exit(peer_python.SKIPPED)
+
+
+def environment(**more):
+    """Of a process that imports xoe from the build."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("XOE_", "HOROVOD_"))}
+    path = os.pathsep.join([str(BUILD / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**variables, "PYTHONPATH": path, "XOE_BUILD_DIR": str(BUILD), "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def command(size, script, *arguments, options=()):
+    """`xoe run` of a script on so many ranks."""
+    return [str(BUILD / "bin" / "xoe"), "run", "-np", str(size), *options, interpreter(), str(script), *arguments]
+
+
+def run(size, script, *arguments, options=(), timeout=300, **variables):
+    """Runs a script on so many ranks; gives the ended process, with its output and `seconds`."""
+    started = time.monotonic()
+    done = subprocess.run(
+        command(size, script, *arguments, options=("--timeout", str(timeout), *options)),
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    done.seconds = time.monotonic() - started
+    return done
+
+
+def free_port():
+    """A port of this host that is free at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def gpus():
+    """How many GPUs PyTorch can use here; the test is skipped where there are none."""
+    if _MARK in os.environ:
+        return 0
+    found = 0
+    if any(pathlib.Path("/dev").glob("nvidia[0-9]*")):
+        count = [interpreter(), "-c", "import torch; print(torch.cuda.device_count())"]
+        found = int(subprocess.run(count, env=environment(), stdout=subprocess.PIPE, text=True, check=True).stdout)
+    if found == 0:
+        print("skipped: no GPU, or a PyTorch without CUDA")
+        sys.exit(peer_python.SKIPPED)
+    return found
+
+
+def start(script, sizes=(1, 2, 3, 4), timeout=300, **variables):
+    """Runs the script on ranks, unless this is one of them: of these sizes, or of those that the command line has."""
+    if _MARK in os.environ:
+        return
+    failed = []
+    for size in [int(word) for word in sys.argv[1:]] or sizes:
+        done = run(size, script, timeout=timeout, **IN_A_RANK, **variables)
+        print(
+            f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True
+        )
+        if done.returncode != 0:
+            print(done.stdout)
+            failed.append(size)
+    sys.exit(f"failed on {failed} ranks" if failed else 0)
+
+
+def drive(namespace):
+    """Calls the tests of a script that starts ranks itself, given its globals(), each with a folder of its own; ends the process."""
+    failed = []
+    for name, test in list(namespace.items()):
+        if not name.startswith("test_"):
+            continue
+        print(name, flush=True)
+        with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
+            try:
+                test(pathlib.Path(folder))
+            except (AssertionError, subprocess.CalledProcessError) as error:
+                print(f"FAILED: {name}: {error}", flush=True)
+                failed.append(name)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+def call_tests(namespace):
+    """Calls the tests of a script, given its globals(); the first that fails ends the process."""
+    for name, test in list(namespace.items()):
+        if not name.startswith("test_") or not callable(test):
+            continue
+        try:
+            test()
+        except BaseException:
+            traceback.print_exc()
+            print(f"FAILED: {name}", file=sys.stderr, flush=True)
+            # At once: the other ranks are waiting for this one.
+            os._exit(1)

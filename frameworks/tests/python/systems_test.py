@@ -1,0 +1,171 @@
+"""The wheels in bare systems of other distributions, made by debootstrap, without a compiler: installed by pip, as root and
+as a user, they train on two ranks. Tells how long each step took. Arguments: the systems (all).
+
+Interpreters and PyTorch are those of requirements/versions.txt; where they are not installed, frameworks/tests/python/install_versions.sh
+does it. The systems are kept in build/peers/systems.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from typing import NamedTuple
+
+import ranks
+import wheels
+
+sys.path.insert(0, str(ranks.ROOT / "core/tests/net"))
+
+from debian_system import Failed, Inside, install_system, why_no_system
+
+KEPT = ranks.ROOT / "build" / "peers" / "systems"
+PROGRAMS = pathlib.Path(__file__).parent / "systems"
+COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "cmake", "ninja")
+LIBRARIES = {"bookworm": "libffi8", "trixie": "libffi8", "forky": "libffi8", "bullseye": "python3"}
+
+
+class System(NamedTuple):
+    suite: str  # of Debian
+    versions: str  # the environment whose interpreter and PyTorch it gets, by its Python; empty: it has only its own Python
+
+
+# The oldest glibc has no Python that the package is for: there the C library is called.
+SYSTEMS = {
+    "oldest-glibc": System("bullseye", ""),
+    "oldest-python": System("bookworm", "3.10"),
+    "newest-python": System("trixie", "3.13"),
+    "newest-glibc": System("forky", "3.13"),
+}
+
+
+def findings_of(inside, **variables):
+    """The doctor's on Xoe and Python, by id."""
+    report = json.loads(inside.timed("xoe doctor", "xoe", "doctor", "--only", "xoe,python", "--json", **variables))
+    return {finding["id"]: finding for finding in report["findings"]}
+
+
+def check_data_tools(inside, xoe="xoe"):
+    inside.run(xoe, "data", "make", "--images", 40, "--classes", 4, "--shards", 2, "/mnt/images")
+    inside.timed("xoe data verify", xoe, "data", "verify", "/mnt/images")
+
+
+def check_package(inside, python, newest):
+    """Installs the wheels and trains."""
+    site = {"PYTHONPATH": "/torch"}
+    inside.timed("a virtual environment", python, "-m", "venv", "/mnt/venv")
+    packages = ("xoe", "xoe-horovod")
+    inside.timed("pip install", "pip", "install", "-q", "--no-index", "--find-links", "/wheels", *packages)
+    inside.run("xoe", "--version")
+    check_data_tools(inside)
+    said = inside.timed("training", "xoe", "run", "-np", 2, "python", "-m", "xoe.examples.mnist", "--target", 0.9, **site)
+    print("  " + said.strip().splitlines()[-1], flush=True)
+    findings = findings_of(inside, **site)
+    for name in ("xoe.shm", "xoe.gloo", "xoe.nccl", "python.package", "python.torch", *(["python.backend"] if newest else [])):
+        if findings[name]["state"] != "ok":
+            raise Failed(f"xoe doctor: {findings[name]}")
+    for order in ("torch-first", "xoe-first"):
+        inside.timed(f"together, {order}", "xoe", "run", "-np", 2, "python", "/programs/together.py", order, **site)
+    horovod = "import horovod.torch as hvd; hvd.init(); assert hvd.size() == 2"
+    inside.run("horovodrun", "-np", 2, "python", "-c", horovod, **site)
+
+
+def check_library(inside, wheel):
+    """The launcher, the tools and the C library, from an unpacked wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(inside.folder)
+    package = inside.folder / "xoe"
+    for program in (package / "bin").iterdir():
+        program.chmod(0o755)
+    xoe = "/mnt/xoe/bin/xoe"
+    report = json.loads(inside.run(xoe, "doctor", "--only", "xoe", "--json"))
+    wrong = [one for one in report["findings"] if one["id"] in ("xoe.shm", "xoe.gloo", "xoe.nccl") and one["state"] != "ok"]
+    if wrong:
+        raise Failed(f"xoe doctor: {wrong}")
+    check_data_tools(inside, xoe)
+    print(inside.timed("allreduce", xoe, "run", "-np", 2, "python3", "/programs/through_c.py", "/mnt/xoe"), end="", flush=True)
+
+
+def check_system(name, made, scratch):
+    system = SYSTEMS[name]
+    root = KEPT / system.suite
+    if reason := install_system(root, system.suite, [LIBRARIES[system.suite]]):
+        print(f"skipped {system.suite}: {reason}", flush=True)
+        return False
+    for path in ("root", "mnt"):
+        (root / path).chmod(0o755)
+    wheelhouse = str(made[0].parent)
+    mounts = {wheelhouse: "/wheels", str(PROGRAMS): "/programs"}
+    python = None
+    if system.versions:
+        environment = ranks.ROOT / "build" / "peers" / f"python-{system.versions}"
+        if not (environment / "installed").exists():
+            print(f"skipped {name}: no Python {system.versions} with PyTorch; frameworks/tests/python/install_versions.sh installs it")
+            return False
+        base = subprocess.run(
+            [environment / "bin" / "python", "-c", "import sys; print(sys.base_prefix)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        python = f"{base}/bin/python{system.versions}"
+        mounts |= {base: base, str(environment.resolve() / f"lib/python{system.versions}/site-packages"): "/torch"}
+    for user in ("0:0", "1000:1000"):
+        who = "root" if user == "0:0" else "a user"
+        folder = scratch / f"{name}-{who.split()[-1]}"
+        folder.mkdir()
+        os.chown(folder, *map(int, user.split(":")))
+        inside = Inside(root, folder, user, mounts, {"PYTHONDONTWRITEBYTECODE": "1"})
+        found = inside.run("sh", "-c", f"for tool in {' '.join(COMPILERS)}; do command -v $tool; done; true")
+        if found:
+            raise Failed(f"a compiler is in {system.suite}: {found}")
+        print(f"{name} ({system.suite}{', Python ' + system.versions if system.versions else ''}), as {who}", flush=True)
+        if python:
+            check_package(inside, python, newest=system.versions != "3.10")
+        else:
+            check_library(inside, next(wheel for wheel in made if "abi3" in wheel.name))
+        shutil.rmtree(folder)
+    return True
+
+
+def main():
+    if why := why_no_system():
+        print(f"skipped: {why}")
+        sys.exit(ranks.peer_python.SKIPPED)
+    pythons = subprocess.run(
+        [ranks.ROOT / "scripts" / "wheel.sh", "--all", "--check"], capture_output=True, text=True, check=False
+    )
+    if pythons.returncode != 0:
+        print(f"skipped: {pythons.stderr.strip()}")
+        sys.exit(ranks.peer_python.SKIPPED)
+    failed, tried = [], 0
+    with tempfile.TemporaryDirectory(prefix="xoe-systems-") as name:
+        scratch = pathlib.Path(name)
+        scratch.chmod(0o755)
+        house = scratch / "wheels"
+        house.mkdir()
+        for wheel in wheels.made(house, "--all"):
+            if not (house / wheel.name).exists():
+                shutil.copy(wheel, house)
+        made = sorted(house.glob("*.whl"))
+        for wheel in made:
+            print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
+        # What the package depends on, for pip without a network.
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", house, "cloudpickle==3.1.2"], check=True
+        )
+        for system in sys.argv[1:] or SYSTEMS:
+            try:
+                tried += check_system(system, made, scratch)
+            except Failed as error:
+                print(f"FAILED: {system}: {error}", flush=True)
+                failed.append(system)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+    sys.exit(0 if tried else ranks.peer_python.SKIPPED)
+
+
+main()

@@ -1,0 +1,280 @@
+#include "launch/agents/remote_processes.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "core/base/error.h"
+#include "launch/plan/cores.h"
+
+namespace xoe::launch {
+namespace {
+
+constexpr auto kClosingTurn = std::chrono::milliseconds(50);
+constexpr int kPausePatienceMs = 500;
+// Output that was taken is acknowledged when it amounts to this.
+constexpr std::int64_t kCreditBytes = remote::kOutputWindow / 4;
+
+bool ends_job(std::int64_t signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
+}
+
+std::string ranks_text(const HostShare& share) {
+  std::vector<int> ranks;
+  for (const AgentRank& rank : share.ranks) ranks.push_back(rank.rank);
+  return fmt::format("  its ranks: {}", cpu_list_text(std::move(ranks)));
+}
+
+}  // namespace
+
+RemoteProcesses::RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares,
+                                 remote::AgentConnections& agents, std::vector<Stream> streams, Output& output)
+    : connect_(options.where.connect),
+      output_(output),
+      shares_(shares),
+      agents_(agents),
+      hosts_(agents_.size()),
+      host_of_(streams.size() / 2),
+      streams_(std::move(streams)),
+      input_(output.out()),
+      samples_(streams_.size() / 2),
+      remaining_(agents_.size()) {
+  for (std::size_t host = 0; host < agents_.size(); ++host) {
+    hosts_[host].unfinished = static_cast<int>(shares_[host].ranks.size());
+    for (const AgentRank& rank : shares_[host].ranks) host_of_[static_cast<std::size_t>(rank.rank)] = host;
+    if (const auto relay = shares_[host].relay) ++hosts_[*relay].behind;
+    agents_[host]->frames().reset_silence();
+  }
+}
+
+void RemoteProcesses::send_to_all(const remote::Frame& frame) {
+  for (std::size_t host = 0; host < agents_.size(); ++host) {
+    if (!hosts_[host].needed()) continue;
+    agents_[host]->frames().send(frame);
+    agents_[host]->write();
+  }
+}
+
+void RemoteProcesses::send(SupervisorCommand command) {
+  switch (command.kind) {
+    case SupervisorCommand::Kind::kEnd: return send_to_all({.kind = remote::Frame::Kind::kEnd});
+    case SupervisorCommand::Kind::kKillAll: return send_to_all({.kind = remote::Frame::Kind::kKill});
+    case SupervisorCommand::Kind::kSignal:
+      return send_to_all({.kind = remote::Frame::Kind::kSignal, .value = command.signal});
+    case SupervisorCommand::Kind::kNoMoreRestarts: return send_to_all({.kind = remote::Frame::Kind::kNoMoreRestarts});
+    case SupervisorCommand::Kind::kRestart: return restart(command.rank);
+    case SupervisorCommand::Kind::kSignalRank: return;  // only where ranks come and go: on one host
+  }
+}
+
+void RemoteProcesses::restart(int rank) {
+  const std::size_t host = host_of_[static_cast<std::size_t>(rank)];
+  if (hosts_[host].gone) return;
+  ++hosts_[host].unfinished;
+  agents_[host]->frames().send({.kind = remote::Frame::Kind::kRestart, .rank = rank});
+  agents_[host]->write();
+}
+
+std::optional<SupervisorEvent> RemoteProcesses::next() {
+  if (events_.empty()) return std::nullopt;
+  const SupervisorEvent event = events_.front();
+  events_.pop_front();
+  return event;
+}
+
+void RemoteProcesses::pause() {
+  send_to_all({.kind = remote::Frame::Kind::kPause});
+  for (auto& agent : agents_) {
+    if (!agent->frames().wants_to_write()) continue;
+    pollfd entry{.fd = agent->frames().out(), .events = POLLOUT, .revents = 0};
+    ::poll(&entry, 1, kPausePatienceMs);
+    agent->write();
+  }
+}
+
+void RemoteProcesses::resume() {
+  for (auto& agent : agents_) agent->frames().reset_silence();
+  send_to_all({.kind = remote::Frame::Kind::kAlive});
+}
+
+bool RemoteProcesses::output_open(Clock::time_point /*now*/) {
+  for (Stream& stream : streams_) stream.close();
+  return false;
+}
+
+std::string RemoteProcesses::host_of(int rank) const { return agents_[host_index(rank)]->host(); }
+
+void RemoteProcesses::add_to(std::vector<pollfd>& polled) {
+  for (auto& agent : agents_) agent->add_to(polled);
+  input_.add_to(polled);
+}
+
+void RemoteProcesses::take(const std::vector<pollfd>& polled, Clock::time_point now) {
+  input_.pump(polled, agents_[host_of_[0]]->frames());
+  for (std::size_t host = 0; host < agents_.size(); ++host) {
+    agents_[host]->pump(polled);
+    if (hosts_[host].needed())
+      serve(host, now);
+    else if (agents_[host]->method() == remote::LaunchMethod::kJoined)
+      agents_[host]->frames().keep_alive(now, remote::keepalive_interval(connect_.host_timeout));
+    agents_[host]->write();
+  }
+}
+
+void RemoteProcesses::serve(std::size_t host, Clock::time_point now) {
+  remote::AgentConnection& agent = *agents_[host];
+  while (hosts_[host].needed()) {
+    const auto frame = agent.frames().next();
+    if (!frame) agent.kill();  // not an agent
+    if (!frame || !*frame) break;
+    on_frame(host, **frame, now);
+  }
+  if (!hosts_[host].needed()) return;
+  if (agent.ended(now)) return lose_host(host, remote::explain_cut(agent, connect_));
+  agent.frames().keep_alive(now, remote::keepalive_interval(connect_.host_timeout));
+  if (const auto silence = agent.silence(now); !agent.frames().closed() && silence >= connect_.host_timeout)
+    lose_host(host, remote::explain_silence(agent, silence));
+}
+
+bool RemoteProcesses::owns(std::size_t host, std::int64_t rank) const {
+  return rank >= 0 && std::cmp_less(rank, host_of_.size()) && host_of_[static_cast<std::size_t>(rank)] == host;
+}
+
+void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now) {
+  if (remote::dispatch_relay_frame(agents_, *agents_[host], frame) || hosts_[host].gone) return;
+  using Kind = remote::Frame::Kind;
+  const int value = static_cast<int>(frame.value);
+  const std::chrono::nanoseconds stamp(frame.time);
+  if (frame.time != 0) hosts_[host].clock.observe(stamp, now);
+  switch (frame.kind) {
+    case Kind::kOutput: return on_output(host, frame);
+    case Kind::kEnded: return on_ended(host, frame);
+    case Kind::kStartFailed:
+      if (owns(host, frame.rank))
+        events_.push_back({.kind = SupervisorEvent::Kind::kStartFailed,
+                           .rank = static_cast<int>(frame.rank),
+                           .value = value,
+                           .at = now,
+                           .host = host});
+      return;
+    case Kind::kSupervisorLost:
+      events_.push_back({.kind = SupervisorEvent::Kind::kSupervisorLost,
+                         .value = std::exchange(hosts_[host].unfinished, 0),
+                         .at = hosts_[host].clock.here(stamp),
+                         .host = host});
+      return;
+    case Kind::kStatus: return on_status(host, frame);
+    case Kind::kSignalled:
+      if (ends_job(frame.value))
+        events_.push_back({.kind = SupervisorEvent::Kind::kSignalled, .value = value, .at = now, .host = host});
+      return;
+    case Kind::kInputTaken: return input_.taken(frame.value);
+    case Kind::kInputClosed: return input_.close();
+    case Kind::kAllGone: return mark_gone(host);
+    case Kind::kError: return lose_host(host, remote::explain_refusal(*agents_[host], frame.text, value));
+    default: return;
+  }
+}
+
+void RemoteProcesses::on_ended(std::size_t host, const remote::Frame& frame) {
+  const auto ending = remote::decode_ending(frame.text);
+  if (!owns(host, frame.rank) || !ending) return;
+  --hosts_[host].unfinished;
+  events_.push_back({.kind = SupervisorEvent::Kind::kEnded,
+                     .rank = static_cast<int>(frame.rank),
+                     .pid = static_cast<pid_t>(frame.pid),
+                     .value = static_cast<int>(frame.value),
+                     .ran = std::chrono::nanoseconds(ending->ran),
+                     .asked = ending->asked,
+                     .at = hosts_[host].clock.here(std::chrono::nanoseconds(frame.time)),
+                     .host = host});
+}
+
+void RemoteProcesses::on_output(std::size_t host, const remote::Frame& frame) {
+  if (!owns(host, frame.rank)) return;
+  const auto rank = static_cast<std::size_t>(frame.rank);
+  streams_[2 * rank + (frame.value == 1 ? 1 : 0)].feed(frame.text);
+  hosts_[host].owed += static_cast<std::int64_t>(frame.text.size());
+  if (hosts_[host].owed > remote::kOutputWindow) agents_[host]->kill();  // an agent of ours waits for credit
+}
+
+void RemoteProcesses::on_status(std::size_t host, const remote::Frame& frame) {
+  const auto facts = bootstrap::decode_facts(frame.text);
+  const auto& ranks = shares_[host].ranks;
+  if (!facts || facts->size() != ranks.size()) return agents_[host]->kill();  // not an agent
+  const auto at = hosts_[host].clock.here(std::chrono::nanoseconds(frame.time));
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    samples_[static_cast<std::size_t>(ranks[i].rank)] = {.at = at, .facts = (*facts)[i]};
+}
+
+// The hosts behind it are lost with it, the farthest first.
+void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
+  std::vector<std::string> behind;
+  const auto lost = [this](std::size_t one) {
+    events_.push_back({.kind = SupervisorEvent::Kind::kHostLost,
+                       .value = std::exchange(hosts_[one].unfinished, 0),
+                       .at = agents_[one]->frames().heard(),
+                       .host = one});
+  };
+  for (std::size_t other = agents_.size(); --other > host;)
+    if (!hosts_[other].gone && agents_[other]->is_behind(*agents_[host])) {
+      behind.insert(behind.begin(), agents_[other]->host());
+      lost(other);
+      mark_gone(other);
+    }
+  if (!behind.empty()) failure.lines.push_back(remote::explain_behind(*agents_[host], behind));
+  failure.lines.push_back(ranks_text(shares_[host]));
+  failures_.insert(failures_.end(), failure.lines.begin(), failure.lines.end());
+  lost(host);
+  agents_[host]->kill();
+  mark_gone(host);
+}
+
+void RemoteProcesses::mark_gone(std::size_t host) {
+  if (hosts_[host].gone) return;
+  hosts_[host].gone = true;
+  for (const AgentRank& rank : shares_[host].ranks)
+    for (const bool err : {false, true}) streams_[2 * static_cast<std::size_t>(rank.rank) + (err ? 1 : 0)].close();
+  if (host == host_of_[0]) input_.close();
+  disconnect_unneeded(host);
+  if (--remaining_ == 0) events_.push_back({.kind = SupervisorEvent::Kind::kAllGone});
+}
+
+// Hangs up on the host's agent when it is not needed any longer, and then on its relay if that holds for it as well.
+void RemoteProcesses::disconnect_unneeded(std::size_t host) {
+  if (hosts_[host].needed()) return;
+  if (agents_[host]->method() != remote::LaunchMethod::kJoined) agents_[host]->hang_up();
+  const auto relay = shares_[host].relay;
+  if (!relay) return;
+  --hosts_[*relay].behind;
+  disconnect_unneeded(*relay);
+}
+
+// Agents get credit for more output when our own output was taken.
+void RemoteProcesses::pump() {
+  for (Stream& stream : streams_) stream.settle(Clock::now());
+  if (output_.out().full() || output_.err().full()) return;
+  for (std::size_t host = 0; host < agents_.size(); ++host) {
+    HostProgress& progress = hosts_[host];
+    if (progress.gone || progress.owed < kCreditBytes) continue;
+    agents_[host]->frames().send({.kind = remote::Frame::Kind::kCredit, .value = std::exchange(progress.owed, 0)});
+    agents_[host]->write();
+  }
+}
+
+std::optional<RemoteProcesses::Clock::time_point> RemoteProcesses::next_turn(Clock::time_point now) const {
+  // Agents that joined wait for the outcome, and hear that this one is there.
+  const auto waits = [](const auto& agent) {
+    return agent->method() == remote::LaunchMethod::kJoined && !agent->frames().closed();
+  };
+  if (remaining_ == 0 && std::ranges::none_of(agents_, waits)) return std::nullopt;
+  std::chrono::nanoseconds patience = remote::keepalive_interval(connect_.host_timeout) / 2;
+  if (input_.in_background()) patience = std::min<std::chrono::nanoseconds>(patience, kBackgroundTurn);
+  for (std::size_t host = 0; host < agents_.size(); ++host)
+    if (hosts_[host].needed() && agents_[host]->frames().closed())
+      patience = std::min<std::chrono::nanoseconds>(patience, kClosingTurn);
+  const auto settled = first_to_settle(streams_);
+  return settled ? std::min(*settled, now + patience) : now + patience;
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,79 @@
+// A job's processes on several hosts, behind their agents.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "launch/output/output.h"
+#include "launch/output/stdin_feed.h"
+#include "launch/plan/hosts_plan.h"
+#include "launch/supervise/job_processes.h"
+#include "launch/remote/host_clock.h"
+#include "launch/remote/host_failure.h"
+
+namespace xoe::launch {
+
+class RemoteProcesses : public JobProcesses {
+ public:
+  // `agents`: of the shares, after kStart was sent. `streams`: stdout and stderr of each rank. All references outlive
+  // this. Agents that joined stay connected at the end: they are to be told how it ended.
+  RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares, remote::AgentConnections& agents,
+                  std::vector<Stream> streams, Output& output);
+
+  void send(SupervisorCommand command) override;
+  std::optional<SupervisorEvent> next() override;
+  void pause() override;
+  void resume() override;
+  bool output_open(Clock::time_point now) override;
+  void close_input() override { input_.close(); }
+  const Stream& stream_of(std::size_t rank, bool err) const override { return streams_[2 * rank + (err ? 1 : 0)]; }
+  std::vector<std::string> file_errors() const override { return file_errors_of(streams_); }
+  std::string host_of(int rank) const override;
+  std::size_t host_index(int rank) const override { return host_of_[static_cast<std::size_t>(rank)]; }
+  std::string host_name(std::size_t host) const override { return agents_[host]->host(); }
+  std::vector<std::string> host_failures() const override { return failures_; }
+  std::chrono::nanoseconds news_delay() const override { return kNewsDelay; }
+  std::vector<RankSample> samples(Clock::time_point /*now*/) const override { return samples_; }
+  void add_to(std::vector<pollfd>& polled) override;
+  void take(const std::vector<pollfd>& polled, Clock::time_point now) override;
+  void pump() override;
+  std::optional<Clock::time_point> next_turn(Clock::time_point now) const override;
+
+ private:
+  static constexpr auto kNewsDelay = std::chrono::milliseconds(300);
+  struct HostProgress {
+    remote::HostClock clock = {};
+    int unfinished = 0;      // ranks
+    std::int64_t owed = 0;   // bytes of output that were taken and not acknowledged yet
+    bool gone = false;       // no process of the job is left there
+    std::size_t behind = 0;  // hosts that it reaches and that are still connected
+    bool needed() const { return !gone || behind > 0; }
+  };
+  void serve(std::size_t host, Clock::time_point now);
+  void on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now);
+  void on_ended(std::size_t host, const remote::Frame& frame);
+  void on_output(std::size_t host, const remote::Frame& frame);
+  void on_status(std::size_t host, const remote::Frame& frame);
+  void lose_host(std::size_t host, remote::HostFailure failure);
+  void mark_gone(std::size_t host);
+  void disconnect_unneeded(std::size_t host);
+  void send_to_all(const remote::Frame& frame);
+  void restart(int rank);
+  bool owns(std::size_t host, std::int64_t rank) const;
+
+  const remote::ConnectOptions& connect_;
+  Output& output_;
+  const std::vector<HostShare>& shares_;
+  remote::AgentConnections& agents_;
+  std::vector<HostProgress> hosts_;
+  std::vector<std::size_t> host_of_;  // of each rank
+  std::vector<Stream> streams_;
+  StdinFeed input_;
+  std::deque<SupervisorEvent> events_;
+  std::vector<RankSample> samples_;
+  std::vector<std::string> failures_;
+  std::size_t remaining_;  // hosts that are not gone
+};
+
+}  // namespace xoe::launch

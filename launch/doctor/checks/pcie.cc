@@ -1,0 +1,195 @@
+#include "launch/doctor/checks/host.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/base/text.h"
+
+namespace xoe::doctor {
+namespace {
+
+std::vector<const PciFunction*> all_cards(const PcieFacts& facts) {
+  std::vector<const PciFunction*> all;
+  for (const auto* list : {&facts.gpus, &facts.cards})
+    for (const PciFunction& function : *list) all.push_back(&function);
+  return all;
+}
+
+// Bridges that send requests of one card up to the root instead of straight to another card below.
+Finding check_access_control(const PcieFacts& facts) {
+  Finding finding{
+      .id = "pcie.acs",
+      .what = "no bridge above GPUs and network cards redirects their traffic (ACS)",
+      .why =
+          "with ACS redirection a transfer between two cards goes up to the processor and back: slower, and "
+          "NCCL then avoids direct transfers or they hang"};
+  std::vector<std::string> redirecting;
+  std::vector<std::string> unknown;
+  std::string commands;
+  Json list = Json::array();
+  for (const PciFunction& bridge : facts.bridges) {
+    if (!bridge.config || !bridge.config->extended) {
+      unknown.push_back(bridge.address);
+      continue;
+    }
+    const auto& control = bridge.config->access_control;
+    const bool redirects = control && (control->redirects_requests() || control->redirects_completions());
+    list.push_back({{"bridge", bridge.address},
+                    {"acs", control.has_value()},
+                    {"redirects", redirects},
+                    {"control", control ? Json(control->control) : Json()}});
+    if (!redirects) continue;
+    redirecting.push_back(bridge.address);
+    commands += fmt::format("{}setpci -s {} ECAP_ACS+6.w=0000", commands.empty() ? "" : "; ", bridge.address);
+  }
+  finding.details = {{"bridges", std::move(list)}, {"redirecting", redirecting}, {"unknown", unknown}};
+  if (!redirecting.empty()) {
+    finding.report(
+        Severity::kWarning, fmt::format("ACS redirects traffic between cards at {}", fmt::join(redirecting, ", ")),
+        facts.virtual_machine
+            ? fmt::format("in the machine's settings allow transfers between cards; here as root until the next "
+                          "boot: {}",
+                          commands)
+            : fmt::format("turn ACS or the IOMMU off in the firmware, or as root until the next boot: {}", commands));
+  } else if (!unknown.empty()) {
+    finding.report(Severity::kSkipped,
+                   fmt::format("the extended configuration of {} cannot be read", fmt::join(unknown, ", ")),
+                   "run xoe doctor as root; a virtual machine or container may hide it altogether");
+  } else if (facts.bridges.empty()) {
+    finding.report(facts.virtual_machine ? Severity::kNote : Severity::kOk,
+                   "no bridge is visible above GPUs and network cards");
+    if (facts.virtual_machine)
+      finding.fix = "ask the administrator of the hypervisor whether transfers between cards are allowed";
+  }
+  return finding;
+}
+
+Finding check_translation(const PcieFacts& facts) {
+  Finding finding{.id = "pcie.ats",
+                  .what = "",
+                  .why = "under an IOMMU, cards with address translation (ATS) may still talk to each other directly"};
+  Json list = Json::array();
+  std::vector<std::string> on;
+  std::vector<std::string> off;
+  std::vector<std::string> without;
+  for (const PciFunction* card : all_cards(facts)) {
+    if (!card->config || !card->config->extended) continue;
+    const auto& ats = card->config->address_translation;
+    list.push_back({{"card", card->address}, {"ats", ats.has_value()}, {"enabled", ats && ats->enabled}});
+    (!ats ? without : ats->enabled ? on : off).push_back(card->address);
+  }
+  finding.details = {{"cards", list}};
+  if (list.empty()) {
+    finding.report(Severity::kSkipped, "the extended configuration of the cards cannot be read",
+                   "run xoe doctor as root");
+    return finding;
+  }
+  const auto listed = [](const auto& all) { return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", ")); };
+  finding.what = fmt::format("ATS on: {}; off: {}; without: {}", listed(on), listed(off), listed(without));
+  // Only where addresses are translated and not in a machine of its own.
+  if (on.empty() && facts.virtual_machine && !facts.cards.empty()) {
+    finding.advise(
+        Severity::kNote,
+        "for GPU memory over the network card: mlxconfig -d DEVICE set ATS_ENABLED=true on the host, then reboot it");
+  }
+  return finding;
+}
+
+Finding check_iommu(const PcieFacts& facts) {
+  Finding finding{
+      .id = "pcie.iommu",
+      .what = facts.iommu ? fmt::format("an IOMMU is on{}",
+                                        facts.iommu_type.empty() ? "" : " (groups of type " + facts.iommu_type + ")")
+                          : "no IOMMU translates addresses",
+      .why = "translated transfers between cards go through the processor's root complex"};
+  finding.details = {{"iommu", facts.iommu}, {"type", facts.iommu_type}};
+  if (facts.iommu && facts.iommu_type.starts_with("DMA")) {
+    finding.advise(
+        facts.virtual_machine ? Severity::kNote : Severity::kWarning,
+        "boot with iommu=pt (Intel: intel_iommu=on iommu=pt), or turn it off where no machines are passed through");
+  }
+  return finding;
+}
+
+Finding check_links(const PcieFacts& facts) {
+  Finding finding{.id = "pcie.links", .what = "", .why = "a card with half of its lanes has half of its bandwidth"};
+  Json list = Json::array();
+  std::string narrow;
+  std::size_t known = 0;
+  for (const PciFunction* card : all_cards(facts)) {
+    if (!card->config_error.empty()) finding.table += fmt::format("{}: {}\n", card->address, card->config_error);
+    if (!card->config || !card->config->express || card->config->express->width == 0) continue;
+    const ExpressLink& link = *card->config->express;
+    ++known;
+    list.push_back({{"card", card->address},
+                    {"generation", link.speed},
+                    {"lanes", link.width},
+                    {"most_generation", link.most_speed},
+                    {"most_lanes", link.most_width}});
+    if (link.width < link.most_width)
+      narrow += fmt::format("{}{} has {} of {} lanes", narrow.empty() ? "" : ", ", card->address, link.width,
+                            link.most_width);
+  }
+  finding.details = {{"links", std::move(list)}};
+  if (!narrow.empty()) {
+    finding.report(Severity::kWarning, narrow,
+                   "reseat the card, in a slot with all lanes; a virtual machine may show wrong figures");
+  } else if (known == 0) {
+    finding.report(Severity::kSkipped, "no card tells its link", "run xoe doctor as root");
+  } else {
+    finding.what = fmt::format("{} card{} with all lanes", known, known == 1 ? "" : "s");
+  }
+  return finding;
+}
+
+// The nearest point that two functions share.
+std::string distance(const PciFunction& a, const PciFunction& b) {
+  std::size_t common = 0;
+  while (common < std::min(a.path.size(), b.path.size()) && a.path[common] == b.path[common]) ++common;
+  if (common >= 2) return "one switch";
+  if (common == 1) return "one root complex";
+  return a.numa_node == b.numa_node ? "one processor" : "between processors";
+}
+
+Finding check_distances(const PcieFacts& facts) {
+  Finding finding{.id = "pcie.distances",
+                  .what = "",
+                  .why =
+                      "cards below one switch reach each other without the processor; choose for each GPU the network "
+                      "card that is nearest"};
+  Json list = Json::array();
+  const auto cards = all_cards(facts);
+  for (std::size_t i = 0; i < facts.gpus.size(); ++i) {
+    for (std::size_t j = i + 1; j < cards.size(); ++j) {
+      const std::string way = distance(facts.gpus[i], *cards[j]);
+      list.push_back({{"gpu", facts.gpus[i].address}, {"card", cards[j]->address}, {"way", way}});
+      finding.table += fmt::format("GPU {} - {} {}: {}\n", facts.gpus[i].address,
+                                   j < facts.gpus.size() ? "GPU" : "network card", cards[j]->address, way);
+    }
+  }
+  finding.what = fmt::format("{} of GPUs and network cards", counted(std::ssize(list), "pair"));
+  finding.details = {{"pairs", std::move(list)}};
+  return finding;
+}
+
+}  // namespace
+
+Findings check_pcie(const PcieFacts& facts) {
+  if (facts.gpus.empty() && facts.cards.empty())
+    return {{.id = "pcie.cards",
+             .what = "no NVIDIA GPU and no RDMA card on PCI",
+             .why = "transfers between cards are of no concern here",
+             .details = {{"gpus", 0}, {"network_cards", 0}}}};
+  Findings findings = {{.id = "pcie.cards",
+                        .what = fmt::format("{}, {}", counted(std::ssize(facts.gpus), "NVIDIA GPU"),
+                                            counted(std::ssize(facts.cards), "RDMA card")),
+                        .why = "they may exchange data without the processor",
+                        .details = {{"gpus", facts.gpus.size()}, {"network_cards", facts.cards.size()}}}};
+  append(findings, {check_access_control(facts), check_translation(facts), check_iommu(facts), check_links(facts)});
+  if (facts.gpus.size() + facts.cards.size() > 1 && !facts.gpus.empty()) findings.push_back(check_distances(facts));
+  return findings;
+}
+
+}  // namespace xoe::doctor

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "core/base/text.h"
+#include "launch/doctor/checks/host.h"
+
+namespace xoe::doctor {
+namespace {
+
+constexpr std::string_view kDevices = "/sys/bus/pci/devices/";
+constexpr std::size_t kMaxDevices = 4096;
+constexpr int kNvidia = 0x10de;
+constexpr int kDisplay = 0x03;
+constexpr int kNetwork = 0x02;
+
+// "0x10de"; -1: no such thing.
+int hex_number(std::string_view text) {
+  int value = -1;
+  if (text.starts_with("0x")) std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
+  return value;
+}
+
+// "../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0" from pci0000:3a on.
+std::vector<std::string> path_of(const Tree& tree, const std::string& address) {
+  std::vector<std::string> path;
+  for (std::string& part : split_text(tree.full_target(std::string(kDevices) + address).value_or(""), '/'))
+    if (!path.empty() || part.starts_with("pci")) path.push_back(std::move(part));
+  if (path.empty()) path.push_back(address);
+  return path;
+}
+
+void read_config(const Tree& tree, PciFunction& function) {
+  const auto bytes = tree.bytes(std::string(kDevices) + function.address + "/config", 4096);
+  if (!bytes) {
+    function.config_error = "its configuration space cannot be read";
+    return;
+  }
+  auto config = parse_pci_config({reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
+  if (config)
+    function.config = *config;
+  else
+    function.config_error = config.error().message();
+}
+
+PciFunction read_function(const Tree& tree, const std::string& address) {
+  const std::string folder = std::string(kDevices) + address + "/";
+  return {.address = address,
+          .vendor = hex_number(tree.line(folder + "vendor")),
+          .device_class = hex_number(tree.line(folder + "class")),
+          .path = path_of(tree, address),
+          .numa_node = static_cast<int>(tree.number(folder + "numa_node").value_or(-1))};
+}
+
+bool is_gpu(const PciFunction& function) {
+  return function.vendor == kNvidia && (function.device_class >> 16) == kDisplay;
+}
+
+std::string iommu_type(const Tree& tree, const PciFunction& function) {
+  const auto group = tree.target(std::string(kDevices) + function.address + "/iommu_group");
+  return group ? tree.line("/sys/kernel/iommu_groups/" + *group + "/type") : "";
+}
+
+}  // namespace
+
+PcieFacts read_pcie(const Tree& tree, bool virtual_machine) {
+  PcieFacts facts{.iommu = !tree.names("/sys/class/iommu").empty(), .virtual_machine = virtual_machine};
+  std::set<std::string> rdma;
+  for (const std::string& device : tree.names("/sys/class/infiniband"))
+    rdma.insert(tree.target("/sys/class/infiniband/" + device + "/device").value_or(""));
+  auto addresses = tree.names(kDevices);
+  addresses.resize(std::min(addresses.size(), kMaxDevices));
+  std::set<std::string> above;
+  for (const std::string& address : addresses) {
+    PciFunction function = read_function(tree, address);
+    const bool gpu = is_gpu(function);
+    if (!gpu && !(rdma.contains(address) && (function.device_class >> 16) == kNetwork)) continue;
+    read_config(tree, function);
+    above.insert(function.path.begin(), function.path.end() - 1);
+    (gpu ? facts.gpus : facts.cards).push_back(std::move(function));
+  }
+  for (const std::string& address : addresses) {
+    if (!above.contains(address)) continue;
+    PciFunction bridge = read_function(tree, address);
+    read_config(tree, bridge);
+    facts.bridges.push_back(std::move(bridge));
+  }
+  for (const auto* list : {&facts.gpus, &facts.cards})
+    if (!list->empty() && facts.iommu_type.empty()) facts.iommu_type = iommu_type(tree, list->front());
+  return facts;
+}
+
+}  // namespace xoe::doctor

@@ -1,0 +1,98 @@
+#include "launch/doctor/checks/host.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/base/text.h"
+
+namespace xoe::doctor {
+namespace {
+
+constexpr std::int64_t kFewProcesses = 512;
+
+// The first two numbers of "6.1.0-18-amd64".
+std::optional<std::pair<std::int64_t, std::int64_t>> version_of(const std::string& release) {
+  const auto parts = split_text(release, '.');
+  if (parts.size() < 2) return std::nullopt;
+  const auto major = parse_integer(parts[0]);
+  const auto minor = parse_integer(parts[1].substr(0, parts[1].find_first_not_of("0123456789")));
+  if (!major || !minor) return std::nullopt;
+  return std::pair(*major, *minor);
+}
+
+Finding check_kernel(const ProcessFacts& facts) {
+  Finding finding{.id = "process.kernel",
+                  .what = fmt::format("Linux {}", facts.kernel),
+                  .why = "Xoe watches its peers through pidfds, which Linux has since 5.3"};
+  finding.details = {{"release", facts.kernel}};
+  const auto version = version_of(facts.kernel);
+  if (!version) {
+    finding.report(Severity::kSkipped, "the kernel's version is not known");
+  } else if (*version < std::pair<std::int64_t, std::int64_t>(5, 3)) {
+    finding.advise(Severity::kProblem, "boot a kernel from 5.3 on (Debian 12 has 6.1)");
+  }
+  return finding;
+}
+
+Finding check_ptrace(const ProcessFacts& facts) {
+  static constexpr const char* kMeaning[] = {"processes of one user may read each other",
+                                             "only descendants may be traced", "only root may trace",
+                                             "no process may trace"};
+  Finding finding{.id = "process.ptrace",
+                  .what = "no restriction beside the user's (no Yama)",
+                  .why =
+                      "Xoe maps its peers' memory through /proc/PID/fd, which needs the same user and the same PID "
+                      "name space, not this setting; Open MPI and UCX read each other's memory "
+                      "(process_vm_readv), which it restricts: they then copy twice"};
+  finding.details = {{"ptrace_scope", facts.ptrace_scope ? Json(*facts.ptrace_scope) : Json()}};
+  if (!facts.ptrace_scope) return finding;
+  const auto scope = std::clamp<std::int64_t>(*facts.ptrace_scope, 0, 3);
+  finding.what = fmt::format("ptrace_scope {}: {}", *facts.ptrace_scope, kMeaning[scope]);
+  if (scope > 0) {
+    finding.advise(Severity::kNote, "only for MPI on one host: as root, sysctl kernel.yama.ptrace_scope=0");
+  }
+  return finding;
+}
+
+Finding check_count(const ProcessFacts& facts, const CgroupLimits& limits) {
+  auto most = facts.most_processes;
+  if (limits.processes && (!most || *limits.processes < *most)) most = limits.processes;
+  Finding finding{.id = "process.count",
+                  .what = most ? fmt::format("up to {} processes and threads", *most) : "no limit on processes",
+                  .why = "every rank has threads for compute, input and communication: a few for each core"};
+  finding.details = {{"limit", most ? Json(*most) : Json()}};
+  if (most && *most < kFewProcesses) {
+    finding.advise(
+        Severity::kWarning,
+        "raise it: ulimit -u, '* soft nproc 65536' in /etc/security/limits.conf, docker run --pids-limit=-1");
+  }
+  return finding;
+}
+
+Finding check_seccomp(const ProcessFacts& facts) {
+  Finding finding{.id = "process.seccomp",
+                  .what = facts.seccomp ? "system calls are filtered (seccomp)" : "system calls are not filtered",
+                  .why = "filters of old container runtimes refuse pidfd_open and process_vm_readv"};
+  finding.details = {{"filtered", facts.seccomp}};
+  if (facts.seccomp) finding.severity = Severity::kNote;
+  return finding;
+}
+
+}  // namespace
+
+ProcessFacts read_processes(const Tree& tree) {
+  ProcessFacts facts;
+  facts.kernel = tree.line("/proc/sys/kernel/osrelease");
+  facts.ptrace_scope = tree.number("/proc/sys/kernel/yama/ptrace_scope");
+  facts.seccomp = field(tree.text("/proc/self/status").value_or(""), "Seccomp") == "2";
+  const auto words = words_of(field(tree.text("/proc/self/limits").value_or(""), "Max processes"));
+  if (!words.empty()) facts.most_processes = parse_integer(words[0]);
+  return facts;
+}
+
+Findings check_processes(const ProcessFacts& facts, const CgroupLimits& limits) {
+  return {check_kernel(facts), check_ptrace(facts), check_seccomp(facts), check_count(facts, limits)};
+}
+
+}  // namespace xoe::doctor

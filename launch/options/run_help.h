@@ -1,0 +1,10 @@
+// What `xoe run` says of its command line.
+#pragma once
+
+#include "core/command_line/command.h"
+
+namespace xoe::launch {
+
+manners::Command run_command();
+
+}  // namespace xoe::launch

@@ -1,0 +1,58 @@
+// The plan of a job on several hosts, made before it connects to the first of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/env.h"
+#include "launch/options/options.h"
+#include "launch/plan/agent_job.h"
+#include "xoe/status.h"
+
+namespace xoe::launch {
+
+// One host's share of a job.
+struct HostShare {
+  remote::Host host = {};
+  remote::LaunchMethod method = remote::LaunchMethod::kSsh;
+  std::vector<AgentRank> ranks = {};      // by local rank
+  std::optional<std::size_t> relay = {};  // the share whose agent reaches this host; none: the launcher does
+};
+
+struct HostsPlan {
+  std::vector<HostShare> shares;  // a relay stands before the hosts behind it
+  std::string version;            // of this Xoe
+  std::string job;
+  std::string secret;
+  std::string directory;
+  std::string first_host;                                // by which all hosts find rank 0's
+  std::vector<std::pair<std::string, std::string>> env;  // for the ranks of all hosts
+};
+
+// Hosts that the user or Slurm names, or that joined.
+struct HostList {
+  std::vector<remote::Host> hosts;
+  bool slurm = false;           // they are nodes of the allocation
+  std::string meeting_at = {};  // they joined: where others find the first one, which is this host; empty: they did not
+};
+
+// -H, --hostfile, or the nodes of the Slurm allocation around us; empty without any of them.
+Result<HostList> find_hosts(const RunOptions& options, const Env& env);
+
+// The job is for this host alone and needs neither a Slurm step nor an agent.
+bool all_here(const HostList& list);
+int all_slots(const HostList& list);
+
+// Fills in the size, xoe_path and host_timeout that the user did not give. `invalid_argument` for options that cannot
+// be met.
+Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const Env& env, const std::string& version,
+                             const std::string& token, const std::string& secret);
+
+AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store);
+
+// For --dry-run: what would be started, without the secret.
+std::vector<std::string> describe(const HostsPlan& plan, const RunOptions& options);
+
+}  // namespace xoe::launch

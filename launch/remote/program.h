@@ -1,0 +1,16 @@
+// Finds a program before anything is started.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/env.h"
+#include "xoe/status.h"
+
+namespace xoe::remote {
+
+// The path that execvp would take for `program`. `unavailable`: there is no such program (a shell's exit code 127);
+// `invalid_argument`: it exists but cannot be executed (126).
+Result<std::string> find_program(std::string_view program, const Env& env);
+
+}  // namespace xoe::remote

@@ -1,0 +1,186 @@
+#include "launch/rendezvous/gathering.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/bootstrap/socket_address.h"
+#include "launch/output/report.h"
+#include "launch/plan/cores.h"
+#include "launch/rendezvous/verdict.h"
+
+namespace xoe::launch {
+namespace {
+
+constexpr auto kTurn = std::chrono::milliseconds(200);
+constexpr auto kKeepalive = std::chrono::seconds(2);
+constexpr int kWrongUsage = 2;
+
+// IPv4 too, where the kernel has IPv6 at all.
+Result<Fd> listen_everywhere(std::uint16_t port) {
+  XOE_ASSIGN(const auto both, bootstrap::SocketAddress::tcp("::", port));
+  if (auto listener = bootstrap::listen_at(both)) return listener;
+  XOE_ASSIGN(const auto four, bootstrap::SocketAddress::tcp("0.0.0.0", port));
+  return bootstrap::listen_at(four);
+}
+
+// Members on one machine have the same name.
+void make_different(std::vector<JoinedHost>& hosts, const std::string& own) {
+  std::map<std::string, int> count{{own, 1}};
+  for (std::size_t member = 1; member < hosts.size(); ++member) ++count[hosts[member].hello.hostname];
+  for (std::size_t member = 1; member < hosts.size(); ++member) {
+    const std::string& name = hosts[member].hello.hostname;
+    hosts[member].agent->rename(count[name] == 1 ? name : fmt::format("{}#{}", name, member));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Gathering>> Gathering::listen(const Membership& membership, const std::string& secret,
+                                                     const std::string& version, Say say) {
+  auto listener = listen_everywhere(membership.port);
+  if (!listener)
+    return failure(listener.error().code(), "--rendezvous: {}; another port: --rendezvous HOST:PORT",
+                   listener.error().message());
+  return std::unique_ptr<Gathering>(new Gathering(std::move(*listener), membership, secret, version, std::move(say)));
+}
+
+Gathering::Gathering(Fd listener, const Membership& membership, const std::string& secret, std::string version, Say say)
+    : membership_(membership),
+      version_(std::move(version)),
+      say_(std::move(say)),
+      hosts_(static_cast<std::size_t>(membership.count)),
+      greeted_(hosts_.size()),
+      acceptor_(
+          std::move(listener),
+          {.secret = secret,
+           .expects = [this](auto member, auto lane) { return member > 0 && member < hosts_.size() && lane == 0; },
+           .admit = [this](int member, int /*lane*/,
+                           bootstrap::MemberConnection connection) { admit(member, std::move(connection)); },
+           .name = std::string(kRendezvousName)}) {}
+
+// One that comes again was restarted: what it had before is gone.
+void Gathering::admit(int member, bootstrap::MemberConnection connection) {
+  const auto at = static_cast<std::size_t>(member);
+  if (greeted_[at])
+    say_(
+        fmt::format("another process has joined as member {}, in place of the one of host {}; each has a number of its "
+                    "own (--node-rank)",
+                    member, hosts_[at].hello.hostname));
+  hosts_[at] = {.agent = remote::joined_agent(fmt::format("of member {}", member),
+                                              remote::FrameConnection(std::move(connection), true))};
+  greeted_[at] = false;
+}
+
+tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::chrono::nanoseconds patience,
+                                                                          SignalSource& signals) {
+  const auto began = Clock::now();
+  auto progress = began + kWaitingEvery;
+  while (joined() + 1 < hosts_.size()) {
+    wait(signals);
+    const auto now = Clock::now();
+    for (std::size_t member = 1; member < hosts_.size(); ++member)
+      if (hosts_[member].agent) serve(member, now);
+    while (const auto signal = signals.next())
+      if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGQUIT || *signal == SIGHUP)
+        fail({.lines = {fmt::format("member 0 (host {}) got {} before all members had joined", remote::this_hostname(),
+                                    signal_name(*signal))},
+              .exit_code = 128 + *signal});
+    if (failure_.exit_code == 0 && now - began >= patience)
+      fail(
+          {.lines = {fmt::format("{} not joined within {} (--rendezvous-timeout): not started, with another secret, or "
+                                 "without a way to port {} here",
+                                 missing_text(), human_seconds(patience), membership_.port)},
+           .exit_code = kRetryHere});
+    if (failure_.exit_code != 0) return give_up();
+    if (now >= progress) {
+      progress = now + kWaitingEvery;
+      say_(fmt::format("waits for the others: {} of {} members are here after {}; {} not joined yet", joined() + 1,
+                       hosts_.size(), human_seconds(std::chrono::round<std::chrono::seconds>(now - began)),
+                       missing_text()));
+    }
+  }
+  make_different(hosts_, remote::this_hostname());
+  hosts_.erase(hosts_.begin());
+  return std::move(hosts_);
+}
+
+void Gathering::wait(SignalSource& signals) {
+  polled_.assign(1, {.fd = signals.fd(), .events = POLLIN, .revents = 0});
+  for (const JoinedHost& host : hosts_)
+    if (host.agent) host.agent->add_to(polled_);
+  const std::size_t first = polled_.size();
+  acceptor_.add_entries(polled_);
+  ::poll(polled_.data(), polled_.size(), static_cast<int>(kTurn.count()));
+  for (const JoinedHost& host : hosts_)
+    if (host.agent) host.agent->pump(polled_);
+  acceptor_.serve(std::span(polled_).subspan(first));
+}
+
+void Gathering::serve(std::size_t member, Clock::time_point now) {
+  remote::FrameConnection& frames = hosts_[member].agent->frames();
+  while (true) {
+    const auto frame = frames.next();
+    if (!frame) frames.close();
+    if (!frame || !*frame) break;
+    if ((*frame)->kind == remote::Frame::Kind::kHello) on_hello(member, (*frame)->text);
+  }
+  if (frames.closed()) {
+    if (greeted_[member])
+      say_(fmt::format("member {} (host {}) has left; waits for it", member, hosts_[member].hello.hostname));
+    hosts_[member] = {};
+    greeted_[member] = false;
+    return;
+  }
+  if (frames.reader().greeted()) frames.keep_alive(now, kKeepalive);
+  frames.write();
+}
+
+void Gathering::on_hello(std::size_t member, std::string_view text) {
+  JoinedHost& host = hosts_[member];
+  auto hello = remote::decode_hello(text);
+  if (hello && !hello->hostname.empty()) host.agent->rename(hello->hostname);
+  if (!hello || hello->version != version_) {
+    auto failure = remote::explain_version(*host.agent, hello ? hello->version : "of another kind", version_, {});
+    failure.exit_code = kWrongUsage;
+    return fail(failure);
+  }
+  if (hello->ranks != membership_.ranks)
+    return fail(
+        {.lines = {fmt::format("member {} (host {}) is to run {}, and this one {}; give all members the same -np",
+                               member, hello->hostname, counted(hello->ranks, "rank"), membership_.ranks)},
+         .exit_code = kWrongUsage});
+  host.hello = std::move(*hello);
+  greeted_[member] = true;
+}
+
+void Gathering::fail(const remote::HostFailure& failure) {
+  failure_.lines.insert(failure_.lines.end(), failure.lines.begin(), failure.lines.end());
+  if (failure_.exit_code == 0) failure_.exit_code = failure.exit_code;
+}
+
+// "members 1,3-5 have"
+std::string Gathering::missing_text() const {
+  std::vector<int> missing;
+  for (std::size_t member = 1; member < hosts_.size(); ++member)
+    if (!greeted_[member]) missing.push_back(static_cast<int>(member));
+  return missing.size() == 1 ? fmt::format("member {} has", missing.front())
+                             : fmt::format("members {} have", cpu_list_text(std::move(missing)));
+}
+
+std::size_t Gathering::joined() const { return static_cast<std::size_t>(std::ranges::count(greeted_, true)); }
+
+tl::unexpected<remote::HostFailure> Gathering::give_up() {
+  remote::AgentConnections agents;
+  for (JoinedHost& host : hosts_)
+    if (host.agent) agents.push_back(std::move(host.agent));
+  remote::Outcome told{.code = member_code_of_start(failure_.exit_code),
+                       .lines = fmt::format("{}", fmt::join(failure_.lines, "\n"))};
+  remote::tell_outcome(agents, [&told](std::size_t) { return told; });
+  return tl::unexpected(failure_);
+}
+
+}  // namespace xoe::launch

@@ -1,0 +1,550 @@
+#include "launch/supervise/job.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/bootstrap/store.h"
+#include "launch/output/job_streams.h"
+#include "launch/output/report.h"
+#include "launch/supervise/asked_ends.h"
+#include "launch/supervise/end_signals.h"
+#include "launch/supervise/first_fault.h"
+#include "launch/supervise/local_processes.h"
+#include "launch/supervise/resizing.h"
+#include "launch/supervise/restart_policy.h"
+#include "launch/supervise/shutdown_policy.h"
+
+namespace xoe::launch {
+namespace {
+
+using Clock = ShutdownPolicy::Clock;
+
+// Ranks have all the time that they want to react to a signal, but not for good to follow others that have ended
+// because of a SIGTERM or SIGHUP, behind which there may be no one who sends a second one. The user is told of those
+// that still run after this time, and again each time that it has doubled.
+constexpr auto kStillRunning = std::chrono::seconds(10);
+constexpr std::size_t kNamedRanks = 4;
+// For a rank that has said that it fails: it may have something to save or to send.
+constexpr auto kLastWords = std::chrono::seconds(30);
+// For a rank that others have lost: its own end is the cause of theirs, and takes a while.
+constexpr auto kEndOfLost = std::chrono::seconds(10);
+constexpr std::size_t kHere = 0;  // the host at which our own signals come
+
+class Job {
+ public:
+  Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
+      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page)
+      : options_(options),
+        started_(Clock::now()),
+        signals_(std::move(signals)),
+        store_(std::move(store)),
+        output_(std::move(output)),
+        processes_(std::move(processes)),
+        shutdown_(started_, options.timeout, options.grace),
+        ends_to_come_(options.size),
+        restarts_(options.restarts, options.restarts > 0 || page.has_value()) {
+    for (int rank = 0; rank < options.size; ++rank) running_.insert(running_.end(), rank);
+    if (page) allow_resizing(std::move(*page));
+    if (restarts_.allowed()) begin_world();
+  }
+
+  JobOutcome run() {
+    while (true) {
+      take_due_steps();
+      if (finished()) return conclude();
+      wait();
+      while (const auto signal = signals_.next()) on_signal(*signal, kHere);
+      while (const auto event = processes_->next()) on_event(*event);
+      store_->serve();
+      look_at_changes();
+      processes_->pump();
+      output_->flush();
+      if (output_->out().error() != 0 && outcome_.output_error == 0) on_output_error();
+    }
+  }
+
+ private:
+  void allow_resizing(bootstrap::WorldPage page) {
+    ResizeActions actions{
+        .start = [this](int slot, const std::string& device) { start_rank(slot, device); },
+        .signal =
+            [this](int slot, int signal) {
+              processes_->send({.kind = SupervisorCommand::Kind::kSignalRank, .signal = signal, .rank = slot});
+            },
+        .begin_world = [this] { begin_next_world(); },
+        .tell = [this](const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }};
+    resizing_.emplace(Fd(options_.resize_fd), std::move(page), options_.size, options_.most_ranks, options_.devices,
+                      options_.grace, std::move(actions));
+    if (Panel* panel = output_->panel())
+      for (int slot = options_.size; slot < options_.most_ranks; ++slot)
+        panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
+  }
+
+  void look_at_changes() {
+    if (!resizing_ || gone_) return;
+    resizing_->look(*store_, Clock::now());
+    // A rank that is about to be restarted need not leave first.
+    for (auto due = due_restarts_.begin(); due != due_restarts_.end();) {
+      const SupervisorEvent end = due->end;
+      if (!resizing_->leaves(end.rank)) {
+        ++due;
+        continue;
+      }
+      due = due_restarts_.erase(due);
+      end_in_slot(end, remote::describe_status(end.value));
+    }
+  }
+
+  // False: it counts for the job.
+  bool end_in_slot(const SupervisorEvent& event, const std::string& how) {
+    const bool failed = event.kind == SupervisorEvent::Kind::kStartFailed || event.value != 0;
+    const auto end = resizing_ ? resizing_->ended(event.rank, failed, how) : Resizing::End::kOfMember;
+    if (end == Resizing::End::kOfMember) return false;
+    running_.erase(event.rank);
+    if (end == Resizing::End::kHarmful && event.kind == SupervisorEvent::Kind::kEnded)
+      faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
+    if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
+    count_ended(1, Clock::now());
+    return true;
+  }
+
+  void start_rank(int slot, const std::string& device) {
+    // Of the process that was in the slot before.
+    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey, bootstrap::kLostPeersKey})
+      store_->remove(fmt::format("{}/{}", key, slot));
+    SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
+    device.copy(command.device.data(), command.device.size() - 1);
+    processes_->send(command);
+    running_.insert(slot);
+    ++ends_to_come_;
+    if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(slot));
+  }
+
+  // The store comes before the page: ranks that see a version there find it in the store.
+  void begin_world() {
+    store_->begin_world(world_version_, resizing_ ? resizing_->members() : std::vector<int>());
+    if (resizing_) resizing_->begun(world_version_);
+  }
+  void begin_next_world() {
+    ++world_version_;
+    begin_world();
+  }
+
+  void wait() {
+    polled_.clear();
+    for (const int fd : {signals_.fd(), store_->fd()}) polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (resizing_ && resizing_->fd() >= 0 && !gone_)
+      polled_.push_back({.fd = resizing_->fd(), .events = POLLIN, .revents = 0});
+    processes_->add_to(polled_);
+    for (const Sink* sink : {&output_->out(), &output_->err()})
+      if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
+    int patience = store_->poll_timeout_ms();
+    auto next = processes_->next_turn(Clock::now());
+    const auto earlier = [&next](Clock::time_point time) {
+      next = std::min(next.value_or(Clock::time_point::max()), time);
+    };
+    if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
+    if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
+    for (const DueRestart& due : due_restarts_) earlier(due.at);
+    if (const auto step = resizing_ && !gone_ ? resizing_->next() : std::nullopt) earlier(*step);
+    if (remind_at_ && !gone_) earlier(*remind_at_);
+    if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->due());
+    if (next) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
+      const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+      patience = patience < 0 ? bounded : std::min(patience, bounded);
+    }
+    ::poll(polled_.data(), polled_.size(), patience);
+    processes_->take(polled_, Clock::now());
+  }
+
+  void take_due_steps() {
+    if (gone_) return;
+    if (const Panel* panel = output_->panel(); panel != nullptr && Clock::now() >= panel->due())
+      show_panel(Clock::now());
+    while (!due_restarts_.empty() && Clock::now() >= due_restarts_.front().at) restart_next();
+    if (remind_at_ && Clock::now() >= *remind_at_) remind();
+    for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
+         step = shutdown_.due(Clock::now())) {
+      if (step == ShutdownPolicy::Step::kKill) {
+        processes_->send({.kind = SupervisorCommand::Kind::kKillAll});
+        continue;
+      }
+      forbid_restarts();
+      processes_->send({.kind = SupervisorCommand::Kind::kEnd});
+    }
+  }
+
+  bool finished() {
+    if (!gone_) return false;
+    const bool more = processes_->output_open(Clock::now());
+    if (outcome_.killed_by_user || (!more && output_->empty())) return true;
+    // A time limit is kept, also where the output has no reader.
+    outcome_.unread = shutdown_.cause() == Cause::kTimeout && Clock::now() >= *gone_ + options_.grace;
+    return outcome_.unread;
+  }
+
+  // A reader that is gone ends the job. But Ctrl-C reaches the reader too (`| tee log`): the ranks then end in their
+  // own time, and their remaining output is dropped.
+  void on_output_error() {
+    outcome_.output_error = output_->out().error();
+    while (const auto signal = signals_.next()) on_signal(*signal, kHere);
+    if (outcome_.passed_on == 0) shutdown_.begin(Cause::kOutputClosed, Clock::now());
+  }
+
+  void on_signal(int signal, std::size_t host) {
+    const auto now = Clock::now();
+    switch (signal) {
+      case SIGTSTP: return stop_with_the_ranks();
+      case SIGWINCH: output_->resized(); return show_panel(now);
+      case SIGINT:
+      case SIGTERM:
+      case SIGQUIT:
+      case SIGHUP:
+        switch (end_signals_.note(host, now)) {
+          case EndSignals::Meaning::kSame: return;
+          case EndSignals::Meaning::kSecond: outcome_.killed_by_user = true; return shutdown_.kill_at_once(now);
+          case EndSignals::Meaning::kFirst: break;
+        }
+        forbid_restarts();
+        outcome_.passed_on = signal;
+        remind_at_ = now + kStillRunning;
+        break;
+      default: break;
+    }
+    processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = signal});
+  }
+
+  void show_panel(Clock::time_point now) {
+    Panel* const panel = output_->panel();
+    if (panel == nullptr) return;
+    panel->observe(processes_->samples(now), now);
+    std::vector<std::string> last_lines;
+    for (int rank = 0; rank < options_.slots(); ++rank) {
+      const auto& out = processes_->stream_of(static_cast<std::size_t>(rank), false);
+      const auto& err = processes_->stream_of(static_cast<std::size_t>(rank), true);
+      last_lines.push_back(out.heard() >= err.heard() ? out.last_line() : err.last_line());
+    }
+    output_->show_panel(last_lines);
+  }
+
+  // The user waits for ranks that do not react, or that have much to save.
+  void remind() {
+    remind_at_ = running_.empty() ? std::nullopt : std::optional(*remind_at_ + (*remind_at_ - *end_signals_.first()));
+    if (running_.empty() || shutdown_.cause() != Cause::kNone) return;
+    const std::string signal = signal_name(outcome_.passed_on);
+    std::vector<std::string> names;
+    for (const int rank : running_)
+      if (names.size() < kNamedRanks) names.push_back(fmt::format("{} (host {})", rank, processes_->host_of(rank)));
+    if (running_.size() > names.size()) names.push_back(fmt::format("{} more", running_.size() - names.size()));
+    output_->err().write(
+        fmt::format("xoe run: {} {} not ended {} after {}: {}; a second {} kills {}\n",
+                    counted(static_cast<std::int64_t>(running_.size()), "rank"), running_.size() == 1 ? "has" : "have",
+                    human_seconds(std::chrono::round<std::chrono::seconds>(Clock::now() - *end_signals_.first())),
+                    signal, fmt::join(names, ", "), signal, running_.size() == 1 ? "it" : "them"));
+  }
+
+  // The time in which the job is stopped does not count.
+  void stop_with_the_ranks() {
+    processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTSTP});
+    output_->hide();
+    output_->flush();
+    processes_->pause();
+    const auto stopped = Clock::now();
+    ::kill(::getpid(), SIGSTOP);
+    processes_->resume();
+    shutdown_.shift(Clock::now() - stopped);
+    if (remind_at_) *remind_at_ += Clock::now() - stopped;
+  }
+
+  void on_event(const SupervisorEvent& event) {
+    const auto now = Clock::now();
+    switch (event.kind) {
+      case SupervisorEvent::Kind::kStartFailed:
+        if (end_in_slot(event, "could not be started: " + errno_text(event.value))) return;
+        forbid_restarts();
+        outcome_.start_error = event.value;
+        outcome_.start_rank = event.rank;
+        return shutdown_.begin(Cause::kStartFailed, now);
+      case SupervisorEvent::Kind::kEnded: return on_end(event, now);
+      case SupervisorEvent::Kind::kAllGone: gone_ = now; return;
+      case SupervisorEvent::Kind::kSupervisorLost: return on_lost(Cause::kSupervisorLost, event, now);
+      case SupervisorEvent::Kind::kHostLost: return on_lost(Cause::kHostLost, event, now);
+      case SupervisorEvent::Kind::kSignalled: return on_signal(event.value, event.host);
+    }
+  }
+
+  void on_lost(Cause cause, const SupervisorEvent& event, Clock::time_point now) {
+    forbid_restarts();
+    faults_.add({.cause = cause, .host = event.host, .at = event.at});
+    shutdown_.begin(cause, now);
+    count_ended(event.value, now);
+  }
+
+  void on_end(SupervisorEvent event, Clock::time_point now) {
+    note_announcements(now);
+    note_lost_peers();
+    const auto announced = faults_.take_announced(event.rank, event.pid);
+    if (announced) event.at = std::min(announced->at, event.at);
+    // The rank may have formed a world a moment ago.
+    if (resizing_) {
+      store_->serve();
+      look_at_changes();
+    }
+    if (end_in_slot(event, remote::describe_status(event.value))) return;
+    if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
+      // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
+      begin_next_world();
+      const DueRestart due{.at = now + *pause, .end = event};
+      due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
+      if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
+      return;
+    }
+    forbid_restarts();
+    on_last_end(event, now, announced);
+  }
+
+  // `announced`: that it would fail, before it ended.
+  void on_last_end(const SupervisorEvent& event, Clock::time_point now, const std::optional<Fault>& announced = {}) {
+    const RankEnd end = end_of(event);
+    running_.erase(end.rank);
+    if (Panel* panel = output_->panel())
+      panel->ended(static_cast<std::size_t>(end.rank), end.status == 0 ? "ended" : remote::describe_status(end.status));
+    if (end.rank == 0) processes_->close_input();
+    if (end.status == 0) store_->note_ended(rank_in_world(end.rank), remote::describe_status(0));
+    if (end.status == 0 && shutdown_.cause() == Cause::kRankFailed) end_others(now);
+    if (event.asked && announced) {
+      faults_.add(*announced);
+    } else if (event.asked) {
+      ++outcome_.terminated;
+      if (shutdown_.killed() && WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL) ++outcome_.killed;
+    } else {
+      sort_out({.cause = Cause::kRankFailed, .host = event.host, .end = end, .at = event.at}, now);
+    }
+    count_ended(1, now);
+  }
+
+  // After a signal of the user's, a rank that ends as it asked, or because another did, leaves the others time: they
+  // may be writing a checkpoint.
+  void sort_out(const Fault& end, Clock::time_point now) {
+    const int status = end.end->status;
+    if (outcome_.passed_on != 0 && (status == 0 || ended_as_asked(status, outcome_.passed_on))) {
+      asked_.add(end);
+      if (outcome_.passed_on == SIGTERM || outcome_.passed_on == SIGHUP)
+        shutdown_.limit_others(now + options_.signal_limit);
+      // The news of what followed may have come first, from another host.
+      for (const Fault& explained : faults_.take_if([&](const Fault& fault) { return asked_.explain(fault); }))
+        asked_.follow(explained);
+      if (faults_.empty() && shutdown_.cause() == Cause::kRankFailed) shutdown_.withdraw();
+    } else if (status != 0 && asked_.explain(end)) {
+      asked_.follow(end);
+    } else if (status != 0) {
+      if (may_answer(end)) faults_.add_announced(end);
+      faults_.add(end);
+      end_others(now);
+    }
+  }
+
+  // Because of the faults so far. The first of them may be still to come.
+  void end_others(Clock::time_point now) {
+    const bool awaited = faults_.awaits(running_);
+    shutdown_.begin(Cause::kRankFailed, now,
+                    faults_.any_announced() ? kLastWords
+                    : awaited               ? kEndOfLost
+                                            : processes_->news_delay());
+  }
+
+  void note_lost_peers() {
+    const auto members = resizing_ ? resizing_->members() : std::vector<int>();
+    for (const bootstrap::LostPeers& told : store_->take_lost_peers()) {
+      if (told.rank < 0 || told.rank >= options_.slots()) continue;
+      std::vector<LostPeer> lost;
+      for (const int rank : told.lost) {
+        if (rank < 0 || rank >= (resizing_ ? static_cast<int>(members.size()) : options_.size)) continue;
+        const int slot = resizing_ ? members[static_cast<std::size_t>(rank)] : rank;
+        if (slot != told.rank) lost.push_back({.rank = slot, .host = processes_->host_index(slot)});
+      }
+      faults_.note_lost(told.rank, told.pid, std::move(lost));
+    }
+  }
+
+  void note_announcements(Clock::time_point now) {
+    for (const bootstrap::FailingRank& failing : store_->take_failing())
+      if (running_.contains(failing.rank))
+        faults_.announce({.cause = Cause::kRankFailed,
+                          .host = processes_->host_index(failing.rank),
+                          .end = RankEnd{.rank = failing.rank,
+                                         .pid = failing.pid,
+                                         .status = W_EXITCODE(1, 0),
+                                         .ran = now - started_,
+                                         .announced = true},
+                          .at = failing.at});
+  }
+
+  // A slot's number, where the number of ranks does not change.
+  int rank_in_world(int slot) const {
+    if (!resizing_) return slot;
+    const auto members = resizing_->members();
+    return static_cast<int>(std::ranges::find(members, slot) - members.begin());
+  }
+
+  void count_ended(int ranks, Clock::time_point now) {
+    ends_to_come_ -= ranks;
+    if (ranks > 0 && ends_to_come_ == 0) shutdown_.leftovers(now);
+  }
+
+  void restart_next() {
+    const RankEnd end = end_of(due_restarts_.front().end);
+    due_restarts_.erase(due_restarts_.begin());
+    outcome_.restarts.push_back(Clock::now() - started_);
+    processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
+    if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
+    output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
+                                     describe_end(end, processes_->host_of(end.rank)),
+                                     restarts_.left() + static_cast<int>(due_restarts_.size()), options_.restarts));
+  }
+
+  // Ranks that were about to be restarted have failed for good.
+  void forbid_restarts() {
+    if (!restarts_.forbid()) return;
+    if (resizing_) resizing_->stop();
+    processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
+    for (const DueRestart& due : std::exchange(due_restarts_, {})) on_last_end(due.end, Clock::now());
+  }
+
+  JobOutcome conclude() {
+    output_->hide();
+    output_->flush();
+    outcome_.cause = shutdown_.cause();
+    outcome_.ran = Clock::now() - started_;
+    outcome_.signalled = end_signals_.hosts();
+    outcome_.file_errors = processes_->file_errors();
+    outcome_.host_failures = processes_->host_failures();
+    outcome_.host = processes_->host_of(outcome_.start_rank);
+    if (!faults_.empty()) {
+      blame(faults_.first());
+      name_rivals(faults_.first());
+    } else if (const auto failure = asked_.first_failure()) {
+      if (outcome_.cause == Cause::kNone) outcome_.cause = Cause::kRankFailed;
+      blame(*failure);
+      outcome_.followed = followed_text();
+    }
+    return std::move(outcome_);
+  }
+
+  std::string followed_text() const {
+    const auto& followed = asked_.followed();
+    if (followed.empty()) return {};
+    const RankEnd& first = *followed.front().end;
+    std::string text = describe_end(first, processes_->host_of(first.rank)) + ", when another rank had ended";
+    if (followed.size() > 1) text += fmt::format("; so did {}", counted(std::ssize(followed) - 1, "other rank"));
+    return text;
+  }
+
+  // A limit of the launcher's own stays the cause.
+  void blame(const Fault& first) {
+    if (outcome_.cause == Cause::kRankFailed || outcome_.cause == Cause::kHostLost ||
+        outcome_.cause == Cause::kSupervisorLost)
+      outcome_.cause = first.cause;
+    if (outcome_.cause != Cause::kStartFailed) outcome_.host = processes_->host_name(first.host);
+    outcome_.first_failure = first.end;
+    if (outcome_.first_failure) {
+      const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
+      constexpr std::size_t kLookedAt = 100;
+      for (const bool err : {false, true})
+        if (const auto lines = processes_->stream_of(rank, err).last_lines(kLookedAt); !lines.empty()) {
+          outcome_.last_line = lines.back();
+          outcome_.reason = reason_in(lines);
+        }
+    }
+  }
+
+  // Of whom it is not known whether they ended before the one that is blamed.
+  void name_rivals(const Fault& first) {
+    for (const Fault& rival : faults_.rivals())
+      outcome_.rivals.push_back(fmt::format("{} within {} of it",
+                                            describe_end(*rival.end, processes_->host_name(rival.host)),
+                                            human_seconds(std::chrono::abs(rival.at - first.at))));
+  }
+
+  struct DueRestart {
+    Clock::time_point at;
+    SupervisorEvent end;
+  };
+  static RankEnd end_of(const SupervisorEvent& event) {
+    return {.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
+  }
+
+  const RunOptions& options_;
+  Clock::time_point started_;
+  SignalSource signals_;
+  std::unique_ptr<bootstrap::StoreService> store_;
+  std::unique_ptr<Output> output_;
+  std::unique_ptr<JobProcesses> processes_;
+  ShutdownPolicy shutdown_;
+  JobOutcome outcome_;
+  std::vector<pollfd> polled_;
+  int ends_to_come_;       // of ranks
+  int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
+  std::optional<Resizing> resizing_;
+  RestartPolicy restarts_;
+  std::vector<DueRestart> due_restarts_;  // by time
+  FirstFault faults_;
+  AskedEnds asked_;
+  std::set<int> running_;
+  std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
+  std::optional<Clock::time_point> gone_;       // since when no process of the job is left
+  EndSignals end_signals_;
+};
+
+}  // namespace
+
+Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
+  reset_child_signal();
+  const auto inherited = remote::Inherited::current({});  // the plan has the ranks' variables
+  XOE_TRY(remote::allow_open_files(options.slots()));
+  auto output = std::make_unique<Output>(out, err);
+  XOE_ASSIGN(auto opened, open_streams(options, *output));
+  XOE_ASSIGN(const auto address, bootstrap::SocketAddress::parse(plan.store));
+  XOE_ASSIGN(auto store, bootstrap::StoreService::listen(address, plan.secret));
+  XOE_ASSIGN(auto signals, SignalSource::open());
+  std::optional<bootstrap::StatusPage> status;
+  if (options.panel) {
+    XOE_ASSIGN(auto page, bootstrap::StatusPage::create(static_cast<std::size_t>(options.slots())));
+    status.emplace(std::move(page));
+  }
+  std::optional<bootstrap::WorldPage> world;
+  if (options.resize_fd >= 0) {
+    XOE_ASSIGN(auto page, bootstrap::WorldPage::create());
+    world.emplace(std::move(page));
+    ::fcntl(options.resize_fd, F_SETFD, FD_CLOEXEC);
+  }
+  const RankCommands commands(plan, opened.ends, inherited, status ? status->path() : "", world ? world->path() : "");
+  auto not_inherited = opened.streams.descriptors();
+  if (status) not_inherited.push_back(status->fd());
+  if (world) not_inherited.insert(not_inherited.end(), {world->fd(), options.resize_fd});
+  XOE_ASSIGN(auto supervisor, SupervisorLink::start(commands.requests(), not_inherited, options.restarts > 0 || world,
+                                                    static_cast<std::size_t>(options.size)));
+  opened.ends.clear();
+  auto processes =
+      std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams), std::move(status));
+  return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes),
+                       std::move(world));
+}
+
+JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
+                         std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
+                         std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page) {
+  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes), std::move(page))
+      .run();
+}
+
+}  // namespace xoe::launch

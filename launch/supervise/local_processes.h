@@ -1,0 +1,42 @@
+// A job's processes on this host, behind their supervisor.
+#pragma once
+
+#include "core/bootstrap/status_page.h"
+#include "launch/output/job_streams.h"
+#include "launch/supervise/job_processes.h"
+#include "launch/supervise/supervisor_link.h"
+
+namespace xoe::launch {
+
+class LocalProcesses : public JobProcesses {
+ public:
+  LocalProcesses(SupervisorLink supervisor, JobStreams streams, std::optional<bootstrap::StatusPage> status)
+      : supervisor_(std::move(supervisor)), streams_(std::move(streams)), status_(std::move(status)) {}
+
+  void send(SupervisorCommand command) override { supervisor_.send(command); }
+  std::optional<SupervisorEvent> next() override;
+  void pause() override {}
+  void resume() override {}
+  bool output_open(Clock::time_point now) override;
+  void close_input() override { streams_.close_input(); }
+  const Stream& stream_of(std::size_t rank, bool err) const override { return streams_.of(rank, err); }
+  std::vector<std::string> file_errors() const override { return streams_.file_errors(); }
+  std::string host_of(int /*rank*/) const override { return remote::this_hostname(); }
+  std::size_t host_index(int /*rank*/) const override { return 0; }
+  std::string host_name(std::size_t /*host*/) const override { return remote::this_hostname(); }
+  std::vector<std::string> host_failures() const override { return {}; }
+  std::chrono::nanoseconds news_delay() const override { return {}; }
+  std::vector<RankSample> samples(Clock::time_point now) const override;
+  void add_to(std::vector<pollfd>& polled) override;
+  void take(const std::vector<pollfd>& polled, Clock::time_point now) override { streams_.take(polled, now); }
+  void pump() override { streams_.pump(); }
+  std::optional<Clock::time_point> next_turn(Clock::time_point now) const override;
+
+ private:
+  SupervisorLink supervisor_;
+  JobStreams streams_;
+  std::optional<bootstrap::StatusPage> status_;
+  bool gone_ = false;
+};
+
+}  // namespace xoe::launch

@@ -1,0 +1,218 @@
+#include "launch/supervise/resizing.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/bootstrap/store.h"
+#include "launch/supervise/supervisor.h"
+
+namespace xoe::launch {
+namespace {
+
+constexpr std::size_t kLongestRequest = 65536;
+constexpr double kLongestLeave = 1e6;  // seconds
+
+}  // namespace
+
+Resizing::Resizing(Fd control, bootstrap::WorldPage page, int size, int most, std::span<const std::string> devices,
+                   std::chrono::nanoseconds grace, ResizeActions actions)
+    : control_(std::move(control)),
+      page_(std::move(page)),
+      grace_(grace),
+      actions_(std::move(actions)),
+      slots_(static_cast<std::size_t>(most)) {
+  for (std::size_t slot = 0; slot < static_cast<std::size_t>(size); ++slot) {
+    slots_[slot].state = State::kMember;
+    if (slot < devices.size()) slots_[slot].device = devices[slot];
+  }
+}
+
+std::vector<int> Resizing::members() const {
+  std::vector<int> members;
+  for (const Slot& slot : slots_)
+    if (slot.state == State::kJoining || slot.state == State::kMember || slot.state == State::kAsked)
+      members.push_back(number_of(slot));
+  return members;
+}
+
+void Resizing::begun(int version) {
+  version_ = version;
+  formed_ = false;
+  page_.publish(version, members());
+}
+
+void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now) {
+  read(now);
+  if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
+    formed_ = true;
+    for (Slot& slot : slots_) {
+      if (slot.state != State::kJoining) continue;
+      slot.state = State::kMember;
+      answer("joined", slot.device);
+    }
+    if (version_ > 0) actions_.tell(fmt::format("the job goes on with {}", counted(std::ssize(members()), "rank")));
+  }
+  if (formed_ && !stopped_) change_world(store);
+  take_due_steps(now);
+}
+
+// All that wait come and go with one version.
+void Resizing::change_world(const bootstrap::StoreService& store) {
+  bool changes = false;
+  for (Slot& slot : slots_) {
+    const bool leaves = slot.state == State::kAsked;
+    const bool comes = slot.state == State::kStarting &&
+                       store.has(fmt::format("{}/{}", bootstrap::kWorldCandidateKey, number_of(slot)));
+    if (leaves) slot.state = State::kLeaving;
+    if (comes) slot.state = State::kJoining;
+    changes = changes || leaves || comes;
+  }
+  if (changes) actions_.begin_world();
+}
+
+void Resizing::take_due_steps(Clock::time_point now) {
+  for (Slot& slot : slots_) {
+    if (slot.terminate_at && now >= *slot.terminate_at) {
+      actions_.tell(fmt::format("the rank with {} did not leave in time, and is ended", slot.device));
+      end(slot, now);
+    }
+    if (slot.kill_at && now >= *slot.kill_at) {
+      slot.kill_at.reset();
+      signal(slot, SIGKILL);
+    }
+  }
+}
+
+void Resizing::end(Slot& slot, Clock::time_point now) {
+  slot.terminate_at.reset();
+  slot.kill_at = now + grace_;
+  const State before = std::exchange(slot.state, State::kLeaving);
+  // Those that lose it as a peer find a version without it.
+  if (before == State::kAsked || before == State::kJoining) begin_world();
+  signal(slot, SIGTERM);
+}
+
+void Resizing::signal(Slot& slot, int signal) {
+  slot.signalled = true;
+  actions_.signal(number_of(slot), signal);
+}
+
+// The ranks of a job that ends form no world any more.
+void Resizing::begin_world() {
+  if (!stopped_) actions_.begin_world();
+}
+
+std::optional<Resizing::Clock::time_point> Resizing::next() const {
+  std::optional<Clock::time_point> next;
+  for (const Slot& slot : slots_)
+    for (const auto& time : {slot.terminate_at, slot.kill_at})
+      if (time) next = std::min(next.value_or(*time), *time);
+  return next;
+}
+
+Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
+  Slot& slot = slots_[static_cast<std::size_t>(number)];
+  if (slot.state == State::kMember || slot.state == State::kFree) return End::kOfMember;
+  if (slot.state == State::kAsked && stopped_) return End::kOfMember;
+  // What it left running must not use the GPU.
+  actions_.signal(number, SIGKILL);
+  const Slot before = std::exchange(slot, Slot());
+  const bool came = before.state == State::kStarting || before.state == State::kJoining;
+  answer(came ? "failed" : "left", before.device, came ? how : std::string());
+  const bool by_itself = failed && !before.signalled;
+  if (by_itself || (came && !stopped_))
+    actions_.tell(fmt::format("the rank that was to {} {} {}", came ? "join with" : "leave with", before.device, how));
+  if (before.state == State::kJoining || before.state == State::kAsked) begin_world();
+  return by_itself && before.state != State::kStarting ? End::kHarmful : End::kApart;
+}
+
+bool Resizing::leaves(int slot) const {
+  const State state = slots_[static_cast<std::size_t>(slot)].state;
+  return state == State::kAsked || state == State::kLeaving;
+}
+
+// A newcomer would wait alone for ranks that have ended.
+void Resizing::stop() {
+  if (std::exchange(stopped_, true)) return;
+  for (Slot& slot : slots_)
+    if (slot.state == State::kStarting || slot.state == State::kJoining) end(slot, Clock::now());
+}
+
+void Resizing::read(Clock::time_point now) {
+  std::array<char, 4096> part;
+  while (control_.valid()) {
+    const auto count = ::recv(control_.get(), part.data(), part.size(), MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (count > 0) input_.append(part.data(), static_cast<std::size_t>(count));
+    for (auto end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
+      const std::string line = input_.substr(0, end);
+      input_.erase(0, end + 1);
+      take(line, now);
+    }
+    if (input_.size() > kLongestRequest)
+      actions_.tell(fmt::format(
+          "--resize: {} came without the end of a line; the connection is closed, and the job stays as it is",
+          counted(std::ssize(input_), "byte")));
+    if (count <= 0 || input_.size() > kLongestRequest) control_ = Fd();
+  }
+}
+
+void Resizing::take(std::string_view line, Clock::time_point now) {
+  const auto words = split_text(line, ' ');
+  if (words.size() == 2 && words[0] == "join")
+    join(words[1]);
+  else if (words.size() == 3 && words[0] == "leave")
+    leave(words[1], words[2], now);
+  else
+    answer("refused", words.size() > 1 ? words[1] : std::string("-"), "neither `join GPU` nor `leave GPU SECONDS`");
+}
+
+void Resizing::join(const std::string& device) {
+  if (device.empty() || device.size() > kMostDeviceName) return answer("refused", device, "not the name of a GPU");
+  if (stopped_) return answer("refused", device, "the job is about to end");
+  if (with_device(device) != nullptr) return answer("refused", device, "a rank has this GPU");
+  const auto slot = std::ranges::find(slots_, State::kFree, &Slot::state);
+  if (slot == slots_.end())
+    return answer("refused", device, fmt::format("the job has {} already", counted(std::ssize(slots_), "rank")));
+  slot->state = State::kStarting;
+  slot->device = device;
+  actions_.start(number_of(*slot), device);
+}
+
+void Resizing::leave(const std::string& device, std::string_view seconds, Clock::time_point now) {
+  const auto patience = parse_number(std::string(seconds));
+  if (!patience || !(*patience >= 0) || *patience > kLongestLeave)
+    return answer("refused", device, "not a number of seconds");
+  Slot* const slot = with_device(device);
+  if (slot == nullptr) return answer("refused", device, "no rank has this GPU");
+  if (slot->state == State::kLeaving) return;
+  // It has nothing to finish yet.
+  if (slot->state == State::kStarting || slot->state == State::kJoining) return end(*slot, now);
+  const auto stays = [&](const Slot& one) { return &one != slot && one.state == State::kMember; };
+  if (slot->state == State::kMember && std::ranges::none_of(slots_, stays))
+    return answer("refused", device, "it is the only rank");
+  slot->state = State::kAsked;
+  slot->terminate_at = now + std::chrono::round<Clock::duration>(std::chrono::duration<double>(*patience));
+}
+
+Resizing::Slot* Resizing::with_device(const std::string& device) {
+  const auto slot =
+      std::ranges::find_if(slots_, [&](const Slot& one) { return one.state != State::kFree && one.device == device; });
+  return slot == slots_.end() ? nullptr : &*slot;
+}
+
+void Resizing::answer(std::string_view what, const std::string& device, std::string_view why) {
+  if (!control_.valid()) return;
+  const std::string line = fmt::format("{} {}{}{}\n", what, device, why.empty() ? "" : " ", why);
+  // Lines are few and short; one that does not fit has no reader.
+  ::send(control_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace xoe::launch

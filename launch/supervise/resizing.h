@@ -1,0 +1,103 @@
+// A job whose number of ranks changes while it runs, as the program asks that has the other end of a socket: `xoe pool
+// run`, which gets GPUs and gives them back.
+//
+// A rank lives in a slot: a place in the job with a GPU of its own. Requests and answers are lines:
+//   join GPU            start a rank with this GPU; it becomes a member when it is ready: "joined GPU", or
+//                       "failed GPU WHY"
+//   leave GPU SECONDS   take the rank with this GPU out, at the next step: "left GPU". After SECONDS it is ended;
+//                       one that is no member yet is ended at once
+// and "refused GPU WHY" for a request that cannot be met. Each change is a version of the world: it begins when the one
+// before has formed, and ranks go over to it at a step that they agree on (bootstrap/world_page.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/bootstrap/store_service.h"
+#include "core/bootstrap/world_page.h"
+
+namespace xoe::launch {
+
+// What it has its launcher do.
+struct ResizeActions {
+  std::function<void(int slot, const std::string& device)> start;
+  std::function<void(int slot, int signal)> signal;  // to all processes of the rank
+  std::function<void()> begin_world;                 // with members(); calls begun()
+  std::function<void(std::string line)> tell;        // the user
+};
+
+class Resizing {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // `devices`: of the first `size` ranks. `grace`: between SIGTERM and SIGKILL.
+  Resizing(Fd control, bootstrap::WorldPage page, int size, int most, std::span<const std::string> devices,
+           std::chrono::nanoseconds grace, ResizeActions actions);
+
+  int fd() const noexcept { return control_.get(); }  // -1: the other program has closed it
+  // The slots of the world's ranks, in order.
+  std::vector<int> members() const;
+  void begun(int version);
+  // Takes what has arrived from the other program and in the store, and what is due.
+  void look(const bootstrap::StoreService& store, Clock::time_point now);
+  std::optional<Clock::time_point> next() const;
+  enum class End : std::uint8_t {
+    kOfMember,  // it counts for the job
+    kApart,     // of a rank that the others can do without
+    kHarmful,   // the same, but it failed by itself while the others may have waited for it
+  };
+  // A rank has ended, or could not be started. `failed`: it did not end well.
+  End ended(int slot, bool failed, const std::string& how);
+  // Whether the rank shall leave, so that a process that has ended in its slot is not started again.
+  bool leaves(int slot) const;
+  // The job ends: nothing joins any more, and what is not a member yet is ended.
+  void stop();
+
+ private:
+  enum class State : std::uint8_t {
+    kFree,
+    kStarting,  // its process runs, or will in a moment, and is no member yet
+    kJoining,   // a member of a version that has not formed: the world can do without it
+    kMember,
+    kAsked,    // a member that shall leave in the next version
+    kLeaving,  // no member any more; its process has not ended yet
+  };
+  struct Slot {
+    State state = State::kFree;
+    std::string device = {};
+    bool signalled = false;  // by the launcher: it does not end by itself any more
+    std::optional<Clock::time_point> terminate_at = {};
+    std::optional<Clock::time_point> kill_at = {};
+  };
+
+  void read(Clock::time_point now);
+  void take(std::string_view line, Clock::time_point now);
+  void join(const std::string& device);
+  void leave(const std::string& device, std::string_view seconds, Clock::time_point now);
+  void change_world(const bootstrap::StoreService& store);
+  void begin_world();
+  void take_due_steps(Clock::time_point now);
+  void end(Slot& slot, Clock::time_point now);
+  void signal(Slot& slot, int signal);
+  Slot* with_device(const std::string& device);
+  int number_of(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
+  void answer(std::string_view what, const std::string& device, std::string_view why = {});
+
+  Fd control_;
+  bootstrap::WorldPage page_;
+  std::chrono::nanoseconds grace_;
+  ResizeActions actions_;
+  std::vector<Slot> slots_;
+  std::string input_;
+  int version_ = 0;
+  bool formed_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace xoe::launch

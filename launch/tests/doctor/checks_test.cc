@@ -1,0 +1,437 @@
+// The readers and parsers, each alone.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "launch/doctor/checks/container.h"
+#include "launch/doctor/checks/host.h"
+#include "launch/doctor/checks/installation.h"
+#include "launch/doctor/checks/python.h"
+#include "launch/doctor/facts/pci_config.h"
+#include "launch/tests/doctor/findings.h"
+#include "core/testing/places.h"
+#include "core/testing/scratch.h"
+
+namespace xoe::doctor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+void put(const Scratch& root, const std::string& path, std::string_view content) {
+  std::filesystem::create_directories(std::filesystem::path(root.file(path)).parent_path());
+  put_file(root.file(path), content);
+}
+
+std::vector<std::uint8_t> config(const std::string& name) {
+  const std::string bytes = read_file(tree_path("config/" + name));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(TreeText, CpuLists) {
+  EXPECT_THAT(parse_cpu_list("0-2,8, 10-11"), ElementsAre(0, 1, 2, 8, 10, 11));
+  EXPECT_THAT(parse_cpu_list(""), ElementsAre());
+  EXPECT_THAT(parse_cpu_list("3-1,x,-4,1-2-3,0-99999999,5"), ElementsAre(5));
+}
+
+TEST(TreeText, Fields) {
+  EXPECT_EQ(field("Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n", "Cpus_allowed_list"), "0-1");
+  EXPECT_EQ(field("Max open files   10 20 files", "Max open files"), "10 20 files");
+  EXPECT_EQ(field("abc: 1", "ab"), "");
+  EXPECT_EQ(field("", "ab"), "");
+}
+
+TEST(PciConfiguration, BridgeWithAccessControl) {
+  const auto whole = parse_pci_config(config("bridge")).value();
+  EXPECT_EQ(whole.vendor, 0x15AD);
+  EXPECT_TRUE(whole.bridge);
+  ASSERT_TRUE(whole.express);
+  EXPECT_EQ(whole.express->port_type, 4);
+  EXPECT_EQ(whole.express->width, 16);
+  ASSERT_TRUE(whole.access_control);
+  EXPECT_EQ(whole.access_control->offset, 0x140U);
+  EXPECT_TRUE(whole.access_control->redirects_requests());
+  ASSERT_TRUE(whole.address_translation);
+  EXPECT_TRUE(whole.address_translation->enabled);
+}
+
+TEST(PciConfiguration, WhatUsersGetHasNoExtendedPart) {
+  for (const char* const name : {"plain", "user"}) {
+    const auto part = parse_pci_config(config(name)).value();
+    EXPECT_EQ(part.vendor, 0x15AD);
+    EXPECT_FALSE(part.extended);
+    EXPECT_FALSE(part.access_control);
+  }
+  EXPECT_TRUE(parse_pci_config(config("plain")).value().express);
+}
+
+TEST(PciConfiguration, DamageIsNamed) {
+  auto bytes = config("bridge");
+  EXPECT_THAT(parse_pci_config(std::span(bytes).first(63)).error().message(), HasSubstr("63 bytes"));
+  auto circle = bytes;
+  circle[0x61] = 0x40;
+  EXPECT_THAT(parse_pci_config(circle).error().message(), HasSubstr("circle at byte 64"));
+  auto header = bytes;
+  header[0x34] = 0x20;
+  EXPECT_THAT(parse_pci_config(header).error().message(), HasSubstr("within the header"));
+  // The second extended capability leads to the first.
+  auto extended = bytes;
+  extended[0x142] = 0x01;
+  extended[0x143] = 0x10;
+  EXPECT_THAT(parse_pci_config(extended).error().message(), HasSubstr("circle at byte 256"));
+  EXPECT_FALSE(parse_pci_config(std::vector<std::uint8_t>(256, 0xFF)));
+}
+
+TEST(Network, OnlyLoopback) {
+  const Scratch root;
+  put(root, "sys/class/net/lo/type", "772\n");
+  put(root, "sys/class/net/lo/operstate", "unknown\n");
+  put(root, "proc/net/fib_trie", "  |-- 127.0.0.1\n     /32 host LOCAL\n");
+  const Findings all = check_network(read_interfaces(Tree(root.path())));
+  expect_states(all, {{"network.tcp", Severity::kWarning}});
+  EXPECT_THAT(find(all, "network.tcp").what, HasSubstr("only loopback"));
+}
+
+TEST(Processes, OldKernelsHaveNoPidfds) {
+  expect_states(check_processes({.kernel = "4.18.0-553.el8.x86_64"}, {}), {{"process.kernel", Severity::kProblem}});
+  expect_states(check_processes({.kernel = "5.2.21"}, {}), {{"process.kernel", Severity::kProblem}});
+  expect_states(check_processes({.kernel = "5.3.0"}, {}), {{"process.kernel", Severity::kOk}});
+  expect_states(check_processes({.kernel = "nonsense"}, {}), {{"process.kernel", Severity::kSkipped}});
+}
+
+TEST(Cpu, WithoutWideVectorsAWarning) {
+  const CpuFacts old{.model = "old",
+                     .architecture = "x86_64",
+                     .flags = {"sse2", "sse4_1"},
+                     .online = 4,
+                     .usable = 2,
+                     .cores = 2,
+                     .sockets = 1,
+                     .nodes = {{0, "0-1", 1 << 30}, {1, "2-3", 0}}};
+  expect_states(check_cpu(old, 8.0), {{"cpu.features", Severity::kWarning},
+                                      {"cpu.cores", Severity::kNote},
+                                      {"cpu.quota", Severity::kNote},
+                                      {"cpu.numa", Severity::kWarning}});
+}
+
+TEST(Rdma, PortsThatAreDownSayWhy) {
+  RdmaFacts facts{.ports = {{.device = "mlx5_0", .state = "INIT", .physical = "LinkUp", .link_layer = "InfiniBand"},
+                            {.device = "mlx5_1", .state = "DOWN", .physical = "Disabled", .interface = "eth9"}}};
+  const Findings all = check_rdma(facts);
+  EXPECT_THAT(find(all, "rdma.mlx5_0.1").fix, HasSubstr("opensm"));
+  EXPECT_THAT(find(all, "rdma.mlx5_1.1").fix, HasSubstr("ip link set eth9 up"));
+  EXPECT_THAT(find(all, "rdma.access").fix, HasSubstr("ib_uverbs"));
+}
+
+TEST(Virtualization, KubernetesAndItsFriends) {
+  const auto container = [](const std::string& file, const std::string& content) {
+    const Scratch root;
+    put(root, file, content);
+    return read_virtualization(Tree(root.path())).container;
+  };
+  EXPECT_EQ(container("proc/1/cgroup", "0::/kubepods.slice/kubepods-pod1.slice"), "Kubernetes");
+  EXPECT_EQ(container("run/.containerenv", ""), "Podman");
+  EXPECT_EQ(container("proc/1/environ", std::string("A=1\0container=lxc\0", 18)), "LXC");
+  EXPECT_EQ(container("proc/self/environ", std::string("A=1\0KUBERNETES_SERVICE_HOST=10.96.0.1\0", 37)), "Kubernetes");
+  EXPECT_EQ(container("proc/1/cgroup", "0::/init.scope"), "");
+}
+
+Findings check(const ContainerFacts& facts) { return check_container(facts, {}, {}, {}); }
+
+TEST(Container, TheLeaderIsReadFromTheJobsVariables) {
+  const auto leader = [](std::string environment) {
+    const Scratch root;
+    std::replace(environment.begin(), environment.end(), ' ', '\0');
+    put(root, "proc/self/environ", environment);
+    put(root, "etc/hostname", "job-a-12\n");
+    put(root, "etc/hosts", "10.0.0.3 job-a-12.svc.ns.svc.cluster.local job-a-12 # kubelet\n");
+    return read_container(Tree(root.path()), "Kubernetes", {}, std::chrono::seconds(5)).leader;
+  };
+  EXPECT_EQ(leader("PET_MASTER_ADDR=a-0.b PET_NODE_RANK=1").host, "a-0.b");
+  EXPECT_EQ(leader("JAX_COORDINATOR_ADDRESS=a-0.b:2345 JAX_PROCESS_ID=1").host, "a-0.b");
+  EXPECT_EQ(leader("JAX_COORDINATOR_ADDRESS=[fd00::1]:2345").host, "fd00::1");
+  EXPECT_EQ(leader("LWS_LEADER_ADDRESS=fd00::1").host, "fd00::1");
+  EXPECT_EQ(leader("JOB_COMPLETION_INDEX=12").host, "job-a-0.svc.ns.svc.cluster.local");
+  EXPECT_EQ(leader("A=1").variable, "");
+}
+
+TEST(Container, RanksAreThoseOfTheFirstProcessOrOfVariables) {
+  const auto ranks = [](std::string environment, std::string command) {
+    const Scratch root;
+    std::replace(environment.begin(), environment.end(), ' ', '\0');
+    std::replace(command.begin(), command.end(), ' ', '\0');
+    put(root, "proc/self/environ", environment);
+    put(root, "proc/1/cmdline", command);
+    return read_container(Tree(root.path()), "Kubernetes", {}, std::chrono::seconds(5)).ranks;
+  };
+  EXPECT_EQ(ranks("A=1 ", "/usr/bin/xoe run --rendezvous auto -np 4 -- python train.py "), 4);
+  EXPECT_EQ(ranks("A=1 ", "xoe run -- python -np 4 "), std::nullopt);
+  EXPECT_EQ(ranks("A=1 ", "sleep run -np 4 "), std::nullopt);
+  EXPECT_EQ(ranks("PET_NPROC_PER_NODE=2 ", "xoe run -np 4 "), 2);
+  EXPECT_EQ(ranks("XOE_LOCAL_SIZE=8 PET_NPROC_PER_NODE=2 ", ""), 8);
+  EXPECT_EQ(ranks("A=1 ", ""), std::nullopt);
+}
+
+TEST(Container, ALeaderWithoutAddressIsNamed) {
+  const ContainerFacts facts{.runtime = "Kubernetes",
+                             .tried = true,
+                             .leader = {.variable = "PET_MASTER_ADDR", .host = "a-0.b", .error = "no such name"}};
+  const Finding leader = find(check(facts), "container.leader");
+  EXPECT_EQ(leader.severity, Severity::kWarning);
+  EXPECT_THAT(leader.what, HasSubstr("host a-0.b of rank 0 (PET_MASTER_ADDR) has no address: no such name"));
+  EXPECT_THAT(leader.fix, HasSubstr("publishNotReadyAddresses"));
+}
+
+TEST(Virtualization, RanksOfAHostBelongTogetherWhereTheyAreApart) {
+  const auto fix = [](std::string variables, const std::string& file = "a", const std::string& content = "") {
+    const Scratch root;
+    std::replace(variables.begin(), variables.end(), ' ', '\0');
+    put(root, "proc/self/environ", variables);
+    put(root, file, content);
+    return find(check_virtualization(read_virtualization(Tree(root.path()))), "virtual.container").fix;
+  };
+  const std::string pod = "KUBERNETES_SERVICE_HOST=10.96.0.1 ", apart = pod + "PET_NPROC_PER_NODE=1 PET_NNODES=";
+  EXPECT_EQ(fix(pod), "");
+  EXPECT_EQ(fix(pod + "PET_NPROC_PER_NODE=4 PET_NNODES=2"), "");
+  EXPECT_EQ(fix(apart + "1"), "");
+  EXPECT_EQ(fix(apart + "1:1"), "");
+  EXPECT_THAT(fix(apart + "2:2"), HasSubstr("one pod a node, with all its ranks"));
+  EXPECT_EQ(fix(apart + "2", "proc/1/comm", "pause\n"), "");
+  EXPECT_THAT(fix("A=1", ".dockerenv"), HasSubstr("--pid=host"));
+  const Scratch root;
+  put(root, ".dockerenv", "");
+  put(root, "proc/2/comm", "kthreadd\n");
+  EXPECT_EQ(find(check_virtualization(read_virtualization(Tree(root.path()))), "virtual.container").fix, "");
+}
+
+// The lines of a pod's manifest mend what the row says, and nothing else.
+std::string lines_for(const ContainerFacts& facts, std::string_view id) { return find(check(facts), id).manifest; }
+
+TEST(Manifest, NamesTheUser) {
+  EXPECT_THAT(lines_for({.uid = 1234}, "container.user"), HasSubstr("env: [{name: USER, value: xoe}, {name: LOGNAME"));
+  EXPECT_THAT(lines_for({.uid = 0, .named_user = true}, "container.user"), HasSubstr("runAsNonRoot: true"));
+  const Finding named = find(check({.uid = 1234, .user_variable = "USER"}), "container.user");
+  EXPECT_EQ(named.severity, Severity::kOk);
+  EXPECT_EQ(named.what, "user 1234, whose name USER gives");
+  EXPECT_EQ(named.manifest, "");
+}
+
+TEST(Manifest, MountsWhatIsMissingAtItsPath) {
+  ContainerFacts facts{.temporary = "/scratch", .home = "/nowhere"};
+  EXPECT_THAT(lines_for(facts, "container.files"), HasSubstr("mountPath: /scratch"));
+  facts.temporary_writable = true;
+  EXPECT_THAT(lines_for(facts, "container.files"), HasSubstr("env: [{name: HOME, value: /scratch}]"));
+  EXPECT_THAT(lines_for({.secret = "/run/job/key", .secret_error = "it cannot be read"}, "container.secret"),
+              testing::AllOf(HasSubstr("mountPath: /run/job,"), HasSubstr("# with the key key")));
+  EXPECT_EQ(lines_for({.secret = "/run/job/key", .secret_read = true, .secret_error = "short"}, "container.secret"),
+            "");
+}
+
+TEST(Manifest, NamesTheClusterAsTheNetworkOfThePodNeedsIt) {
+  ContainerFacts facts{.runtime = "Kubernetes", .name_servers = {"192.168.1.1"}};
+  EXPECT_EQ(lines_for(facts, "container.dns"), "spec:\n  dnsPolicy: ClusterFirst\n");
+  facts.host_network = true;
+  EXPECT_EQ(lines_for(facts, "container.dns"), "spec:\n  dnsPolicy: ClusterFirstWithHostNet\n");
+  const Scratch root;
+  put(root, "etc/hosts", "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n");
+  EXPECT_TRUE(read_container(Tree(root.path()), "Kubernetes", {}, std::chrono::seconds(5)).host_network);
+}
+
+TEST(Manifest, GivesASubdomainOnlyToPodsWithoutOne) {
+  ContainerFacts facts{.tried = true, .index = 1};
+  EXPECT_THAT(lines_for(facts, "container.leader"), HasSubstr("subdomain: SERVICE"));
+  facts.full_name = "worker.train.team.svc.cluster.local";
+  facts.leader.variable = "JOB_COMPLETION_INDEX";
+  EXPECT_THAT(find(check(facts), "container.leader").fix, HasSubstr("leave hostname out"));
+  EXPECT_EQ(lines_for(facts, "container.leader"), "");
+  facts.leader.host = "a-0.b";
+  EXPECT_EQ(lines_for(facts, "container.leader"), "");
+  facts.full_name.clear();
+  EXPECT_THAT(lines_for(facts, "container.leader"), HasSubstr("subdomain: SERVICE"));
+}
+
+TEST(Manifest, AsksForGpusWhereNoneWereAskedFor) {
+  ContainerFacts facts{.runtime = "Kubernetes", .gpus_wanted = "all"};
+  EXPECT_THAT(lines_for(facts, "container.gpu"), HasSubstr("nvidia.com/gpu"));
+  facts.gpus_wanted = "GPU-1234";  // of the device plugin
+  EXPECT_THAT(lines_for(facts, "container.gpu"), HasSubstr("runtimeClassName: nvidia"));
+  facts.gpu_devices = {"nvidia0", "nvidiactl"};
+  EXPECT_EQ(lines_for(facts, "container.gpu"), "");  // the node lacks nvidia-uvm
+}
+
+TEST(Manifest, NamesAFilterOnlyWhereOneIsSet) {
+  ContainerFacts facts{.tried = true, .refused = {{"pidfd_open", "Function not implemented", ""}}};
+  EXPECT_EQ(lines_for(facts, "container.calls"), "");
+  EXPECT_THAT(find(check(facts), "container.calls").fix, HasSubstr("no filter is set here"));
+  facts.filtered = true;
+  EXPECT_THAT(lines_for(facts, "container.calls"), HasSubstr("RuntimeDefault"));
+}
+
+TEST(Manifest, NeverLowersALimit) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  const auto lines = [](std::int64_t ranks, std::uint64_t limit, std::uint64_t shm) {
+    return find(check_container({.ranks = ranks}, {}, {.shm = shm}, {.memory = limit}), "container.memory").manifest;
+  };
+  EXPECT_THAT(lines(64, 20 * kGiB, 0), HasSubstr("memory: 256Gi"));
+  EXPECT_THAT(lines(1, 4 * kGiB, 8 * kGiB), HasSubstr("emptyDir: {medium: Memory, sizeLimit: 2048Mi}"));
+  EXPECT_EQ(lines(1, 4 * kGiB, kGiB), "");
+  const auto group = [](std::uint64_t limit, std::uint64_t used) {
+    return find(check_memory({.total = 99 * kGiB}, {.memory = limit, .memory_used = used}), "memory.cgroup");
+  };
+  EXPECT_EQ(group(64 * kGiB, kGiB).fix, "");
+  EXPECT_EQ(group(64 * kGiB, kGiB).manifest, "");
+  EXPECT_THAT(group(64 * kGiB, 63 * kGiB).manifest, HasSubstr("memory: 128Gi"));
+}
+
+TEST(Container, LostPacketsAreAProblem) {
+  ContainerFacts facts{.leader = {.variable = "PET_MASTER_ADDR", .host = "a-0", .address = "10.0.0.2"},
+                       .interface = "eth0",
+                       .mtu = 1500};
+  const auto verdict = [&facts](PathMtu::Verdict verdict, std::int64_t mtu) {
+    facts.path = PathMtu{.verdict = verdict, .mtu = mtu};
+    return find(check(facts), "container.mtu").severity;
+  };
+  EXPECT_EQ(verdict(PathMtu::Verdict::kLost, 1500), Severity::kProblem);
+  EXPECT_EQ(verdict(PathMtu::Verdict::kSmaller, 1400), Severity::kNote);
+  EXPECT_EQ(verdict(PathMtu::Verdict::kReached, 1500), Severity::kOk);
+  EXPECT_EQ(verdict(PathMtu::Verdict::kUnknown, 1500), Severity::kOk);
+}
+
+TEST(Container, LoopbackIsReachedAtItsWholeSize) {
+  const PathMtu path = probe_path("127.0.0.1", std::chrono::seconds(10));
+  EXPECT_EQ(path.verdict, PathMtu::Verdict::kReached);
+  EXPECT_GE(path.mtu, 1500);
+  EXPECT_EQ(probe_path("no number", std::chrono::seconds(10)).verdict, PathMtu::Verdict::kUnknown);
+}
+
+TEST(Container, RefusedCallsAreAProblemOnlyWhereXoeNeedsThem) {
+  ContainerFacts facts{.tried = true, .refused = {{"membarrier", "Operation not permitted", "it is slower"}}};
+  EXPECT_EQ(find(check(facts), "container.calls").severity, Severity::kNote);
+  facts.refused.push_back({"pidfd_open", "it crashed: Bad system call", ""});
+  const Finding calls = find(check(facts), "container.calls");
+  EXPECT_EQ(calls.severity, Severity::kProblem);
+  EXPECT_EQ(calls.what, "refused: pidfd_open: it crashed: Bad system call");
+}
+
+TEST(Container, GpusThatAreNotThere) {
+  const auto state = [](const ContainerFacts& facts) { return find(check(facts), "container.gpu").severity; };
+  EXPECT_EQ(state({}), Severity::kOk);
+  EXPECT_EQ(state({.gpus_wanted = "all"}), Severity::kNote);
+  EXPECT_EQ(state({.gpus_wanted = "0,1"}), Severity::kProblem);
+  EXPECT_EQ(state({.gpus_wanted = "all", .gpu_devices = {"nvidia0", "nvidiactl"}}), Severity::kWarning);
+  EXPECT_EQ(state({.gpu_devices = {"nvidia-uvm", "nvidia0", "nvidiactl"}}), Severity::kOk);
+  EXPECT_EQ(state({.gpu_devices = {"nvidia-uvm", "nvidia0", "nvidiactl"}, .device_refused = "Operation not permitted"}),
+            Severity::kProblem);
+}
+
+TEST(Installation, PluginsThatDoNotLoadSayWhy) {
+  using namespace std::chrono_literals;
+  const Scratch folder;
+  put_file(folder.file("libxoe-gloo.so"), "no library");
+  std::filesystem::copy_file(built_file("libmock_nccl_version.so"), folder.file("libxoe-mpi-mpich.so"));
+  InstallationFacts facts{.version = "1.2.3", .program = "/opt/xoe/bin/xoe-doctor"};
+  find_plugins(facts, folder.path(), 20s);
+  const Findings all = check_installation(facts);
+  expect_states(
+      all,
+      {{"xoe.gloo", Severity::kWarning}, {"xoe.mpi-mpich", Severity::kWarning}, {"xoe.mpi-openmpi", Severity::kNote}});
+  EXPECT_THAT(find(all, "xoe.gloo").what, HasSubstr("libxoe-gloo.so"));
+  EXPECT_THAT(find(all, "xoe.mpi-mpich").what, HasSubstr("belongs to another Xoe (0.0.1 test; this is 1.2.3)"));
+  EXPECT_TRUE(loading_engines(facts).empty());
+
+  facts.plugins.clear();
+  facts.version = "0.0.1";
+  find_plugins(facts, folder.path(), 20s);
+  expect_states(check_installation(facts), {{"xoe.mpi-mpich", Severity::kOk}});
+  EXPECT_THAT(loading_engines(facts), ElementsAre("mpi"));
+}
+
+TEST(Installation, TheChoiceIsThatOfTheRanks) {
+  EXPECT_EQ(say_engines({}), "");
+  EXPECT_EQ(say_engines({"gloo"}), "hierarchical over gloo");
+  EXPECT_EQ(say_engines({"mpi"}), "hierarchical over mpi, under mpirun or srun only");
+  EXPECT_EQ(say_engines({"gloo", "mpi"}), "hierarchical over gloo, over mpi under mpirun or srun");
+
+  InstallationFacts facts{.plugins = {{.name = "gloo", .path = "g"}, {.name = "mpi-openmpi", .path = "m"}}};
+  EXPECT_EQ(find(check_installation(facts), "xoe.backend").severity, Severity::kOk);
+  facts.rdma = true;
+  EXPECT_THAT(find(check_installation(facts), "xoe.backend").fix, HasSubstr("start jobs with mpirun or srun"));
+  facts.plugins.pop_back();
+  EXPECT_EQ(find(check_installation(facts), "xoe.backend").details["between_hosts"], "gloo");
+  facts.plugins.clear();
+  EXPECT_THAT(find(check_installation(facts), "xoe.backend").what, HasSubstr("on several: none"));
+}
+
+TEST(Installation, AnMpiThatIsNotHereIsNoFault) {
+  const std::string error = "libmpi.so.40: cannot open shared object file: No such file or directory";
+  const InstallationFacts facts{.plugins = {{.name = "mpi-openmpi", .path = "m", .error = error},
+                                            {.name = "gloo", .path = "g", .error = "libz.so: " + error}}};
+  const Findings all = check_installation(facts);
+  expect_states(all, {{"xoe.mpi-openmpi", Severity::kNote}, {"xoe.gloo", Severity::kWarning}});
+  EXPECT_THAT(find(all, "xoe.mpi-openmpi").what, HasSubstr("libmpi.so.40"));
+}
+
+// What python3 of PATH says, played by a script.
+PythonFacts facts_of(const Scratch& folder, const std::string& script) {
+  const std::string path = folder.file("python3");
+  put_file(path, "#!/bin/sh\n" + script + "\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return ask_python(Env({{"PATH", folder.path()}}), std::chrono::seconds(20));
+}
+
+TEST(Python, TheAnswerIsTheLastLine) {
+  const Scratch folder;
+  const PythonFacts facts = facts_of(folder, R"(echo '{"version": "1.0.0"}'
+echo noise >&2
+echo '{"version": "3.11.2", "xoe": "1.2.3", "xoe_path": "/p/xoe", "torch": "2.15.0", "backend": true}')");
+  EXPECT_EQ(facts.error, "");
+  const Findings all = check_python(facts, "1.2.3", "/p/xoe/bin/xoe-doctor");
+  expect_states(
+      all, {{"python.package", Severity::kOk}, {"python.torch", Severity::kOk}, {"python.backend", Severity::kOk}});
+  EXPECT_THAT(find(all, "python.package").what, HasSubstr("Python 3.11.2"));
+  // Another Xoe than the package's.
+  EXPECT_EQ(find(check_python(facts, "1.2.4", "/opt/bin/xoe-doctor"), "python.package").severity, Severity::kWarning);
+}
+
+TEST(Python, WhatIsMissingIsNoted) {
+  const Scratch folder;
+  const PythonFacts facts = facts_of(folder, R"(echo '{"version": "3.11.2"}')");
+  const Findings all = check_python(facts, "1.2.3", "/env/lib/python3.11/site-packages/xoe/bin/xoe-doctor");
+  expect_states(all, {{"python.package", Severity::kNote}, {"python.torch", Severity::kNote}});
+  EXPECT_THAT(find(all, "python.package").fix, HasSubstr("belongs to the Python of /env"));
+  EXPECT_EQ(all.size(), 2U);
+  expect_states(check_python({}, "1.2.3", "p"), {{"python.package", Severity::kNote}});
+}
+
+TEST(Python, WhatIsBrokenIsTold) {
+  const Scratch folder;
+  PythonFacts facts =
+      facts_of(folder, R"(echo '{"version": "3.11.2", "xoe_error": "ImportError: x", "torch": "2.3.1"}')");
+  Findings all = check_python(facts, "1.2.3", "p");
+  expect_states(all, {{"python.package", Severity::kProblem}, {"python.torch", Severity::kWarning}});
+  EXPECT_THAT(find(all, "python.package").what, HasSubstr("ImportError: x"));
+  EXPECT_THAT(find(all, "python.torch").what, HasSubstr("older than 2.4"));
+
+  facts = {.program = "python3", .version = "3.11.2", .xoe = "1.2.3", .torch = "2.4.1"};
+  all = check_python(facts, "1.2.3", "p");
+  expect_states(all, {{"python.backend", Severity::kNote}});
+  EXPECT_THAT(find(all, "python.backend").fix, HasSubstr("import xoe.torch.distributed"));
+
+  facts = facts_of(folder, "exit 1");
+  expect_states(check_python(facts, "1.2.3", "p"), {{"python.package", Severity::kWarning}});
+}
+
+TEST(Python, OneThatHangsIsKilled) {
+  const Scratch folder;
+  const std::string path = folder.file("python3");
+  put_file(path, "#!/bin/sh\nexec sleep 1000\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  const Env env({{"PATH", folder.path() + ":/usr/bin:/bin"}});
+  const PythonFacts facts = ask_python(env, std::chrono::milliseconds(1000));
+  EXPECT_THAT(facts.error, HasSubstr("no answer within 1 s"));
+}
+
+TEST(Installation, SharingIsTried) { EXPECT_EQ(try_sharing(std::chrono::seconds(20)), ""); }
+
+}  // namespace
+}  // namespace xoe::doctor

@@ -1,0 +1,126 @@
+#include "measure/cli/train_flags.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "train/networks/names.h"
+#include "measure/cli/words.h"
+#include "core/command_line/parse/command_line.h"
+#include "data/cli/pixel_options.h"
+#include "train/cli/train_command_line.h"
+
+namespace xoe::bench {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  xoe bench train --model resnet18 --batch-size 8 --num-batches 20
+  xoe run -np 2 xoe bench train --model resnet50 --batch_size=4 --image-size 64 --repeat 5 --output a.json
+  xoe bench train --data-dir demo-data --model resnet18 --image-size 64
+  xoe run -np 8 xoe bench train --model resnet50 --emulate-accelerator 2700
+
+Twelve flags are tf_cnn_benchmarks's: --model, --batch-size, --num-batches, --num-warmup-batches, --display-every,
+--data-dir, --data-name, --use-fp16, --optimizer (sgd and momentum), --init-learning-rate, --forward-only and --eval.
+The names of all flags may have - or _. None of its other flags is here.)";
+
+void add_workload(CLI::App& app, TrainFlags& flags) {
+  using tools::add_choice;
+  using train::Precision;
+  train::TrainOptions& options = flags.options;
+  app.option_defaults()->group("Workload");
+  add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
+  app.add_option("--batch-size", options.batch, "images per rank and step")->capture_default_str();
+  app.add_option("--data-dir", options.data_dir, "images as `xoe train --data` takes them (default: synthetic)")
+      ->type_name("DIR");
+  add_choice(app, "--data-name", flags.data_name, {"imagenet", "cifar10"},
+             "sets image size and classes: 224 and 1000, or 32 and 10");
+  tools::add_image_size(app, options.image_size);
+  app.get_option("--image-size")->default_str("");  // as --data-name says
+  app.add_option("--classes", options.classes, "(default: as --data-name or the data have)")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--use-fp16", flags.use_fp16, "16-bit autocast, which is bfloat16 unless --precision says fp16");
+  add_choice<Precision>(app, "--precision", options.precision,
+                        {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}},
+                        "autocast; fp16 scales the loss");
+  add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
+  app.add_option("--init-learning-rate", options.lr, "for 256 images (default: as xoe train has it)")
+      ->check(CLI::PositiveNumber);
+  auto* forward = app.add_flag("--forward-only", flags.forward_only, "the forward pass alone, in training mode");
+  app.add_flag("--eval", flags.eval, "the forward pass in evaluation mode, on held-out images")->excludes(forward);
+  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
+  app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
+  app.add_option("--seed", options.seed, "of weights, images and their order")->capture_default_str();
+  app.add_option("--emulate-accelerator", options.emulated_images_per_s,
+                 "images/s of an accelerator, for which each rank sleeps in place of computing: real communication of "
+                 "the model's gradients, no training")
+      ->check(CLI::Range(0.01, 1e9))
+      ->type_name("IMAGES_PER_S");
+}
+
+void add_measurement(CLI::App& app, TrainFlags& flags) {
+  app.option_defaults()->group("Measurement");
+  app.add_option("--num-batches", flags.num_batches, "measured steps of a run")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+  app.add_option("--num-warmup-batches", flags.num_warmup_batches, "steps before them")
+      ->check(CLI::Range(0, 100'000'000))
+      ->capture_default_str();
+  app.add_option("--repeat", flags.repeat, "runs, each with a model and buffers of its own")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app.add_option("--traced-batches", flags.traced_batches,
+                 "steps of a further run with a timeline, which tells the hidden communication; 0: none")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+  app.add_option("--display-every", flags.display_every, "steps between lines")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+// tf_cnn_benchmarks calls sgd with momentum "momentum".
+train::OptimizerKind optimizer_of(std::string_view flag) {
+  using train::OptimizerKind;
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kLars, OptimizerKind::kLamb})
+    if (flag == train::optimizer_name(kind)) return kind;
+  return OptimizerKind::kSgd;
+}
+
+}  // namespace
+
+CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
+  auto* verb =
+      app.add_subcommand("train", "images/s of training, with twelve flags and the lines of tf_cnn_benchmarks");
+  verb->footer(kExamples);
+  flags.options.image_size = 0;  // not given
+  add_workload(*verb, flags);
+  add_measurement(*verb, flags);
+  add_machine_options(*verb, flags.options);
+  add_output(*verb, flags.out);
+  return verb;
+}
+
+Status complete_flags(TrainFlags& flags) {
+  train::TrainOptions& options = flags.options;
+  const bool imagenet = flags.data_name == "imagenet";
+  if (options.image_size.height == 0) options.image_size = imagenet ? 224 : 32;
+  if (options.classes == 0 && options.data_dir.empty()) options.classes = imagenet ? 1000 : 10;
+  if (flags.use_fp16 && options.precision == train::Precision::kFp32) options.precision = train::Precision::kBf16;
+  options.optimizer = optimizer_of(flags.optimizer);
+  if (flags.optimizer == "sgd") options.momentum = 0;
+  if (flags.forward_only) options.step_kind = train::StepKind::kForward;
+  if (flags.eval) options.step_kind = train::StepKind::kEvaluate;
+  const bool emulated = options.emulated_images_per_s > 0;
+  if (emulated && options.step_kind != train::StepKind::kTrain)
+    return failure(Code::kInvalidArgument, "--emulate-accelerator trains; leave out {}",
+                   flags.eval ? "--eval" : "--forward-only");
+  if (emulated && options.sharded)
+    return failure(Code::kInvalidArgument, "{}", "--emulate-accelerator updates no parameters; leave out --sharded");
+  options.evaluate = flags.eval;
+  options.eval_every = 0;
+  options.steps = std::int64_t{flags.num_warmup_batches} + flags.num_batches;
+  options.report_every = static_cast<int>(std::min<std::int64_t>(options.steps, 1'000'000'000));
+  XOE_ASSIGN(options, train::complete_options(std::move(options)));
+  return {};
+}
+
+}  // namespace xoe::bench

@@ -1,0 +1,114 @@
+"""Runs figures of core/bench/engine/steps.h: peers in turns, canaries around each."""
+
+import statistics
+import time
+from dataclasses import dataclass
+
+from compare.allreduce import CALM, best_state_of
+
+TIMES = ("median_us", "p25_us", "p75_us", "mean_us", "cpu_us")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is measured: a command of core/bench/engine/steps.h, without its seconds."""
+
+    ranks: int
+    what: str  # steps, idle or record
+    network: str
+    order: str = ""
+
+    def command(self, seconds):
+        return " ".join(word for word in (self.what, self.network, self.order, str(seconds)) if word)
+
+
+class StepRunner:
+    """Measures works over rounds. All figures gather in `figures`."""
+
+    EXTRA_ROUNDS = 2  # at most, when the machine changed its state in between
+    RETRIES = 1  # of one figure whose canaries differ
+    TIMEOUT = 90
+
+    def __init__(self, canary, rounds, deadline, say):
+        """After `deadline` (time.monotonic()) nothing is repeated."""
+        self._canary, self._rounds, self._deadline, self._say = canary, rounds, deadline, say
+        self.figures = []
+
+    def measure(self, sessions, work, names, seconds):
+        """One work by the peers of these names, in turns."""
+        peers = [peer for peer in sessions.peers if peer.name in names]
+        started = time.monotonic()
+        for number in range(self._rounds + self.EXTRA_ROUNDS):
+            if number >= self._rounds and self._enough(work, names):
+                break
+            if number > 0 and self._late():
+                break
+            turn = number % max(len(peers), 1)
+            for peer in peers[turn:] + peers[:turn]:
+                self._one(sessions, peer, work, seconds)
+        self._say(f"{work.ranks} ranks, {work.what} {work.network}: {time.monotonic() - started:.0f} s")
+
+    def _one(self, sessions, peer, work, seconds):
+        for _ in range(1 + self.RETRIES):
+            before, state = self._canary.measure()
+            what = f"{work.ranks} ranks, {work.what} {work.network}"
+            figure = sessions.ask(peer, work.command(seconds), self.TIMEOUT, what)
+            if figure is None:
+                return
+            after, state_after = self._canary.measure()
+            figure.update(peer=peer.name, canary_before_ns=before, canary_after_ns=after)
+            figure["state"] = state if state == state_after else "moved"
+            self.figures.append(figure)
+            if figure["state"] in CALM or self._late():
+                return
+
+    def _late(self):
+        return time.monotonic() > self._deadline
+
+    def _enough(self, work, names):
+        if work.what == "idle":
+            return True  # placement does not matter
+        own = of_work(self.figures, work.ranks, work.what, work.network)
+        state, counts = best_state_of(own)
+        measured = {figure["peer"] for figure in own}
+        return state in CALM and all(counts[name] >= self._rounds for name in names if name in measured)
+
+
+def of_work(figures, ranks, what, network):
+    return [f for f in figures if (f["ranks"], f["what"], f["network"]) == (ranks, what, network)]
+
+
+def summarise_steps(figures, ranks, network):
+    """The state, and per peer over its figures there the medians of TIMES."""
+    own = of_work(figures, ranks, "steps", network)
+    state, _ = best_state_of(own)
+    peers = {}
+    for name in dict.fromkeys(figure["peer"] for figure in own):
+        there = [f for f in own if f["peer"] == name and state in (f["state"], "mixed")]
+        peers[name] = {
+            key: statistics.median(f[key] for f in there) for key in TIMES if all(key in f for f in there)
+        }
+    return {"state": state, "peers": peers}
+
+
+def summarise_idle(figures, ranks):
+    """Per peer the medians of what it uses while idle: (processor ms a second, context switches a second)."""
+    result = {}
+    for figure in figures:
+        if (figure["ranks"], figure["what"]) == (ranks, "idle"):
+            result.setdefault(figure["peer"], []).append(figure)
+    return {
+        name: tuple(statistics.median(f[key] for f in own) for key in ("cpu_ms_per_s", "switches_per_s"))
+        for name, own in result.items()
+    }
+
+
+def summarise_record(figures, ranks):
+    """What the timeline costs: key of TIMES to (off, on), medians over the figures; empty: not measured."""
+    own = [f for f in figures if (f["ranks"], f["what"]) == (ranks, "record")]
+    if not own:
+        return {}
+    return {
+        key: tuple(statistics.median(f[prefix + key] for f in own) for prefix in ("", "recorded_"))
+        for key in ("median_us", "mean_us", "cpu_us")
+    }

@@ -1,0 +1,48 @@
+// What a run folder of `xoe train --run-dir` tells: metrics.jsonl, environment.json, doctor.json, the timeline.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/plot.h"
+#include "measure/pages/facts.h"
+#include "xoe/status.h"
+
+namespace xoe::pages {
+
+struct DoctorFinding {
+  std::string state;  // "ok", "note", "warning", "problem", "skipped"
+  std::string group;
+  std::string what;
+  std::string fix;
+};
+
+struct RunCurves {
+  std::vector<PlotPoint> loss, accuracy;  // of training images
+  std::vector<PlotPoint> held_out_loss, held_out_accuracy;
+  std::vector<PlotPoint> rate, images_per_s;
+};
+
+struct RunRecord {
+  std::string title;    // "resnet18, 2 ranks x batch 32"
+  Facts configuration;  // of the last start
+  Facts environment;
+  std::vector<DoctorFinding> doctor;
+  RunCurves curves;
+  // For each rank: waiting for data, computing, reducing and waiting for peers, updating parameters; sums to 1.
+  std::vector<std::array<double, 4>> rank_shares;
+
+  bool ended = false;
+  bool interrupted = false;
+  std::optional<double> step, total_steps, seconds, images_per_s, images_per_s_uncertainty;
+  std::string timeline;            // a file of the folder; empty: none
+  std::vector<std::string> notes;  // what could not be read
+};
+
+// `unavailable`: there is no metrics.jsonl, or it cannot be read. Lines that are broken are skipped and noted.
+Result<RunRecord> read_run(const std::string& folder);
+
+}  // namespace xoe::pages

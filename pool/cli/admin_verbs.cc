@@ -1,0 +1,106 @@
+// xoe pool team, user, backup: for admins.
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/random_token.h"
+#include "core/command_line/parse/command_line.h"
+#include "pool/cli/verbs.h"
+
+namespace xoe::tools::pool {
+namespace {
+
+struct AdminOptions {
+  Connection connection = {};
+  Json body = Json::object();
+  bool remove = false;
+};
+
+int send(const AdminOptions& options, const char* path) {
+  auto client = connect(options.connection);
+  if (!client) return fail(client.error());
+  const auto reply = client->post(path, options.body);
+  if (!reply) return fail(reply.error());
+  if (!reply->ok()) return fail(*reply);
+  if (options.connection.json) return print(xoe::pool::to_text(reply->body) + "\n");
+  const auto token = reply->body.find("token");
+  return token == reply->body.end() ? 0 : print(token->get<std::string>() + "\n");
+}
+
+template <class Value>
+CLI::Option* add_field(CLI::App& verb, const std::shared_ptr<AdminOptions>& options, const std::string& name,
+                       const char* field, const std::string& what) {
+  return verb.add_option_function<Value>(
+      name, [options, field](const Value& value) { options->body[field] = value; }, what);
+}
+
+// Of a file on the server's host, which may have another working directory.
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  std::string absolute = std::filesystem::absolute(path, error).string();
+  if (error)
+    throw CLI::ValidationError(fmt::format("FILE \"{}\" is no path: {}", path, error.message()),
+                               CLI::ExitCodes::ValidationError);
+  return absolute;
+}
+
+}  // namespace
+
+void add_admin_verbs(CLI::App& app, int& code) {
+  const auto of_team = std::make_shared<AdminOptions>();
+  CLI::App* const team = app.add_subcommand("team", "make or change a team (admins)");
+  add_connection_options(*team, of_team->connection);
+  add_field<std::string>(*team, of_team, "NAME", "name", "of the team")->required();
+  add_field<int>(*team, of_team, "--quota", "quota", "GPUs that it can count on; 0 for a new team");
+  team->add_flag_callback(
+      "--no-borrowing", [of_team] { of_team->body["may_borrow"] = false; }, "it may not use what others leave");
+  team->add_flag_callback(
+      "--borrowing", [of_team] { of_team->body["may_borrow"] = true; }, "it may; the default of a new team");
+  team->callback([of_team, &code] { code = send(*of_team, "/v1/teams"); });
+
+  const auto of_user = std::make_shared<AdminOptions>();
+  CLI::App* const user = app.add_subcommand("user", "make or change a user (admins); prints a new one's token");
+  add_connection_options(*user, of_user->connection);
+  add_field<std::string>(*user, of_user, "NAME", "name", "of the user")->required();
+  add_field<std::string>(*user, of_user, "--team", "team", "that its GPUs count for")->type_name("NAME");
+  add_field<std::string>(*user, of_user, "--role", "role", "what it may do")
+      ->type_name("agent|user|lead|admin")
+      ->default_str("user");
+  add_field<int>(*user, of_user, "--max-gpus", "max_gpus", "at once; 0: any number")->default_str("0");
+  add_field<int>(*user, of_user, "--max-priority", "max_priority", "that it may ask with")->default_str("0");
+  user->add_flag_callback(
+      "--idle-exempt", [of_user] { of_user->body["idle_exempt"] = true; }, "its leases are never reclaimed as idle");
+  user->add_flag_callback(
+      "--new-token", [of_user] { of_user->body["new_token"] = true; }, "replace its token");
+  user->add_flag("--remove", of_user->remove, "remove it; its leases stay until they end");
+  user->callback([of_user, &code] {
+    // Of our choice, so that an answer that is lost costs nothing: the request is sent again.
+    const auto token = random_token();
+    if (!token) {
+      code = fail(token.error());
+      return;
+    }
+    of_user->body["token"] = *token;
+    if (of_user->remove) of_user->body = {{"name", of_user->body.at("name")}};
+    code = send(*of_user, of_user->remove ? "/v1/users/remove" : "/v1/users");
+  });
+
+  const auto of_host = std::make_shared<AdminOptions>();
+  CLI::App* const forget =
+      app.add_subcommand("forget", "forget a host that is gone, with its GPUs; it comes back with a report (admins)");
+  add_connection_options(*forget, of_host->connection);
+  add_field<std::string>(*forget, of_host, "HOST", "name", "that is offline")->required();
+  forget->callback([of_host, &code] { code = send(*of_host, "/v1/hosts/forget"); });
+
+  const auto of_backup = std::make_shared<AdminOptions>();
+  CLI::App* const backup =
+      app.add_subcommand("backup", "write the database to a new file of the server's host (admins)");
+  add_connection_options(*backup, of_backup->connection);
+  backup
+      ->add_option_function<std::string>(
+          "FILE", [of_backup](const std::string& path) { of_backup->body["path"] = absolute_path(path); },
+          "that does not exist yet")
+      ->required();
+  backup->callback([of_backup, &code] { code = send(*of_backup, "/v1/backup"); });
+}
+
+}  // namespace xoe::tools::pool

@@ -1,0 +1,229 @@
+#include "pool/core/limits.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "pool/core/forget.h"
+#include "pool/core/targets.h"
+
+namespace xoe::pool {
+namespace {
+
+constexpr std::size_t kMaxName = 255;  // bytes
+
+// GPUs that are named, so that the database is not filled with names of GPUs that do not exist.
+Status check_exact(const Ask& ask) {
+  if (ask.exact.empty()) return {};
+  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
+    return failure(Code::kInvalidArgument, "exact: {} named, {} wanted", counted(std::ssize(ask.exact), "GPU"),
+                   ask.gpus);
+  std::vector<std::string> names = ask.exact;
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    return failure(Code::kInvalidArgument, "exact: {} is named twice", *twice);
+  return {};
+}
+
+Status check_known(const State& state, const Ask& ask) {
+  for (const std::string& uuid : ask.exact)
+    if (!state.gpus.contains(uuid)) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
+  return {};
+}
+
+constexpr const char* kNames =
+    "a name has up to 64 letters, digits and the characters . _ - @ +, and begins with a letter, a digit or _";
+
+// Names stand in tables, CSV files, paths and command lines.
+bool is_name(std::string_view text) {
+  constexpr std::size_t kLongest = 64;
+  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  return !text.empty() && text.size() <= kLongest && is_plain(text[0]) && std::ranges::all_of(text, [&](char c) {
+    return is_plain(c) || std::string_view(".-@+").find(c) != std::string_view::npos;
+  });
+}
+
+// Control characters, and those of Unicode that turn the direction: U+202A to U+202E, U+2066 to U+2069.
+bool has_hidden_characters(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto at = [&](std::size_t n) { return n < text.size() ? static_cast<unsigned char>(text[n]) : 0U; };
+    if (at(i) < 0x20 || at(i) == 0x7f) return true;
+    if (at(i) != 0xe2) continue;
+    if (at(i + 1) == 0x80 && at(i + 2) >= 0xaa && at(i + 2) <= 0xae) return true;
+    if (at(i + 1) == 0x81 && at(i + 2) >= 0xa6 && at(i + 2) <= 0xa9) return true;
+  }
+  return false;
+}
+
+// Whether this agent may not tell of what that one tells of.
+bool is_of_another(const State& state, const Host& host, std::string_view agent) {
+  return !agent.empty() && !host.agent.empty() && host.agent != agent && state.users.contains(host.agent);
+}
+
+// For what has come together, not for this report alone: GPUs that are no more make room.
+Status check_room(const State& state, const HostReport& report, Time now) {
+  if (!state.hosts.contains(report.host) && state.hosts.size() >= kMaxHosts)
+    return failure(Code::kResourceExhausted,
+                   "the pool has room for {} hosts; an admin makes some with `xoe pool forget HOST`", kMaxHosts);
+  const auto others =
+      std::ranges::count_if(state.vms, [&](const auto& item) { return item.second.host != report.host; });
+  if (static_cast<std::size_t>(others) + report.vms.size() > kMaxVms)
+    return failure(Code::kResourceExhausted, "the pool has room for {} VMs", kMaxVms);
+  const auto fresh = std::ranges::count_if(report.gpus, [&](const Gpu& gpu) { return !state.gpus.contains(gpu.uuid); });
+  const std::size_t all = state.gpus.size() + static_cast<std::size_t>(fresh);
+  if (all <= kMaxGpus || all - gpus_to_forget_for(state, report, now).size() <= kMaxGpus) return {};
+  return failure(Code::kResourceExhausted,
+                 "the pool has room for {} GPUs, and this would be {}; an admin makes room with `xoe pool forget HOST`",
+                 kMaxGpus, all);
+}
+
+// What the user and the team hold already counts, as it does for a lease that the pool grants.
+Status check_held(const State& state, const User& user, const Ask& ask) {
+  std::int64_t by_user = ask.gpus;
+  std::int64_t by_team = ask.gpus;
+  for (const auto& [id, lease] : state.leases) {
+    if (!lease.is_open()) continue;
+    if (lease.user == user.name) by_user += std::ssize(lease.gpus);
+    if (lease.team == user.team) by_team += std::ssize(lease.gpus);
+  }
+  if (user.max_gpus != 0 && by_user > user.max_gpus)
+    return failure(Code::kResourceExhausted, "{} may hold {} at once, and would hold {}", user.name,
+                   counted(user.max_gpus, "GPU"), by_user);
+  const auto team = state.teams.find(user.team);
+  if (team != state.teams.end() && !team->second.may_borrow && by_team > team->second.quota)
+    return failure(Code::kResourceExhausted, "team {} has a quota of {}, may not borrow, and would hold {}", user.team,
+                   counted(team->second.quota, "GPU"), by_team);
+  return {};
+}
+
+}  // namespace
+
+Status check_duration(const Policy& policy, Span duration) {
+  if (duration >= std::chrono::seconds(1) && duration <= policy.max_duration) return {};
+  return failure(Code::kInvalidArgument, "a lease lasts from 1 s to {}, not {}", span_text(policy.max_duration),
+                 span_text(duration));
+}
+
+Status check_form(const Ask& ask) {
+  if (ask.gpus < 1 || ask.gpus > static_cast<int>(kMaxGpus))
+    return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", ask.gpus, kMaxGpus);
+  if (ask.type.size() > 64 || ask.purpose.size() > 200)
+    return failure(Code::kInvalidArgument, "{} is longer than {} characters", ask.type.size() > 64 ? "type" : "purpose",
+                   ask.type.size() > 64 ? 64 : 200);
+  if (ask.host.size() > kMaxName || ask.vm.size() > kMaxName)
+    return failure(Code::kInvalidArgument, "{} is longer than {} bytes", ask.vm.size() > kMaxName ? "vm" : "host",
+                   kMaxName);
+  if (has_hidden_characters(ask.purpose))
+    return failure(Code::kInvalidArgument,
+                   "purpose: it has characters that control a terminal or turn the direction of text");
+  return check_exact(ask);
+}
+
+Status check_ask(const State& state, const User& user, const Ask& ask, Time now) {
+  XOE_TRY(check_duration(state.policy, ask.duration));
+  if (ask.at && *ask.at < now - kThisMinute)
+    return failure(Code::kInvalidArgument, "at: {} is over", time_text(*ask.at));
+  if (ask.at && *ask.at > now + std::chrono::days(366))
+    return failure(Code::kInvalidArgument, "at: {} is not within the next year", time_text(*ask.at));
+  XOE_TRY(check_known(state, ask));
+  if (ask.priority > user.max_priority)
+    return failure(Code::kResourceExhausted, "{} may ask with a priority of {} at most, not {}", user.name,
+                   user.max_priority, ask.priority);
+  if (user.max_gpus != 0 && ask.gpus > user.max_gpus)
+    return failure(Code::kResourceExhausted, "{} may hold {} at once, not {}", user.name, counted(user.max_gpus, "GPU"),
+                   ask.gpus);
+  const auto team = state.teams.find(user.team);
+  if (team != state.teams.end() && !team->second.may_borrow && ask.gpus > team->second.quota)
+    return failure(Code::kResourceExhausted, "team {} has a quota of {} and may not borrow", user.team,
+                   counted(team->second.quota, "GPU"));
+  const auto waiting = std::ranges::count_if(
+      state.leases, [&](const auto& item) { return item.second.is_waiting() && item.second.user == user.name; });
+  if (waiting >= state.policy.max_waiting)
+    return failure(Code::kResourceExhausted, "{} has {} leases waiting already; that is the most", user.name, waiting);
+  return {};
+}
+
+Status check_adoption(const State& state, const User& user, const Ask& ask) {
+  if (ask.exact.empty()) return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
+  XOE_TRY(check_held(state, user, ask));
+  for (const std::string& uuid : ask.exact) {
+    const auto gpu = state.gpus.find(uuid);
+    XOE_TRY(check_adoption_by_vm(state, ask, gpu->second));
+    if (const Lease* holder = state.holder_of(uuid))
+      return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
+    const auto& processes = state.unleased_processes(gpu->second);
+    if (processes.empty() && !state.is_used(gpu->second))
+      return failure(Code::kInvalidArgument, "no process uses {}: acquire it instead", uuid);
+    if (processes.empty() && user.role != Role::kAdmin)
+      return failure(Code::kInvalidArgument,
+                     "{} is used, but its driver does not list by which processes: only an admin can adopt it", uuid);
+    for (const GpuProcess& process : processes)
+      if (process.user != user.name && user.role != Role::kAdmin)
+        return failure(Code::kInvalidArgument, "process {} on {} is not yours but of {}", process.pid, uuid,
+                       process.user.empty() ? "an unknown user" : process.user);
+  }
+  return {};
+}
+
+Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now) {
+  if (report.host.empty() || report.host.size() > kMaxName || report.gpus.size() != report.activity.size())
+    return failure(Code::kInvalidArgument,
+                   "a report without a host's name of at most {} bytes, or with activity that belongs to no GPU",
+                   kMaxName);
+  if (const auto host = state.hosts.find(report.host);
+      host != state.hosts.end() && is_of_another(state, host->second, agent))
+    return failure(Code::kInvalidArgument,
+                   "host {} is told of by {}; an admin removes that user if {} shall take its place", report.host,
+                   host->second.agent, agent);
+  for (const Gpu& gpu : report.gpus) {
+    const auto known = state.gpus.find(gpu.uuid);
+    if (known == state.gpus.end() || known->second.host == report.host) continue;
+    const auto other = state.hosts.find(known->second.host);
+    const bool is_kept = other != state.hosts.end() && is_of_another(state, other->second, agent);
+    if (is_kept || state.is_present(known->second))
+      return failure(Code::kInvalidArgument, "{} is a GPU of host {}, not of {}", gpu.uuid, known->second.host,
+                     report.host);
+  }
+  // Who may have leases for a VM is told by the agent of its vCenter.
+  for (const Vm& vm : report.vms) {
+    const auto known = state.vms.find(vm.name);
+    if (known == state.vms.end() || known->second.host == report.host) continue;
+    const auto other = state.hosts.find(known->second.host);
+    if (other != state.hosts.end() && other->second.online && is_of_another(state, other->second, agent))
+      return failure(Code::kInvalidArgument, "VM {} is told of by {}", vm.name, other->second.agent);
+  }
+  return check_room(state, report, now);
+}
+
+Status check_team(const State& state, const Team& team) {
+  if (state.teams.size() >= kMaxTeams && !state.teams.contains(team.name))
+    return failure(Code::kResourceExhausted, "the pool has room for {} teams", kMaxTeams);
+  if (team.name.empty() || has_hidden_characters(team.name) ||
+      std::string_view("=+-@").find(team.name[0]) != std::string_view::npos)
+    return failure(Code::kInvalidArgument,
+                   "\"{}\" cannot be the name of a team: it begins with = + - @, or has hidden characters", team.name);
+  if (team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
+    return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
+  return {};
+}
+
+Status check_user(const State& state, const User& user) {
+  if (!is_name(user.name) || user.name == kPoolItself)
+    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user: {}", user.name, kNames);
+  if (!user.team.empty() && !state.teams.contains(user.team))
+    return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
+                   user.team);
+  if (user.role == Role::kLead && user.team.empty())
+    return failure(Code::kInvalidArgument, "{} needs a team to be the lead of", user.name);
+  if (state.users.size() >= kMaxUsers && !state.users.contains(user.name))
+    return failure(Code::kResourceExhausted, "the pool has room for {} users; `xoe pool user --remove` makes some",
+                   kMaxUsers);
+  const bool is_taken = std::ranges::any_of(state.users, [&](const auto& item) {
+    return item.second.name != user.name && item.second.token_hash == user.token_hash;
+  });
+  if (is_taken) return failure(Code::kInvalidArgument, "token: another user has it");
+  return {};
+}
+
+}  // namespace xoe::pool

@@ -1,0 +1,483 @@
+#include "pool/core/pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/constant_time.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "pool/core/due.h"
+#include "pool/core/limits.h"
+#include "pool/core/targets.h"
+#include "pool/scheduler/plan.h"
+#include "pool/state/token.h"
+
+namespace xoe::pool {
+namespace {
+
+// A planned start that is carried out by then counts as punctual: the lease begins when it was said.
+constexpr Span kPunctual = std::chrono::seconds(2);
+
+std::string gpus_text(const std::vector<std::string>& gpus) { return fmt::format("{}", fmt::join(gpus, ",")); }
+
+bool governs(const User& actor, const Lease& lease) {
+  return actor.role == Role::kAdmin || (actor.role == Role::kLead && !actor.team.empty() && actor.team == lease.team);
+}
+
+// One that the actor may `doing` although it is another's.
+Result<Lease*> governed_lease(State& state, const User& actor, std::int64_t id, std::string_view doing) {
+  const auto found = state.leases.find(id);
+  if (found == state.leases.end()) return failure(Code::kInvalidArgument, "lease {} is neither open nor waiting", id);
+  if (governs(actor, found->second)) return &found->second;
+  const std::string& team = found->second.team;
+  return failure(Code::kInvalidArgument, "only an admin{}{} may {} lease {}",
+                 team.empty() ? "" : " or the lead of team ", team, doing, id);
+}
+
+// For the audit log.
+std::string describe(const User& user, bool new_token) {
+  return fmt::format("{} {}, {}, priority up to {}{}{}", name_of(user.role),
+                     user.team.empty() ? "without a team" : fmt::format("of team \"{}\"", user.team),
+                     user.max_gpus == 0 ? "any number of GPUs" : "at most " + counted(user.max_gpus, "GPU"),
+                     user.max_priority, user.idle_exempt ? ", idle-exempt" : "", new_token ? ", with a new token" : "");
+}
+
+Lease new_lease(State& state, const User& user, const Ask& ask, std::string token_hash, Time now) {
+  return {.id = state.next_lease++,
+          .user = user.name,
+          .team = user.team,
+          .ask = ask,
+          .token_hash = std::move(token_hash),
+          .asked = now};
+}
+
+}  // namespace
+
+Result<Pool> Pool::open(Store store, Policy policy) {
+  if (policy.idle.on && (policy.idle.window < kMinIdleWindow || policy.idle.no_process_window < kMinIdleWindow))
+    return failure(Code::kInvalidArgument, "the idle window is {}; it must be {} at least",
+                   span_text(std::min(policy.idle.window, policy.idle.no_process_window)), span_text(kMinIdleWindow));
+  if (policy.give_way_grace < std::chrono::seconds(1))
+    return failure(Code::kInvalidArgument, "holders need a second at least to give way, not {}",
+                   span_text(policy.give_way_grace));
+  Pool pool(std::move(store), policy);
+  XOE_TRY(pool.abandon());
+  return pool;
+}
+
+Status Pool::begin(Time now, const std::optional<ClockJump>& jump) {
+  if (jump && jump->accepted) {
+    move_times(state_, touched_, jump->by);
+    now_ += jump->by;
+  }
+  now_ = time_of_turn(state_, touched_, now_, now);
+  journal_.begin_turn(now_);
+  first_new_ = state_.next_lease;
+  XOE_TRY(journal_.kept(journal_.store().begin()));
+  if (jump) XOE_TRY(tell(*jump));
+  XOE_TRY(end_what_is_over());
+  XOE_TRY(drop_abandoned());
+  return hosts_.watch(turn());
+}
+
+Status Pool::tell(const ClockJump& jump) {
+  const std::string by =
+      fmt::format("{} {}", span_text(std::chrono::abs(jump.by)), jump.by > Span(0) ? "ahead" : "behind");
+  if (jump.over) return journal_.log(kPoolItself, "clock-right", 0, {}, "it is no longer " + by);
+  if (!jump.accepted)
+    return journal_.log(kPoolItself, "clock-jumped", 0, {},
+                        fmt::format("the machine's clock is {}; leases go on as before, and after {} it is followed",
+                                    by, span_text(WallClock::kAcceptAfter)));
+  for (auto& [id, lease] : state_.leases)
+    if (lease.is_open()) XOE_TRY(save(lease));
+  return journal_.log(kPoolItself, "clock-set", 0, {},
+                      "the clock was set " + by + "; open leases were moved by as much");
+}
+
+Status Pool::finish() {
+  XOE_TRY(settle());
+  for (auto& [id, lease] : state_.leases)
+    if (lease.is_open()) XOE_TRY(watch_lease(lease));
+  const bool stores_usage = usage_.is_due(now_);
+  if (stores_usage) XOE_TRY(journal_.kept(usage_.store_in(journal_.store(), now_)));
+  XOE_TRY(journal_.kept(journal_.store().commit()));
+  if (stores_usage) usage_.stored(now_);
+  return {};
+}
+
+Status Pool::abandon() {
+  journal_.store().rollback();
+  XOE_ASSIGN(State loaded, journal_.store().load());
+  // What agents told is not stored and stays true.
+  loaded.policy = state_.policy;
+  loaded.activity = std::move(state_.activity);
+  loaded.vms = std::move(state_.vms);
+  for (auto& [name, host] : loaded.hosts)
+    if (const auto before = state_.hosts.find(name); before != state_.hosts.end()) {
+      const Host& known = before->second;
+      host.heard = known.heard;
+      host.online = known.online;
+      host.problem = known.problem;
+      host.machine = known.machine;
+      host.rival = known.rival;
+      host.rival_heard = known.rival_heard;
+    }
+  std::erase_if(loaded.activity, [&](const auto& item) { return !loaded.gpus.contains(item.first); });
+  std::erase_if(loaded.vms, [&](const auto& item) { return !loaded.hosts.contains(item.second.host); });
+  state_ = std::move(loaded);
+  hosts_.tell_again();
+  journal_.begin_turn(now_);
+  return {};
+}
+
+std::optional<Time> Pool::next_event() const { return xoe::pool::next_event(state_, touched_); }
+
+// --- commands ---
+
+Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::string& token_hash) {
+  auto found = journal_.store().find_lease(user.name, token_hash);
+  if (!found) return failure(journal_.failed(found.error()));
+  if (!*found) return std::optional<std::int64_t>();
+  return std::optional((*found)->id);
+}
+
+Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string_view token) {
+  XOE_TRY(check_token(token));
+  XOE_TRY(check_form(ask));
+  std::string hash = hash_of_token(token);
+  XOE_ASSIGN(const auto before, known(user, hash));
+  if (before) {
+    XOE_TRY(claim(user, *before));
+    return *before;
+  }
+  XOE_TRY(check_ask(state_, user, ask, now_));
+  XOE_ASSIGN(Ask placed, with_host_of_vm(state_, user, ask));
+  if (placed.at) placed.at = std::max(*placed.at, now_);
+  Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
+  const std::int64_t id = lease.id;
+  touch(id, now_);
+  XOE_TRY(journal_.log(
+      user.name, "asked", id, {},
+      fmt::format("{} for {}{}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
+                  ask.vm.empty() ? "" : " for VM " + ask.vm, ask.purpose.empty() ? "" : ": ", ask.purpose)));
+  XOE_TRY(save(state_.leases.emplace(id, std::move(lease)).first->second));
+  return id;
+}
+
+Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_view token) {
+  XOE_TRY(check_token(token));
+  XOE_TRY(check_form(ask));
+  std::string hash = hash_of_token(token);
+  XOE_ASSIGN(const auto before, known(user, hash));
+  if (before) return *before;
+  XOE_TRY(check_ask(state_, user, ask, now_));
+  XOE_TRY(check_adoption(state_, user, ask));
+  Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
+  lease.gpus = ask.exact;
+  const std::int64_t id = lease.id;
+  Lease& stored = state_.leases.emplace(id, std::move(lease)).first->second;
+  XOE_TRY(journal_.log(user.name, "adopted", id, gpus_text(stored.gpus), ask.purpose));
+  XOE_TRY(open_lease(stored, now_));
+  return id;
+}
+
+Result<Lease*> Pool::own_lease(const User& user, std::int64_t id, std::string_view token) {
+  const auto opens = [&](const Lease& lease) {
+    return lease.user == user.name && (token.empty() || equal_in_constant_time(lease.token_hash, hash_of_token(token)));
+  };
+  const auto refused = [&] {
+    return failure(Code::kInvalidArgument, "lease {}: there is none of {}{}", id, user.name,
+                   token.empty() ? "" : " with this token");
+  };
+  if (const auto found = state_.leases.find(id); found != state_.leases.end()) {
+    if (!opens(found->second)) return refused();
+    return &found->second;
+  }
+  auto ended = journal_.store().find_lease(id);
+  if (!ended) return failure(journal_.failed(ended.error()));
+  if (!*ended || !opens(**ended)) return refused();
+  return nullptr;
+}
+
+Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Span duration) {
+  XOE_ASSIGN(Lease* const lease, own_lease(user, id, token));
+  if (lease == nullptr) return failure(Code::kInvalidArgument, "lease {} has ended; acquire another", id);
+  if (!lease->is_open()) return failure(Code::kInvalidArgument, "lease {} waits: it has no end to move", id);
+  XOE_TRY(check_duration(state_.policy, duration));
+  XOE_TRY(claim(user, id));
+  const Time until = now_ + duration;
+  if (until <= lease->expires) return {};
+  if (lease->give_way && lease->give_way->by)
+    return failure(Code::kResourceExhausted, "lease {} has to give way by {}", id, time_text(*lease->give_way->by));
+  if (const auto promise = promise_before(state_, *lease, until))
+    return failure(Code::kResourceExhausted, "lease {} cannot go on until {}: lease {} of {} starts at {}", id,
+                   time_text(until), promise->lease, promise->user, time_text(promise->starts));
+  lease->expires = until;
+  if (*lease->renewal_due() <= now_) return tell_renewal(*lease);
+  return save(*lease);
+}
+
+// Warns of its new end again.
+Status Pool::tell_renewal(Lease& lease) {
+  lease.told.expires = lease.expires;
+  lease.told.renewed = now_;
+  lease.expiry_warned = false;
+  XOE_TRY(journal_.log(lease.user, "renewed", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
+  return save(lease);
+}
+
+Status Pool::claim(const User& user, std::int64_t id) {
+  const auto found = state_.leases.find(id);
+  if (found == state_.leases.end() || !found->second.unclaimed || found->second.user != user.name) return {};
+  found->second.unclaimed = false;
+  touched_.erase(id);
+  XOE_TRY(journal_.log(user.name, "claimed", id, gpus_text(found->second.gpus), {}));
+  return save(found->second);
+}
+
+Status Pool::release(const User& user, std::int64_t id, std::string_view token, std::string_view why) {
+  XOE_ASSIGN(Lease* const lease, own_lease(user, id, token));
+  if (lease == nullptr) return {};
+  return end(*lease, now_, user.name, why);
+}
+
+Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "end"));
+  return end(*lease, now_, actor.name, why);
+}
+
+Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
+  XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "exempt"));
+  if (std::exchange(lease->idle_exempt, true)) return {};
+  XOE_TRY(journal_.log(actor.name, "exempted", id, gpus_text(lease->gpus), why));
+  return save(*lease);
+}
+
+Status Pool::set_team(const User& actor, const Team& team) {
+  XOE_TRY(check_team(state_, team));
+  const auto known = state_.teams.find(team.name);
+  if (known != state_.teams.end() && known->second == team) return {};
+  state_.teams[team.name] = team;
+  XOE_TRY(journal_.log(actor.name, "team", 0, team.name,
+                       fmt::format("quota {}{}", team.quota, team.may_borrow ? "" : ", may not borrow")));
+  return journal_.kept(journal_.store().save(team));
+}
+
+Status Pool::set_user(const User& actor, const User& user) {
+  XOE_TRY(check_user(state_, user));
+  User& stored = state_.users[user.name];
+  if (stored == user) return {};
+  const bool new_token = stored.token_hash != user.token_hash;
+  stored = user;
+  XOE_TRY(journal_.log(actor.name, "user", 0, user.name, describe(user, new_token)));
+  return journal_.kept(journal_.store().save(user));
+}
+
+Status Pool::remove_user(const User& actor, const std::string& name) {
+  if (state_.users.erase(name) == 0) return failure(Code::kInvalidArgument, "there is no user {}", name);
+  XOE_TRY(journal_.log(actor.name, "user-removed", 0, name, {}));
+  return journal_.kept(journal_.store().remove_user(name));
+}
+
+Status Pool::forget_host(const User& actor, const std::string& name) { return hosts_.forget_host(turn(), actor, name); }
+
+Status Pool::report(const HostReport& report, std::string_view agent) {
+  const auto known = state_.hosts.find(report.host);
+  const Span since = known == state_.hosts.end() ? Span(0) : now_ - known->second.heard;
+  XOE_TRY(hosts_.take(turn(), report, agent));
+  for (const std::int64_t id : forbidden_waits(state_)) {
+    Lease& lease = state_.leases.at(id);
+    XOE_TRY(end(lease, now_, kPoolItself, fmt::format("VM {} is not for {} any more", lease.ask.vm, lease.user)));
+  }
+  const Span stands_for = std::min(since, state_.policy.host_timeout);
+  idle_.observe(state_, report, stands_for, now_);
+  usage_.observe(state_, report, stands_for, now_);
+  return {};
+}
+
+Result<Lease> Pool::lease(std::int64_t id) {
+  if (const auto found = state_.leases.find(id); found != state_.leases.end()) return found->second;
+  XOE_ASSIGN(auto ended, journal_.store().find_lease(id));
+  if (!ended) return failure(Code::kInvalidArgument, "there is no lease {}", id);
+  return std::move(*ended);
+}
+
+// --- the life of a lease ---
+
+Status Pool::open_lease(Lease& lease, Time begins) {
+  lease.state = LeaseState::kOpen;
+  lease.begins = begins;
+  lease.expires = begins + lease.ask.duration;
+  lease.told = {.expires = lease.expires};
+  lease.starts.reset();
+  lease.position = 0;
+  lease.unclaimed = lease.id < first_new_ && !lease.ask.at;
+  if (lease.unclaimed)
+    touched_[lease.id] = now_;
+  else
+    touched_.erase(lease.id);
+  lease.why.clear();
+  XOE_TRY(journal_.log(kPoolItself, "granted", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
+  return save(lease);
+}
+
+Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view why) {
+  const bool held = lease.is_open();
+  if (lease.renewal_due()) XOE_TRY(tell_renewal(lease));
+  lease.state = LeaseState::kEnded;
+  lease.ended = at;
+  lease.why = why;
+  XOE_TRY(journal_.log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
+  XOE_TRY(save(lease));
+  for (const std::string& gpu : lease.gpus)
+    if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end() && seen->second.open_to)
+      seen->second.open_to->clear();
+  // GPUs that the last report showed in use are free when a report shows them so: its holder may have ended the lease,
+  // and a process, a VM or a job may still have them.
+  idle_.forget(lease.id);
+  touched_.erase(lease.id);
+  state_.leases.erase(lease.id);
+  return {};
+}
+
+Status Pool::end_what_is_over() {
+  std::vector<Lease*> over;
+  for (auto& [id, lease] : state_.leases)
+    if (lease.is_open() && lease.ends() <= now_) over.push_back(&lease);
+  for (Lease* const lease : over) {
+    const bool gave_way = lease->ends() < lease->expires;
+    XOE_TRY(end(*lease, lease->ends(), kPoolItself,
+                gave_way ? fmt::format("gave way to lease {}", lease->give_way->for_lease) : "its time was over"));
+  }
+  return {};
+}
+
+// Those whose clients are gone must neither get nor keep GPUs that no process would use.
+Status Pool::drop_abandoned() {
+  for (const std::int64_t id : abandoned_leases(state_, touched_, now_)) {
+    Lease& lease = state_.leases.at(id);
+    XOE_TRY(end(lease, now_, kPoolItself,
+                fmt::format("its client was silent for {}{}", span_text(state_.policy.waiting_timeout),
+                            lease.is_open() ? " since it was granted" : "")));
+  }
+  return {};
+}
+
+Status Pool::watch_lease(Lease& lease) {
+  if (const auto due = lease.renewal_due(); due && *due <= now_) XOE_TRY(tell_renewal(lease));
+  if (lease.expiry_warned || now_ < warning_time(state_.policy, lease)) return {};
+  lease.expiry_warned = true;
+  XOE_TRY(journal_.log(kPoolItself, "expiry-warned", lease.id, lease.user, "ends at " + time_text(lease.ends())));
+  return save(lease);
+}
+
+Status Pool::watch_idle(Lease& lease) {
+  const IdlePolicy& policy = state_.policy.idle;
+  const IdleVerdict verdict = idle_.judge(state_, lease, now_);
+  if (!verdict.idle) {
+    if (lease.idle_phase == IdlePhase::kBusy) return {};
+    return enter_phase(lease, IdlePhase::kBusy, "idle-over", "it is used again");
+  }
+  switch (lease.idle_phase) {
+    case IdlePhase::kBusy: return enter_phase(lease, IdlePhase::kWarned, "idle-warned", verdict.why);
+    case IdlePhase::kWarned:
+      if (now_ - lease.idle_phase_since < policy.warn_grace) return {};
+      return enter_phase(lease, IdlePhase::kSignalled, "idle-signalled", verdict.why);
+    case IdlePhase::kSignalled:
+      if (now_ - lease.idle_phase_since < policy.signal_grace) return {};
+      return end(lease, now_, kPoolItself, "idle: " + verdict.why);
+  }
+  return {};
+}
+
+Status Pool::enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why) {
+  lease.idle_phase = phase;
+  lease.idle_phase_since = now_;
+  XOE_TRY(journal_.log(kPoolItself, kind, lease.id, lease.user, why));
+  return save(lease);
+}
+
+// --- planning ---
+
+Status Pool::settle() {
+  if (state_.policy.idle.on && idle_.is_due(now_)) {
+    idle_.judged(now_);
+    std::vector<Lease*> open;
+    for (auto& [id, lease] : state_.leases)
+      if (lease.is_open()) open.push_back(&lease);
+    for (Lease* const lease : open) XOE_TRY(watch_idle(*lease));
+  }
+  for (const std::int64_t id : calls_that_are_over(state_)) {
+    Lease& lease = state_.leases.at(id);
+    lease.give_way.reset();
+    XOE_TRY(
+        journal_.log(kPoolItself, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
+    XOE_TRY(save(lease));
+  }
+  for (bool again = true; again;) {
+    XOE_TRY(apply_plan());
+    XOE_ASSIGN(again, refuse_those_that_do_not_wait());
+  }
+  return {};
+}
+
+Status Pool::apply_plan() {
+  const bool any = std::ranges::any_of(state_.leases, [](const auto& item) { return item.second.is_waiting(); });
+  if (!any) return {};
+  Plan plan = plan_leases(state_, now_);
+  for (const GiveWayCall& call : plan.calls) {
+    Lease& lease = state_.leases.at(call.lease);
+    lease.give_way = call.give_way;
+    XOE_TRY(journal_.log(kPoolItself, "give-way", lease.id, lease.user,
+                         fmt::format("for lease {}{}", call.give_way.for_lease,
+                                     call.give_way.by ? ", by " + time_text(*call.give_way.by) : std::string())));
+    XOE_TRY(save(lease));
+  }
+  for (PlannedLease& planned : plan.waiting) {
+    Lease& lease = state_.leases.at(planned.lease);
+    const bool moved = lease.starts != planned.starts || lease.gpus != planned.gpus;
+    const bool later = lease.starts && (!planned.starts || *planned.starts > *lease.starts);
+    lease.position = planned.position;
+    lease.borrowed = planned.borrowed;
+    lease.why = std::move(planned.why);
+    const auto promised = std::exchange(lease.starts, planned.starts);
+    lease.gpus = std::move(planned.gpus);
+    if (lease.starts && *lease.starts <= now_) {
+      // As promised, although the turn comes some milliseconds later.
+      const bool punctual = promised && *promised <= now_ && now_ - *promised <= kPunctual;
+      XOE_TRY(open_lease(lease, punctual ? *promised : now_));
+      continue;
+    }
+    lease.told.is_late |= later;
+    if (lease.told.is_late && now_ - lease.told.postponed >= kLinePause) {
+      lease.told.postponed = now_;
+      lease.told.is_late = false;
+      XOE_TRY(journal_.log(kPoolItself, "postponed", lease.id, lease.user, lease.why));
+    }
+    if (moved) XOE_TRY(save(lease));
+  }
+  return {};
+}
+
+// Whether any was refused, after which others may have more room.
+Result<bool> Pool::refuse_those_that_do_not_wait() {
+  std::vector<Lease*> refused;
+  for (auto& [id, lease] : state_.leases) {
+    if (!lease.is_waiting() || lease.ask.wait) continue;
+    if (!lease.ask.at || lease.starts != lease.ask.at) {
+      refused.push_back(&lease);
+      continue;
+    }
+    lease.ask.wait = true;  // a reservation that has its time waits for it
+    XOE_TRY(journal_.log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
+    XOE_TRY(save(lease));
+  }
+  for (Lease* const lease : refused) {
+    const std::string later =
+        lease->starts ? fmt::format("; with --wait it would start at {}", time_text(*lease->starts)) : std::string();
+    XOE_TRY(end(*lease, now_, kPoolItself, "refused: " + lease->why + later));
+  }
+  return !refused.empty();
+}
+
+}  // namespace xoe::pool

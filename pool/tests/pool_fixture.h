@@ -1,0 +1,105 @@
+// A pool with a database in a folder of the test, and a clock that the test sets.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "pool/core/pool.h"
+#include "core/testing/scratch.h"
+
+namespace xoe::pool::testing {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// For databases whose every turn would wait for the device.
+inline std::filesystem::path memory_folder() {
+  return ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path();
+}
+
+inline Gpu gpu_named(const std::string& host, int index) {
+  return {.uuid = "GPU-" + host + std::to_string(index), .host = host, .name = "Tesla T4", .memory = 16ULL << 30};
+}
+
+inline HostReport report_of(const std::string& host, int gpus) {
+  HostReport report{.host = host};
+  for (int i = 0; i < gpus; ++i) report.gpus.push_back(gpu_named(host, i));
+  report.activity.resize(report.gpus.size());
+  return report;
+}
+
+inline std::string token_number(int number) { return fmt::format("token{:032}", number); }
+
+inline Pool open_pool(const std::string& path, const Policy& policy = {}) {
+  auto store = Store::open(path);
+  if (!store) throw std::runtime_error(store.error().to_string());
+  auto pool = Pool::open(std::move(*store), policy);
+  if (!pool) throw std::runtime_error(pool.error().to_string());
+  return std::move(*pool);
+}
+
+class PoolTest : public ::testing::Test {
+ protected:
+  explicit PoolTest(Policy policy = {.waiting_timeout = std::chrono::hours(24)})
+      : policy_(policy), pool_(open_pool(path(), policy)) {
+    turn([&] {
+      EXPECT_TRUE(pool_.set_team(admin_, {.name = "x", .quota = 4}));
+      for (const User& user : {ann_, bob_, lead_}) EXPECT_TRUE(pool_.set_user(admin_, user));
+      EXPECT_TRUE(pool_.report(report_of("a", 4)));
+    });
+  }
+
+  std::string path() const { return scratch_.file("pool.db"); }
+
+  void turn(const std::function<void()>& commands = [] {}) {
+    ASSERT_TRUE(pool_.begin(now_));
+    commands();
+    const auto done = pool_.finish();
+    ASSERT_TRUE(done) << done.error().message();
+  }
+
+  // Passes time in steps of half a minute, in which the agent reports.
+  void pass(
+      Span time, const std::function<void(HostReport&)>& change = [](HostReport&) {}) {
+    for (const Time end = now_ + time; now_ < end;) {
+      now_ += seconds(30);
+      turn([&] {
+        HostReport report = report_of("a", 4);
+        change(report);
+        EXPECT_TRUE(pool_.report(report));
+      });
+    }
+  }
+
+  Result<std::int64_t> acquire(const User& user, const Ask& ask) {
+    Result<std::int64_t> id = failure(Code::kInternal, "no turn");
+    turn([&] { id = pool_.acquire(user, ask, token_number(++tokens_)); });
+    return id;
+  }
+  Lease lease(std::int64_t id) { return pool_.lease(id).value(); }
+  std::vector<std::string> events(std::int64_t lease) {
+    std::vector<std::string> kinds;
+    const auto all = pool_.store().events(0, 10000);
+    for (const Event& event : *all)
+      if (event.lease == lease) kinds.push_back(event.kind);
+    return kinds;
+  }
+
+  Scratch scratch_;
+  Policy policy_;
+  Time now_ = Time(std::chrono::hours(24 * 365 * 50));
+  User admin_{.name = "root", .role = Role::kAdmin, .token_hash = "r", .max_priority = 9};
+  User ann_{.name = "ann", .team = "x", .token_hash = "a"};
+  User bob_{.name = "bob", .team = "x", .token_hash = "b"};
+  User lead_{.name = "lea", .team = "x", .role = Role::kLead, .token_hash = "l", .max_priority = 5};
+  Pool pool_;
+  int tokens_ = 0;
+};
+
+}  // namespace xoe::pool::testing

@@ -1,0 +1,92 @@
+"""Shows that scripts/check_classes.py measures classes over their files, their data members, and functions."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.dont_write_bytecode = True
+import check_classes
+
+
+def in_tree(files, do):
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            file = pathlib.Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return do(pathlib.Path(folder))
+
+
+def violations(files):
+    return in_tree(files, check_classes.violations)
+
+
+def declared(members="", name="Ring"):
+    return f"#pragma once\n\nnamespace xoe {{\n\nclass {name} {{\n public:\n  void run(int n);\n\n private:\n{members}}};\n\n}}  // namespace xoe\n"
+
+
+def function(lines, name="Ring::run"):
+    """A member function of so many lines."""
+    return f"void {name}(int n) {{\n" + "  step(n);\n" * (lines - 2) + "}\n"
+
+
+class ClassSize(unittest.TestCase):
+    def test_members_in_several_files_add_up(self):
+        halves = {f"core/comm/{half}.cc": "".join(function(50) for _ in range(5)) for half in ("ring", "ring_more")}
+        self.assertEqual(len(violations({"core/comm/ring.h": declared(), **halves})), 1)
+        del halves["core/comm/ring_more.cc"]
+        self.assertEqual(violations({"core/comm/ring.h": declared(), **halves}), [])
+
+    def test_free_functions_do_not_count(self):
+        free = "".join(function(50, "run") for _ in range(20))
+        self.assertEqual(violations({"core/comm/ring.h": declared(), "core/comm/ring.cc": free}), [])
+
+    def test_classes_of_one_name_are_told_apart(self):
+        def fill(folder):
+            return {f"src/{folder}/ring.h": declared(), f"src/{folder}/ring.cc": "".join(function(50) for _ in range(6))}
+
+        self.assertEqual(violations({**fill("comm"), **fill("engine")}), [])
+
+    def test_a_nested_class_has_its_own_size(self):
+        text = declared("  struct Slot {\n" + "".join(f"    int a{i}_ = 0;\n" for i in range(15)) + "  };\n"
+                        + "".join(f"  int b{i}_ = 0;\n" for i in range(15)))
+        self.assertEqual(violations({"core/comm/ring.h": text}), [])
+
+    def test_braces_in_literals_are_text(self):
+        text = 'void Ring::run(int n) {\n  say("{ }}", \'{\');  // {\n}\n'
+        self.assertEqual(violations({"core/comm/ring.h": declared(), "core/comm/ring.cc": text + function(10)}), [])
+        classes, functions = in_tree({"core/comm/ring.h": declared(), "core/comm/ring.cc": text + function(10)}, check_classes.measure)
+        self.assertEqual([f.lines for f in functions], [3, 10])
+        self.assertEqual([c.lines for c in classes], [7 + 13 - 1])
+
+
+class DataMembers(unittest.TestCase):
+    def count(self, members):
+        classes, _ = in_tree({"core/comm/ring.h": declared(members)}, check_classes.measure)
+        return classes[0].members
+
+    def test_what_counts(self):
+        self.assertEqual(self.count("  int a_;\n  int b_ = 3;\n  std::atomic<int> c_{0};\n  int d_[4];\n"
+                                    "  std::function<void(int)> e_;\n  std::array<Slot, 16> f_{};\n"), 6)
+
+    def test_what_does_not(self):
+        self.assertEqual(self.count("  int size() const { return size_; }\n  static constexpr int kMost = 3;\n  using A = B;\n"
+                                    "  void run(int n_);\n  bool done() const noexcept {\n    return done_;\n  }\n"), 0)
+
+    def test_too_many(self):
+        members = "".join(f"  int m{i}_;\n" for i in range(20))
+        self.assertEqual(violations({"core/comm/ring.h": declared(members)}), [])
+        self.assertEqual(len(violations({"core/comm/ring.h": declared(members + "  int last_;\n")})), 1)
+
+
+class Functions(unittest.TestCase):
+    def test_length(self):
+        self.assertEqual(violations({"core/comm/a.cc": function(60, "run")}), [])
+        found = violations({"core/comm/a.cc": "\n" + function(61, "run")})
+        self.assertEqual(found, ["core/comm/a.cc:2: function run has 61 lines; at most 60"])
+
+
+if __name__ == "__main__":
+    unittest.main()

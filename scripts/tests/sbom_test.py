@@ -1,0 +1,58 @@
+"""The bill of materials of wheels knows every library that the build takes from Debian, and the version stands in one place."""
+
+import importlib.util
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPEC = importlib.util.spec_from_file_location("sbom", ROOT / "scripts" / "sbom.py")
+sbom = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(sbom)
+
+
+def libraries_of_the_build():
+    """The section [build] of packages.txt, without tools."""
+    section = (ROOT / "packages.txt").read_text().split("[build]")[1].split("\n[")[0]
+    return {name for name in section.split() if re.fullmatch(r"(lib|nlohmann|zlib).*-dev", name)}
+
+
+class Components(unittest.TestCase):
+    def test_every_library_is_held_or_not(self):
+        held = {component.package for component in sbom.COMPONENTS}
+        self.assertEqual(
+            libraries_of_the_build() - held - sbom.NOT_HELD, set(), "say in scripts/sbom.py whether wheels hold them"
+        )
+        self.assertFalse(held & sbom.NOT_HELD)
+
+    def test_libraries_that_portable_sh_makes_are_listed(self):
+        text = (ROOT / "scripts" / "portable.sh").read_text()
+        made = set(re.findall(r"(\S+):", re.search(r"^sources=\((.*)\)", text, re.MULTILINE)[1])) | {"gloo"}
+        self.assertEqual(made, {component.source for component in sbom.COMPONENTS if component.source})
+
+    def test_versions_of_python_packages_are_pinned(self):
+        for component in sbom.COMPONENTS:
+            if component.python or component.archive:
+                self.assertRegex(sbom.pinned(component.python or component.archive), r"^\d+\.\d+")
+
+
+class Version(unittest.TestCase):
+    def test_it_stands_in_one_place(self):
+        version = sbom.xoe_version()
+        own = re.compile(rf"(?<![\d.]){re.escape(version)}(?![\d.])")
+        files = [
+            ROOT / "pyproject.toml",
+            *ROOT.glob("packages/*/*"),
+            *ROOT.glob("frameworks/python/xoe/*.py"),
+            *ROOT.glob("include/xoe/*.h"),
+        ]
+        found = [str(path.relative_to(ROOT)) for path in files if path.is_file() and own.search(path.read_text())]
+        self.assertEqual(found, [], "the version stands in CMakeLists.txt alone")
+
+    def test_documents_that_must_say_it_agree(self):
+        for name, form in (("CITATION.cff", r"^version: (\S+)$"), ("docs/cite.md", r"version = \{([^}]*)\}")):
+            self.assertEqual(re.findall(form, (ROOT / name).read_text(), re.MULTILINE), [sbom.xoe_version()], name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,7 +1,0 @@
-#include "manners/version.h"
-
-namespace xoe::manners {
-
-std::string_view version() noexcept { return XOE_VERSION; }
-
-}  // namespace xoe::manners

@@ -1,0 +1,33 @@
+// The command line of `xoe train`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "train/trainer/options.h"
+
+namespace xoe {
+
+// `xoe train export RUN FILE`
+struct ExportCommandLine {
+  std::string run = {};
+  std::string file = {};
+};
+
+struct TrainCommandLine {
+  std::optional<ExportCommandLine> exported = {};  // then the rest does not count
+  train::TrainOptions options = {};
+  bool json = false;
+  std::string summary = {};
+};
+
+// Those of the group Machine: device, threads, memory.
+void add_machine_options(CLI::App& app, train::TrainOptions& options);
+
+// After --help or a mistake, which have been answered: the exit code.
+tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** argv);
+
+}  // namespace xoe

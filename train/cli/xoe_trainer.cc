@@ -1,0 +1,236 @@
+// xoe-trainer: the built-in trainer, which xoe-train becomes once its command line is understood.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+
+#include "core/base/env.h"
+#include "core/base/file_identity.h"
+#include "core/base/freed_memory.h"
+#include "core/base/text.h"
+#include "core/base/utf8.h"
+#include "core/comm/init.h"
+#include "train/cli/run_folder_question.h"
+#include "train/trainer/export.h"
+#include "train/trainer/job_status.h"
+#include "train/trainer/texts.h"
+#include "train/trainer/trainer.h"
+#include "train/cli/train_command_line.h"
+
+namespace {
+
+using namespace xoe;
+
+constexpr int kFailure = 1;
+constexpr int kInterrupted = 130;
+constexpr int kResized = -1;  // no exit code: the run goes on in the next world
+
+std::atomic<bool> stop_asked{false};
+std::atomic<std::int64_t> stop_asked_at{0};  // milliseconds; 0: not yet
+
+// `timeout` and some shells send a signal to the process and to its group: twice, but meant once.
+constexpr std::int64_t kSameSignalMs = 250;
+
+// The first signal asks for a clean stop, a later one ends the process at once.
+void on_signal(int signal) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  std::int64_t first = 0;
+  if (stop_asked_at.compare_exchange_strong(first, ms)) return stop_asked.store(true, std::memory_order_relaxed);
+  if (ms - first < kSameSignalMs) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// A file-size limit or a reader that went away is an error like others, not the end of the process.
+void report_failed_writes() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void watch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  report_failed_writes();
+}
+
+// Whether a bar that is drawn on stdout is seen: a terminal, or the pipe to a launcher that has one.
+bool shows_bars() {
+  if (::isatty(STDOUT_FILENO) == 1) return true;
+  const auto pipe = Env::process().text("XOE_TERMINAL");
+  return pipe && *pipe == file_identity(STDOUT_FILENO);
+}
+
+// Prints what rank 0 tells: lines, and a progress bar below them where it is seen. Within a TrainJob it posts, too.
+class Console : public train::Listener {
+ public:
+  explicit Console(const TrainCommandLine& options) : options_(options), bar_(!options_.json && shows_bars()) {}
+  // When the group is left: the other ranks do not wait for the last post.
+  ~Console() override {
+    if (!status_) return;
+    if (const std::string failure = status_->post_last(); !failure.empty()) Console::warned(failure);
+  }
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  bool failed_together() const noexcept { return failed_together_; }
+
+  void started(const train::RunStart& start) override {
+    if (!status_) open_status();
+    if (status_) status_->started(start);
+    if (options_.json) return line(train::start_json(start));
+    line(train::start_lines(start));
+    line(train::report_header());
+  }
+  void stepped(std::int64_t step, std::int64_t total) override {
+    if (status_) post_status(step, total);
+    const auto now = std::chrono::steady_clock::now();
+    if (!bar_ || (step < total && now - drawn_ < kDrawEvery)) return;
+    drawn_ = now;
+    constexpr std::int64_t kCells = 40;
+    const auto full = static_cast<std::size_t>(step * kCells / std::max<std::int64_t>(1, total));
+    fmt::print("\r[{}{}] {}/{}", std::string(full, '='), std::string(kCells - full, ' '), step, total);
+    std::fflush(stdout);
+  }
+  void reported(const train::Report& report) override {
+    if (status_) status_->reported(report);
+    line(options_.json ? train::report_json(report) : train::report_line(report));
+  }
+  void evaluated(const train::Evaluation& evaluation) override {
+    if (status_) status_->evaluated(evaluation);
+    line(options_.json ? train::evaluation_json(evaluation) : train::evaluation_line(evaluation));
+  }
+  void noted(std::string_view message) override {
+    if (!options_.json) line(message);
+  }
+  void warned(std::string_view message) override {
+    if (bar_) fmt::print("{}", kEraseLine);
+    std::fflush(stdout);
+    fmt::print(stderr, "xoe: {}\n", message);
+  }
+  void failed_everywhere() override { failed_together_ = true; }
+
+  void finished(const train::Outcome& outcome) {
+    if (status_) status_->finished(outcome);
+    line(options_.json ? train::outcome_json(outcome) : train::outcome_lines(outcome));
+    if (!options_.summary.empty()) line(train::summary_line(options_.summary, outcome));
+  }
+
+ private:
+  static constexpr auto kDrawEvery = std::chrono::milliseconds(100);
+  static constexpr std::string_view kEraseLine = "\r\x1b[2K";
+
+  void line(std::string_view text) {
+    if (bar_) fmt::print("{}", kEraseLine);
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  }
+
+  void open_status() {
+    const auto server = train::find_status_server(Env::process());
+    if (!server) return;
+    auto status = train::JobStatus::open(*server);
+    if (!status) return warned(fmt::format("the status of the TrainJob is not posted: {}", status.error().message()));
+    status_.emplace(std::move(*status));
+  }
+
+  void post_status(std::int64_t step, std::int64_t total) {
+    status_->stepped(step, total);
+    if (const std::string failure = status_->failure(); !failure.empty()) warned(failure);
+  }
+
+  const TrainCommandLine& options_;
+  std::optional<train::RunStatus> status_;
+  bool bar_;
+  std::chrono::steady_clock::time_point drawn_ = {};
+  bool failed_together_ = false;
+};
+
+void print_error(const Error& error) {
+  fmt::print(stderr, "error: {}\n", printable_utf8(error.to_string()));  // names of files may hold anything
+  std::fflush(stderr);
+}
+
+int run_in(Joined& joined, const train::TrainOptions& options, Console& console, train::Resizing* resizing) {
+  Communicator& comm = joined.world;
+  const auto outcome = train::train(options, comm, console, stop_asked, resizing);
+  if (!outcome) {
+    const Code code = outcome.error().code();
+    const bool group_lost = code == Code::kPeerLost || code == Code::kTimeout;
+    const bool together = console.failed_together() && !group_lost;
+    if (!together || comm.rank() == 0) print_error(outcome.error());
+    // So that no rank ends, and is taken for the culprit, before rank 0 has said why.
+    if (together) (void)comm.barrier({.timeout = std::chrono::seconds(1)});
+    return kFailure;
+  }
+  if (outcome->resized) return kResized;
+  if (comm.rank() == 0) console.finished(*outcome);
+  // The same for exit code 130.
+  if (outcome->interrupted) (void)comm.barrier({.timeout = std::chrono::seconds(1)});
+  return outcome->interrupted ? kInterrupted : 0;
+}
+
+// "trace-2.json" for the second world of a run: each has an engine, and so a timeline, of its own.
+std::string numbered(const std::string& path, int number) {
+  const std::filesystem::path whole(path);
+  return whole.parent_path() / fmt::format("{}-{}{}", whole.stem().string(), number, whole.extension().string());
+}
+
+// Trains in one world after the other, where the number of ranks changes; else in the one that there is. Returns the
+// exit code.
+int run(const TrainCommandLine& line) {
+  Console console(line);
+  train::TrainOptions options = line.options;
+  train::Resizing resizing;
+  for (int world = 1;; ++world) {
+    auto joined = join(Env::process(), {});
+    if (!joined) {
+      print_error(joined.error());
+      return kFailure;
+    }
+    using Wish = bootstrap::WorldView::Wish;
+    resizing.wished = [&] { return joined->wish() != Wish::kStay; };
+    resizing.leaves = [&] { return joined->wish() == Wish::kLeave; };
+    resizing.goes_on = world > 1;
+    const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
+    if (code != kResized || joined->wish() == Wish::kLeave) return code == kResized ? 0 : code;
+    if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);
+  }
+}
+
+int export_weights(const ExportCommandLine& line) {
+  report_failed_writes();
+  const auto exported = train::export_weights(line.run, line.file);
+  if (!exported) {
+    print_error(exported.error());
+    return kFailure;
+  }
+  fmt::print("{}: {} of {}, step {}{} ({})\n", line.file, counted(exported->tensors, "tensor"), exported->model,
+             exported->step, exported->averaged ? ", moving average" : "", exported->checkpoint);
+  return std::fflush(stdout) == 0 ? 0 : kFailure;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (const auto kept = keep_freed_memory(Env::process()); !kept) {
+    print_error(kept.error());
+    return kFailure;
+  }
+  auto line = parse_train_command_line(argc, argv);
+  if (!line) return line.error();
+  if (line->exported) return export_weights(*line->exported);
+  if (!line->json) ask_for_run_folder(line->options);
+  watch_signals();
+  return run(*line);
+}

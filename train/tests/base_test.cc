@@ -1,0 +1,253 @@
+// What of the trainer needs no libtorch.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/env.h"
+#include "core/base/output_file.h"
+#include "train/trainer/checkpoint_file.h"
+#include "train/trainer/curve.h"
+#include "train/trainer/environment.h"
+#include "train/trainer/files.h"
+#include "train/tests/folder_test.h"
+#include "train/trainer/loss_scale.h"
+#include "train/trainer/options.h"
+#include "train/trainer/schedule.h"
+#include "train/trainer/speed.h"
+#include "train/trainer/texts.h"
+
+namespace xoe::train {
+namespace {
+
+TEST(Schedule, RisesThenFallsAlongACosine) {
+  const Schedule schedule = {.peak = 0.4, .warmup_steps = 4, .total_steps = 24};
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 3), 0.4);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 4), 0.4);
+  EXPECT_NEAR(learning_rate(schedule, 14), 0.2, 1e-12);  // half way
+  EXPECT_NEAR(learning_rate(schedule, 24), 0, 1e-12);
+  EXPECT_NEAR(learning_rate(schedule, 1000), 0, 1e-12);
+  for (std::int64_t step = 5; step < 24; ++step) {
+    EXPECT_LT(learning_rate(schedule, step), learning_rate(schedule, step - 1));
+  }
+}
+
+TEST(Schedule, WorksWithoutWarmUpAndForOneStep) {
+  EXPECT_DOUBLE_EQ(learning_rate({.peak = 1, .warmup_steps = 0, .total_steps = 1}, 0), 1);
+  EXPECT_DOUBLE_EQ(learning_rate({.peak = 1, .warmup_steps = 0, .total_steps = 0}, 0), 1);
+}
+
+TEST(Schedule, ScalesLinearlyWithTheImagesOfAStep) {
+  EXPECT_DOUBLE_EQ(scaled_rate(0.1, 256, 64), 0.025);
+  EXPECT_DOUBLE_EQ(scaled_rate(0.1, 256, 512), 0.2);
+  EXPECT_DOUBLE_EQ(scaled_rate(0.1, 0, 512), 0.1);
+}
+
+TEST(LossScale, HalvesAtOnceAndDoublesAfterTwoThousandGoodSteps) {
+  LossScale scale;
+  EXPECT_EQ(scale.scale(), 65536);
+  for (int i = 0; i < 1999; ++i) ASSERT_TRUE(scale.update(true));
+  ASSERT_TRUE(scale.update(false));
+  EXPECT_EQ(scale, LossScale(32768, 0));
+  for (int i = 0; i < 1999; ++i) ASSERT_TRUE(scale.update(true));
+  EXPECT_EQ(scale, LossScale(32768, 1999));
+  ASSERT_TRUE(scale.update(true));
+  EXPECT_EQ(scale, LossScale(65536, 0));
+}
+
+TEST(LossScale, EndsWhereItCannotHelp) {
+  LossScale scale;
+  int halvings = 0;
+  while (scale.update(false)) ++halvings;
+  EXPECT_EQ(halvings, 32);
+  const Status ended = LossScale(1.0 / 65536, 5).update(false);
+  ASSERT_FALSE(ended);
+  EXPECT_NE(ended.error().message().find("--lr"), std::string::npos);
+}
+
+TEST(Speed, IsThatOfTfCnnBenchmarks) {
+  SpeedMeter meter;
+  EXPECT_EQ(meter.stats().mean, 0);
+  for (const double seconds : {0.1, 0.2, 0.1, 0.25}) meter.add(10, seconds);  // 100, 50, 100, 40 images/s
+  const SpeedStats stats = meter.stats();
+  EXPECT_NEAR(stats.mean, 40 / 0.65, 1e-9);
+  const double mean = 72.5;
+  const double deviation =
+      std::sqrt((2 * std::pow(100 - mean, 2) + std::pow(50 - mean, 2) + std::pow(40 - mean, 2)) / 4);
+  EXPECT_NEAR(stats.uncertainty, deviation / 2, 1e-9);
+  EXPECT_NEAR(stats.jitter, 1.4826 * 25, 1e-9);  // median 75; deviations 25, 25, 25, 35
+}
+
+TEST(Speed, SharesAddUpToOne) {
+  const StepTimes share = shares({.data = 1, .compute = 6, .peers = 2, .optimizer = 1});
+  EXPECT_DOUBLE_EQ(share.compute, 0.6);
+  EXPECT_DOUBLE_EQ(share.total(), 1);
+  EXPECT_EQ(shares({}).total(), 0);
+}
+
+TEST(Options, DefaultsDependOnDataAndOptimizer) {
+  const auto synthetic = complete_options({}).value();
+  EXPECT_EQ(synthetic.steps, 100);
+  EXPECT_DOUBLE_EQ(synthetic.lr, 0.1);
+  TrainOptions options;
+  options.data_dir = "d";
+  options.optimizer = OptimizerKind::kAdamW;
+  const auto data = complete_options(options).value();
+  EXPECT_EQ(data.epochs, 10);
+  EXPECT_DOUBLE_EQ(data.lr, 1e-3);
+  EXPECT_DOUBLE_EQ(*data.weight_decay, 0.05);
+}
+
+TEST(Options, NamesTheOneThatIsWrong) {
+  const auto message = [](auto change) {
+    TrainOptions options;
+    change(options);
+    const auto result = complete_options(options);
+    return result ? std::string("ok") : result.error().message();
+  };
+  EXPECT_NE(message([](auto& o) { o.batch = 0; }).find("--batch"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.image_size = 0; }).find("--image-size"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.momentum = 1; }).find("--momentum"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.lr = NAN; }).find("--lr"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.resume = true; }).find("--checkpoint"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.epochs = 3; }).find("--steps"), std::string::npos);
+}
+
+TEST(Environment, TellsWhatARunRanOnButNoSecret) {
+  TrainOptions options;
+  options.seed = 77;
+  options.weight_decay = 0.25;
+  const Env env({{"XOE_SECRET", "s3cret"},
+                 {"XOE_KEY_FILE", "s3cret"},
+                 {"XOE_JOB", "s3cret"},
+                 {"XOE_BACKEND", "gloo\xff"},
+                 {"OMP_NUM_THREADS", "3"},
+                 {"HOME", "/somewhere"}});
+  const std::string text = environment_json(options, env, "9.8.7");
+  EXPECT_EQ(text.find("s3cret"), std::string::npos);
+  EXPECT_EQ(text.find("somewhere"), std::string::npos);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["libtorch"], "9.8.7");
+  EXPECT_EQ(json["options"]["seed"], 77);
+  EXPECT_EQ(json["options"]["weight_decay"], 0.25);
+  EXPECT_EQ(json["variables"]["OMP_NUM_THREADS"], "3");
+  EXPECT_EQ(json["variables"]["XOE_BACKEND"], "gloo\xef\xbf\xbd");
+  EXPECT_EQ(json["command"][1], "train");
+  EXPECT_GE(json["processors"], 1);
+}
+
+TEST(Curve, DrawsAnyNumberOfPoints) {
+  Curve curve;
+  curve.title = "a < b & c";
+  EXPECT_NE(curve_svg(curve).find("a &lt; b &amp; c"), std::string::npos);
+  for (int i = 1; i <= 5000; ++i) curve.loss.push_back({i, 2.0 / i});
+  curve.accuracy = {{2500, 0.5}, {5000, 0.9}};
+  const std::string svg = curve_svg(curve);
+  EXPECT_TRUE(svg.starts_with("<svg"));
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  EXPECT_NE(svg.find("90.0 %"), std::string::npos);
+  EXPECT_LT(svg.size(), 40000U);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST_F(FolderTest, WriteFileReplacesWholeOrNotAtAll) {
+  const std::string path = folder_ + "/file";
+  ASSERT_TRUE(write_file(path, "one"));
+  ASSERT_TRUE(write_file(path, "two"));
+  EXPECT_EQ(read_file(path).value(), "two");
+  {
+    const SmallDisk disk(1000);
+    const Status full = write_file(path, std::string(5000, 'x'));
+    ASSERT_FALSE(full);
+    EXPECT_EQ(full.error().code(), Code::kResourceExhausted);
+    EXPECT_NE(full.error().message().find(path), std::string::npos);
+    EXPECT_NE(full.error().message().find("free some space"), std::string::npos);
+  }
+  EXPECT_EQ(read_file(path).value(), "two");
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(FolderTest, AGrowingFileKeepsNoHalfLine) {
+  const std::string path = folder_ + "/lines";
+  auto file = GrowingFile::open(path, false).value();
+  ASSERT_TRUE(file.append("first\n"));
+  {
+    const SmallDisk disk(20);
+    EXPECT_FALSE(file.append(std::string(100, 'x')));
+  }
+  EXPECT_EQ(read_file(path).value(), "first\n");
+  EXPECT_FALSE(GrowingFile::open(folder_ + "/no/file", false));
+}
+
+TEST_F(FolderTest, AFullDeviceIsNamed) {
+  auto file = GrowingFile::open("/dev/full", true);
+  ASSERT_TRUE(file);
+  const Status status = file->append("x");
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message().find("/dev/full"), std::string::npos);
+}
+
+TEST_F(FolderTest, SectionsComeBack) {
+  const Sections sections = {{"meta", "{}"}, {"model", std::string(1000, '\0')}, {"empty", ""}};
+  const std::string path = checkpoint_path(folder_, 12);
+  ASSERT_TRUE(write_sections(path, sections));
+  EXPECT_EQ(unpack_sections(read_file(path).value(), path).value(), sections);
+}
+
+TEST_F(FolderTest, EveryCutAndEveryChangedByteIsNoticed) {
+  const std::string path = folder_ + "/x.ckpt";
+  const std::string whole = pack_sections({{"meta", "{\"step\":1}"}, {"model", "0123456789"}});
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    ASSERT_TRUE(write_file(path, whole.substr(0, length)));
+    const auto cut = unpack_sections(read_file(path).value(), path);
+    ASSERT_FALSE(cut) << length;
+    EXPECT_EQ(cut.error().code(), Code::kDataLoss);
+    EXPECT_NE(cut.error().message().find(path), std::string::npos);
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string changed = whole;
+    changed[i] = static_cast<char>(changed[i] ^ 0x20);
+    EXPECT_FALSE(unpack_sections(changed, "x")) << i;
+  }
+  EXPECT_FALSE(unpack_sections("PK\x03\x04 some other file, long enough", "x"));
+}
+
+TEST_F(FolderTest, KeepsTheNewestCheckpoints) {
+  for (const int step : {5, 100, 20}) ASSERT_TRUE(write_sections(checkpoint_path(folder_, step), {}));
+  std::ofstream(folder_ + "/.step-00000007.ckpt.unfinished-99") << "half";
+  std::ofstream(folder_ + "/notes.txt") << "mine";
+  prune_checkpoints(folder_, 2);
+  const auto left = list_checkpoints(folder_);
+  ASSERT_EQ(left.size(), 2U);
+  EXPECT_EQ(left[0].step, 20);
+  EXPECT_EQ(left[1].step, 100);
+  EXPECT_EQ(files(), 3U);
+  EXPECT_TRUE(list_checkpoints(folder_ + "/none").empty());
+}
+
+TEST(Texts, SayTheSpeedAsTfCnnBenchmarksDo) {
+  Report report;
+  report.step = 10;
+  report.ranks = 2;
+  report.speed = {.mean = 123.44, .uncertainty = 0.61, .jitter = 1.23};
+  report.loss = 2.17342;
+  report.accuracy = 0.21875;
+  report.share = {.data = 0.0123, .compute = 0.93, .peers = 0.04, .optimizer = 0.02};
+  EXPECT_EQ(report_header(), "step    images/s    +/- per rank    loss accuracy   data compute peers optim");
+  EXPECT_EQ(report_line(report), "10         123.4    0.6     61.7  2.1734    0.219   1.2%     93%    4%    2%");
+  Outcome outcome;
+  outcome.speed = report.speed;
+  EXPECT_NE(outcome_lines(outcome).find("images/sec: 123.4 +/- 0.6 (jitter = 1.2)"), std::string::npos);
+  outcome.accuracy = 0.934;
+  outcome.speed.mean = 55.25;
+  outcome.curve = "c.svg";
+  EXPECT_EQ(summary_line("demo", outcome), "demo: accuracy=0.9340 images_per_s=55.2 curve=c.svg timeline=none");
+  EXPECT_TRUE(outcome_lines(outcome).ends_with("total images/sec: 55.25"));
+  EXPECT_EQ(nlohmann::json::parse(outcome_json(outcome))["accuracy"], 0.934);
+}
+
+}  // namespace
+}  // namespace xoe::train

@@ -1,0 +1,158 @@
+// Files of weights, as other programs write and read them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/base/bytes.h"
+#include "train/trainer/checkpoint_file.h"
+#include "train/trainer/exported_file.h"
+#include "train/trainer/files.h"
+#include "train/tests/folder_test.h"
+#include "train/trainer/run_folder.h"
+#include "train/trainer/safetensors.h"
+#include "train/trainer/state_dict.h"
+
+namespace xoe::train {
+namespace {
+
+TEST(Safetensors, AHeaderSaysWhereEachTensorIs) {
+  const std::vector<SafeTensor> tensors = {{"a.weight", "F32", {2, 3}, 24}, {"count", "I64", {}, 8}};
+  const std::string header = safetensors_header(tensors, {{"format", "pt"}}).value();
+  const std::string text =
+      R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("count":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})";
+  ASSERT_EQ(header.size() % 8, 0U);
+  EXPECT_EQ(static_cast<std::size_t>(static_cast<unsigned char>(header[0])), header.size() - 8);
+  EXPECT_TRUE(std::string_view(header).substr(8).starts_with(text)) << header;
+  EXPECT_EQ(header.find_first_not_of(' ', 8 + text.size()), std::string::npos);
+  EXPECT_EQ(safetensors_header({}, {}).value().substr(8), "{}      ");
+}
+
+TEST(Safetensors, AHeaderThatCannotBeRightIsRefused) {
+  for (const SafeTensor& wrong : {SafeTensor{"a", "F32", {2, 3}, 20}, SafeTensor{"a", "F33", {1}, 4},
+                                  SafeTensor{"a", "F32", {-1}, 0}, SafeTensor{"__metadata__", "U8", {1}, 1},
+                                  SafeTensor{"a", "F64", {std::int64_t{1} << 40, std::int64_t{1} << 40}, 0}}) {
+    const std::vector<SafeTensor> one = {wrong};
+    const auto header = safetensors_header(one, {});
+    ASSERT_FALSE(header);
+    EXPECT_EQ(header.error().code(), Code::kInvalidArgument);
+    EXPECT_NE(header.error().message().find(wrong.name), std::string::npos);
+  }
+  const std::vector<SafeTensor> twice = {{"a", "U8", {1}, 1}, {"a", "U8", {1}, 1}};
+  EXPECT_FALSE(safetensors_header(twice, {}));
+}
+
+TEST(Safetensors, AHeaderIsReadAgain) {
+  const std::vector<SafeTensor> tensors = {
+      {"b.weight", "F32", {2, 3}, 24}, {"a", "I64", {}, 8}, {"none", "F64", {0}, 0}};
+  const std::string header = safetensors_header(tensors, {{"format", "pt"}}).value();
+  const auto read = parse_safetensors_header(header + std::string(32, 'x')).value();
+  EXPECT_EQ(read.bytes, header.size());
+  ASSERT_EQ(read.tensors.size(), 3U);
+  EXPECT_EQ(read.tensors[0].name, "b.weight");
+  EXPECT_EQ(read.tensors[0].shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(read.tensors[1].dtype, "I64");
+  EXPECT_EQ(read.tensors[2].name, "none");
+}
+
+TEST(Safetensors, ADamagedFileIsRefused) {
+  const auto file = [](std::string json, std::size_t bytes) {
+    std::string text;
+    append_little<std::uint64_t>(text, json.size());
+    return text + json + std::string(bytes, 'x');
+  };
+  const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  ASSERT_TRUE(parse_safetensors_header(file(good, 8)));
+  for (
+      const std::string& bad :
+      {std::string("1234567"), std::string(8, '\xff'), file(good, 7), file(good, 9), file("[]", 0), file("{", 0),
+       file(good, 8).substr(0, 30), file(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8),
+       file(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8),
+       file(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8),
+       file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8),
+       file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})", 16),
+       file(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",
+           8),
+       file(R"({"a":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", 8), file(R"({"a":8})", 8)}) {
+    const auto read = parse_safetensors_header(bad);
+    ASSERT_FALSE(read) << bad;
+    EXPECT_EQ(read.error().code(), Code::kDataLoss);
+  }
+}
+
+// {"w": tensor} as Python's pickle writes it, of a storage of `elements` floats.
+std::string pickled(std::string_view shape, std::string_view strides, char elements,
+                    std::string_view offset = "K\x01") {
+  using std::string_literals::operator""s;
+  return "\x80\x02}(X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n"s +
+         "X\x01\0\0\0"s + "0" + "X\x03\0\0\0"s + "cpuK" + elements + "tQ" + std::string(offset) + std::string(shape) +
+         std::string(strides) + "\x89" + "ccollections\nOrderedDict\n)RtRu.";
+}
+
+TEST(StateDict, TensorsAreReadAndBoundsChecked) {
+  const auto read = parse_state_dict(pickled("K\x02K\x03\x86", "K\x03K\x01\x86", 7));
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->size(), 1U);
+  const StoredTensor& tensor = read->front();
+  EXPECT_EQ(tensor.name, "w");
+  EXPECT_EQ(tensor.dtype, "F32");
+  EXPECT_EQ(tensor.record, "0");
+  EXPECT_EQ(tensor.offset, 1);
+  EXPECT_EQ(tensor.storage_elements, 7);
+  EXPECT_EQ(tensor.shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(tensor.strides, (std::vector<std::int64_t>{3, 1}));
+  for (const auto& bad : {pickled("K\x02K\x03\x86", "K\x03K\x01\x86", 6),              // one element too many
+                          pickled("K\x02K\x03\x86", "K\x04K\x01\x86", 7),              // the last one beyond
+                          pickled("K\xffK\x03\x86", std::string("K\0K\0\x86", 5), 7),  // many from few
+                          pickled("J\xff\xff\xff\xff\x85", "K\x01\x85", 7),            // a negative size
+                          pickled("K\x02\x85", "K\x01\x85", 7, "J\xff\xff\xff\xff"), pickled("K\x02\x85", ")", 7)}) {
+    const auto refused = parse_state_dict(bad);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), Code::kDataLoss);
+    EXPECT_NE(refused.error().message().find("beyond its bytes"), std::string::npos) << refused.error().message();
+  }
+}
+
+TEST(StateDict, OtherPicklesAreRefused) {
+  const std::string whole = pickled("K\x02\x85", "K\x01\x85", 7);
+  for (std::size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(parse_state_dict(whole.substr(0, length))) << length;
+  const auto code = parse_state_dict(
+      "\x80\x02"
+      "cos\nsystem\n(X\x04\x00\x00\x00trueR.");
+  ASSERT_FALSE(code);
+  const std::string call = std::string(
+      "\x80\x02"
+      "cos\nsystem\n)R.");
+  EXPECT_NE(parse_state_dict(call).error().message().find("it holds os.system; only"), std::string::npos);
+  // A dictionary within itself, and values within values.
+  EXPECT_FALSE(parse_state_dict(std::string("}q\x01X\x01\x00\x00\x00wh\x01s.", 13)));
+  EXPECT_FALSE(parse_state_dict("}X" + std::string("\x01\x00\x00\x00wN", 6) + std::string(100'000, '\x85') + "s."));
+}
+
+TEST(ExportedFile, TheEndingSaysTheFormat) {
+  EXPECT_EQ(check_export_name("a/model.pt").value(), ExportFormat::kTorch);
+  EXPECT_EQ(check_export_name("model.pth").value(), ExportFormat::kTorch);
+  EXPECT_EQ(check_export_name("model.v2.safetensors").value(), ExportFormat::kSafetensors);
+  for (const char* name : {"model", "model.onnx", "model.pt/", ".pt"}) EXPECT_FALSE(check_export_name(name)) << name;
+}
+
+TEST_F(FolderTest, ACheckpointIsFoundByFileFolderAndRun) {
+  const std::string checkpoints = folder_ + "/checkpoints";
+  const std::string run = folder_ + "/run";
+  EXPECT_NE(find_checkpoint(run).error().message().find("there is no " + run), std::string::npos);
+  ASSERT_TRUE(RunFolder::open(run, 0)->started({}));
+  EXPECT_NE(find_checkpoint(run).error().message().find("--checkpoint"), std::string::npos);
+  ASSERT_TRUE(RunFolder::open(run, 0)->started({.checkpoints = checkpoints}));
+  EXPECT_NE(find_checkpoint(run).error().message().find(checkpoints), std::string::npos);
+  fs::create_directories(checkpoints);
+  for (const int step : {5, 20}) ASSERT_TRUE(write_sections(checkpoint_path(checkpoints, step), {}));
+  const std::string newest = checkpoint_path(checkpoints, 20);
+  EXPECT_EQ(find_checkpoint(run).value(), newest);
+  EXPECT_EQ(find_checkpoint(checkpoints).value(), newest);
+  EXPECT_EQ(find_checkpoint(checkpoint_path(checkpoints, 5)).value(), checkpoint_path(checkpoints, 5));
+}
+
+}  // namespace
+}  // namespace xoe::train

@@ -1,0 +1,75 @@
+#include "train/trainer/environment.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "core/base/machine.h"
+#include "core/base/text.h"
+#include "core/command_line/machine_facts.h"
+
+namespace xoe::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a file of /proc
+// Beside Xoe's own.
+constexpr std::array kVariables = {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "LD_PRELOAD"};
+// Secrets, and what is true of rank 0 alone or of this job alone.
+constexpr std::array kLeftOut = {"XOE_CROSS_RANK", "XOE_JOB",    "XOE_KEY_FILE", "XOE_LOCAL_RANK",
+                                 "XOE_RANK",       "XOE_SECRET", "XOE_STORE"};
+
+Json command_line() {
+  Json words = {"xoe", "train"};
+  const std::string text = read_start("/proc/self/cmdline", kMostBytes).value_or("");
+  const auto given = split_text(text, '\0');
+  // The first is the program, and behind the last is a 0.
+  for (std::size_t i = 1; i + 1 < given.size(); ++i) words.push_back(given[i]);
+  return words;
+}
+
+Json variables(const Env& env) {
+  Json found = Json::object();
+  for (const auto& [name, value] : env.all()) {
+    const bool ours = name.starts_with("XOE_") && std::find(kLeftOut.begin(), kLeftOut.end(), name) == kLeftOut.end();
+    if (ours || std::find(kVariables.begin(), kVariables.end(), name) != kVariables.end()) found[name] = value;
+  }
+  return found;
+}
+
+Json options_json(const TrainOptions& options) {
+  Json json = {{"optimizer", optimizer_name(options.optimizer)},
+               {"learning_rate", options.lr},
+               {"lr_batch", options.lr_batch},
+               {"lr_warmup_epochs", options.lr_warmup_epochs}};
+  if (has_momentum(options.optimizer)) json["momentum"] = options.momentum;
+  json["weight_decay"] = options.weight_decay.value_or(0);
+  json["label_smoothing"] = options.label_smoothing;
+  json["clip_norm"] = options.clip_norm;
+  json["ema"] = options.ema;
+  json["precision"] = precision_name(options.precision);
+  if (!options.weights.empty()) json["weights"] = options.weights;
+  if (options.new_head) json["new_head"] = true;
+  json["sync_batchnorm"] = options.sync_batchnorm;
+  json["checkpoint_activations"] = options.checkpoint_activations;
+  json["seed"] = options.seed;
+  if (options.epochs > 0) json["epochs"] = options.epochs;
+  json["bucket_mib"] = options.bucket_mib;
+  return json;
+}
+
+}  // namespace
+
+std::string environment_json(const TrainOptions& options, const Env& env, std::string_view libtorch_version) {
+  const manners::MachineFacts machine = manners::machine_facts();
+  const Json json = {{"started", machine.started},      {"host", machine.host},
+                     {"command", command_line()},       {"xoe", machine.version},
+                     {"libtorch", libtorch_version},    {"system", machine.system},
+                     {"processor", machine.processor},  {"processors", machine.processors},
+                     {"memory", machine.memory},        {"variables", variables(env)},
+                     {"options", options_json(options)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace xoe::train

@@ -1,0 +1,126 @@
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+
+#include "core/base/error.h"
+#include "train/trainer/batches.h"
+#include "xoe/data.h"
+
+namespace xoe::train {
+namespace {
+
+Result<Batch> to_batch(data::ImageBatch images, int classes) {
+  for (int i = 0; i < images.count; ++i)
+    if (const std::int64_t label = images.labels[static_cast<std::size_t>(i)]; label >= classes)
+      return failure(Code::kDataLoss,
+                     "{}: its class is {}, counted from 0, but there are {} (--classes, --label-offset)",
+                     images.origin(i).name, label, classes);
+  auto keep = [pixels = images.pixels](void*) {};  // the tensor's storage holds the batch's memory
+  return Batch{.images = at::from_blob(images.floats(), {images.count, images.channels, images.height, images.width},
+                                       std::move(keep), at::kFloat),
+               .labels = at::tensor(images.labels, at::kLong)};
+}
+
+class ImageBatches : public BatchSource {
+ public:
+  ImageBatches(std::unique_ptr<data::ImageIterator> training, std::unique_ptr<data::ImageIterator> held_out)
+      : training_(std::move(training)), held_out_(std::move(held_out)) {
+    info_.classes = training_->classes();
+    info_.batches_per_epoch = training_->batches_per_epoch();
+    if (held_out_) {
+      info_.held_out = held_out_->records_per_epoch();
+      held_out_start_ = held_out_->save();
+    }
+  }
+
+  const DataInfo& info() const noexcept override { return info_; }
+  Result<int> count_classes() override { return training_->count_classes(); }
+  void set_classes(int classes) override { info_.classes = classes; }
+
+  OpenedSplits opened() const override {
+    OpenedSplits splits{.training = training_->opened(), .held_out = {}};
+    splits.held_out.where = splits.training.where;
+    if (held_out_) splits.held_out = held_out_->opened();
+    splits.held_out.where += " (for evaluation)";
+    return splits;
+  }
+
+  Result<Batch> next() override {
+    XOE_ASSIGN(auto images, training_->next());
+    if (!images) return failure(Code::kInternal, "the endless iterator over training images ended");
+    return to_batch(std::move(*images), info_.classes);
+  }
+
+  std::string save() const override { return training_->save().to_text(); }
+
+  Status restore(std::string_view position) override {
+    XOE_ASSIGN(auto state, data::State::from_text(position));
+    return training_->restore(std::move(state));
+  }
+  Result<std::int64_t> next_epoch(std::string_view position) const override {
+    XOE_ASSIGN(const auto state, data::State::from_text(position));
+    const auto epoch = state.find("repeat.epoch"), started = state.find("repeat.started");
+    if (!epoch || !started || *epoch < 0 || *epoch == INT64_MAX)
+      return failure(Code::kDataLoss, "the checkpoint's position in the data names no epoch: '{}'", position);
+    return *epoch + (*started != 0 ? 1 : 0);
+  }
+  Status start_epoch(std::int64_t epoch) override { return training_->start_epoch(epoch); }
+
+  std::int64_t skipped_images() const noexcept override { return training_->skipped() + training_->lost(); }
+
+  std::string explain() const override { return data::explain(training_->report()); }
+
+  Status start_held_out() override { return held_out_ ? held_out_->restore(held_out_start_) : Status(); }
+
+  Result<std::optional<Batch>> next_held_out() override {
+    if (!held_out_) return std::nullopt;
+    XOE_ASSIGN(auto images, held_out_->next());
+    if (!images) return std::nullopt;
+    XOE_ASSIGN(Batch batch, to_batch(std::move(*images), info_.classes));
+    return std::optional<Batch>(std::move(batch));
+  }
+
+ private:
+  std::unique_ptr<data::ImageIterator> training_;
+  std::unique_ptr<data::ImageIterator> held_out_;  // null: none
+  data::State held_out_start_;
+  DataInfo info_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size,
+                                                   Warn warn) {
+  data::ImagePipelineOptions pipeline;
+  pipeline.directory = options.data_dir;
+  pipeline.batch = options.batch;
+  pipeline.image_size = options.image_size;
+  pipeline.pixels = options.pixels;
+  pipeline.rank = rank;
+  pipeline.size = size;
+  pipeline.threads = options.data_threads;
+  pipeline.processes = local_size;
+  pipeline.seed = options.seed;
+  pipeline.shuffle_buffer = options.shuffle_buffer;
+  pipeline.classes = options.classes;
+  pipeline.image_key = options.image_key;
+  pipeline.label_key = options.label_key;
+  pipeline.label_offset = options.label_offset.value_or(data::kAutoLabelOffset);
+  pipeline.allow_missing = options.allow_missing;
+  pipeline.max_bad = options.max_bad;
+  pipeline.warn = std::move(warn);
+  XOE_ASSIGN(auto training, data::open_images(pipeline));
+  if (training->multi_label())
+    return failure(Code::kUnsupported, "{}: its images have several classes each; the trainer takes one class an image",
+                   options.data_dir);
+
+  pipeline.training = false;
+  pipeline.epochs = 1;
+  pipeline.classes = training->classes();           // 0: to_batch() checks the labels once they are known
+  std::unique_ptr<data::ImageIterator> validation;  // none is no error
+  if (data::has_split(pipeline)) {
+    XOE_ASSIGN(validation, data::open_images(pipeline));
+  }
+  return std::make_unique<ImageBatches>(std::move(training), std::move(validation));
+}
+
+}  // namespace xoe::train

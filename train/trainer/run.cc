@@ -1,0 +1,484 @@
+#include "train/trainer/run.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "train/trainer/agree.h"
+#include "train/trainer/buffers.h"
+#include "train/trainer/device.h"
+#include "train/trainer/environment.h"
+#include "train/trainer/joined_batch_norm.h"
+#include "train/trainer/weights.h"
+#include "xoe/torch/broadcast.h"
+
+namespace xoe::train {
+
+Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
+         Resizing* resizing)
+    : options_(options), comm_(comm), listener_(listener), wishes_{stop, resizing}, start_(Clock::now()) {}
+
+Result<Outcome> Run::run() {
+  XOE_TRY(prepare());
+  if (first()) tell_start();
+  XOE_TRY(catch_up());
+  while (step_ < plan_.total_steps && next_ == Next::kStep) {
+    XOE_TRY(step());
+    XOE_TRY(after_step());
+  }
+  return next_ == Next::kNextWorld ? leave_world() : finish();
+}
+
+Status Run::start_engine() {
+  std::vector<std::string> warnings;
+  auto options = read_engine_options(warnings);
+  XOE_TRY(agree(comm_, options ? Status() : failure(options.error())));
+  if (first())
+    for (const std::string& line : warnings) listener_.warned(line);
+  if (!options_.timeline.empty()) options->timeline = options_.timeline;
+  XOE_ASSIGN(auto ranks, comm_.split(0, comm_.rank()));
+  XOE_ASSIGN(engine_, Engine::create(std::move(*ranks), std::move(*options)));
+  return {};
+}
+
+Status Run::prepare() {
+  Warn warn;
+  if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
+  std::optional<Sections> sections;
+  if (wishes_.resizing != nullptr) {
+    auto shared = share_state(wishes_.resizing->state, wishes_.resizing->goes_on, comm_);
+    if (!shared) return on_all_ranks(failure(shared.error()));
+    sections = std::move(*shared);
+  }
+  const bool goes_on = sections.has_value();
+  options_.resume = options_.resume || goes_on;
+
+  auto local = set_up(options_, comm_, std::move(warn));
+  XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
+  setup_ = std::move(*local);
+  XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_)));
+  XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_))));
+  XOE_TRY(on_all_ranks(start_engine()));
+  plan_ = make_plan(options_, setup_.data->info(), comm_.size());
+
+  if (options_.resume && !goes_on) {
+    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/wishes_.resizing != nullptr);
+    if (!loaded) return on_all_ranks(failure(loaded.error()));
+    sections = std::move(*loaded);
+    if (!sections && first()) {
+      listener_.noted(fmt::format("no checkpoint in {}: starting from the beginning", options_.checkpoint_dir));
+    }
+  }
+  place_model(setup_, options_);
+  if (options_.sync_batchnorm && comm_.size() > 1 && join_batch_norms(*setup_.model, *engine_) == 0 && first())
+    listener_.noted(fmt::format("{} has no batch norm, so --sync-batchnorm changes nothing", options_.model));
+  if (sections) {
+    XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
+  } else {
+    const bool loads = first() && !options_.weights.empty();
+    XOE_TRY(on_all_ranks(
+        agree(comm_, loads ? load_weights(options_.weights, *setup_.model, options_.new_head) : Status())));
+    if (loads && options_.new_head)
+      listener_.noted(fmt::format("{}: all weights but those of {}, which is new, for {} classes", options_.weights,
+                                  fmt::join(setup_.model->head(), " and "), setup_.data->info().classes));
+    XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
+  }
+  XOE_ASSIGN(auto optimizer, xoe::torch::DistributedOptimizer::create(
+                                 *setup_.optimizer, *setup_.model, comm_,
+                                 {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
+                                  .backward_passes_per_step = options_.accumulate,
+                                  .average_passes = true,
+                                  .find_unused = false,  // every parameter of these models is used in each step
+                                  .sharded = options_.sharded,
+                                  .engine = engine_.get()}));
+  update_.emplace(options_, *setup_.model, std::move(optimizer));
+  trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
+  if (sections) XOE_TRY(resume(*sections, goes_on));
+  if (first()) hold(open_outputs());
+  if (step_ < plan_.total_steps) hold(fetch());
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  if (wishes_.resizing != nullptr) wishes_.resizing->state = {};
+  return {};
+}
+
+Status Run::open_outputs() {
+  XOE_ASSIGN(outputs_, RunOutputs::open(options_, first_step_));
+  if (outputs_->folder() && !outputs_->folder()->earlier().empty())
+    listener_.noted(fmt::format("the metrics of the run before are in {}", outputs_->folder()->earlier()));
+  XOE_TRY(outputs_->started(start_event(), options_));
+  if (!outputs_->folder()) return {};
+  return write_file(options_.run_dir + "/environment.json",
+                    environment_json(options_, Env::process(), libtorch_version()));
+}
+
+Status Run::resume(const Sections& sections, bool same_run) {
+  const bool has_average = has_weight_average(sections);
+  if (update_->average() != nullptr && has_average)
+    XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *update_->average()));
+  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, update_->optimizer()));
+  step_ = first_step_ = progress.step;
+  if (!same_run) checkpoint_step_ = step_;
+  position_ = std::move(progress.position);
+  update_->set_loss_scale(progress.loss_scale);
+  shift_plan(plan_, options_, progress, wishes_.resizing != nullptr);
+  hold(find_position(same_run));
+  if (!first()) return {};
+  if (same_run) {
+    listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
+    return {};
+  }
+  listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
+  if (has_average != (update_->average() != nullptr)) {
+    listener_.noted(has_average ? "the averaged weights of the checkpoint are left behind: there is no --ema"
+                                : "the checkpoint has no averaged weights: they begin as its weights are");
+  }
+  if (progress.total_steps != 0 && progress.total_steps != plan_.total_steps) {
+    listener_.noted(fmt::format("the number of steps was {} and is now {}, which changes the learning rates",
+                                progress.total_steps, plan_.total_steps));
+  }
+  return {};
+}
+
+Status Run::find_position(bool same_run) {
+  if (options_.next_epoch && !same_run) {
+    XOE_ASSIGN(const std::int64_t next, setup_.data->next_epoch(position_));
+    XOE_TRY(setup_.data->start_epoch(next));
+    position_ = setup_.data->save();
+    if (first()) listener_.noted(fmt::format("the images go on with the start of epoch {}, counted from 0", next));
+    return {};
+  }
+  const Status found = setup_.data->restore(position_);
+  if (!found && found.error().code() == Code::kInvalidArgument) {
+    return failure(Code::kInvalidArgument, "{} (xoe train: --next-epoch)", found.error().message());
+  }
+  return found;
+}
+
+Status Run::evaluate() {
+  const auto span = trace_->span(Phase::kEvaluation);
+  if (outputs_) hold(outputs_->evaluation_begins(step_));
+  const at::NoGradGuard no_grad;
+  std::optional<WeightAverage::InModel> averaged_weights;
+  if (update_->average() != nullptr) averaged_weights.emplace(*update_->average());
+  const auto own = copy_buffers(*setup_.model);
+  XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
+  set_buffers(*setup_.model, averaged);
+  setup_.model->eval();
+
+  StepSums sums;
+  const Status local = add_held_out(setup_, options_, sums);
+  setup_.model->train(options_.step_kind != StepKind::kEvaluate);
+  set_buffers(*setup_.model, own);
+  averaged_weights.reset();
+  XOE_TRY(on_all_ranks(agree(comm_, local)));
+
+  std::array values = {sums.loss, sums.correct, sums.images};
+  XOE_TRY(comm_.allreduce(Tensor(values.data(), values.size()), ReduceOp::kSum, {.name = "evaluation sums"}));
+  const Evaluation evaluation = {.step = step_,
+                                 .epoch = epoch(),
+                                 .loss = values[0] / values[2],
+                                 .accuracy = values[1] / values[2],
+                                 .images = static_cast<std::int64_t>(values[2])};
+  outcome_.accuracy = evaluation.accuracy;
+  if (first()) {
+    listener_.evaluated(evaluation);
+    if (outputs_) hold(outputs_->evaluated(evaluation));
+  }
+  return {};
+}
+
+Progress Run::progress() const {
+  return {.step = step_,
+          .total_steps = plan_.total_steps,
+          .epoch = epoch(),
+          .shift = plan_.shift,
+          .position = position_,
+          .loss_scale = update_->loss_scale()};
+}
+
+Status Run::checkpoint() {
+  const auto span = trace_->span(Phase::kCheckpoint);
+  auto path = save_checkpoint(options_, setup_.data->info(), progress(), *setup_.model, update_->average(),
+                              update_->optimizer(), comm_);
+  if (!path) return on_all_ranks(failure(path.error()));
+  checkpoint_step_ = step_;
+  outcome_.checkpoint = *path;
+  if (first()) listener_.noted(fmt::format("checkpoint {}", *path));
+  return {};
+}
+
+Status Run::step() {
+  const auto begin = Clock::now();
+  const double rate = learning_rate(plan_.schedule, step_ - plan_.shift);
+  for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
+  if (trains()) XOE_TRY(update_->optimizer().zero_grad());
+
+  seed_step(setup_, options_, comm_.rank(), step_);
+  const std::vector<PassSums> passes = forward_backward();
+  // While a GPU computes; and before exchange(), so that all ranks learn of bad input in the same step.
+  if (step_ + 1 < plan_.total_steps) {
+    hold(fetch());
+  } else {
+    keep_position();
+  }
+  StepSums sums = read(passes);
+  if (trains()) {
+    const auto span = trace_->span(Phase::kPeers);
+    XOE_TRY(update_->optimizer().synchronize());
+  }
+  bool finite = true;
+  if (updates() && update_->scales()) {
+    const auto span = trace_->span(Phase::kOptimizer);
+    XOE_ASSIGN(finite, update_->finite_gradients());
+  }
+  XOE_TRY(exchange(sums, finite));
+  if (updates()) {  // an emulated accelerator updates its parameters itself
+    const auto span = trace_->span(Phase::kOptimizer);
+    const auto told = update_->step(finite, step_ + 1);
+    if (!told)
+      return told.error().code() == Code::kInvalidArgument ? on_all_ranks(failure(told.error()))
+                                                           : failure(told.error());
+    if (first() && !told->empty()) listener_.noted(*told);
+  }
+  ++step_;
+  const StepTimes times = trace_->take();
+  const double seconds = seconds_of(Clock::now() - begin);
+  meter_.add(sums, times);
+  const std::int64_t unmeasured = std::min<std::int64_t>(options_.warmup_steps, (plan_.total_steps - first_step_) / 2);
+  if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds);
+  listener_.measured(
+      {.step = step_, .images = sums.images, .loss = sums.loss / sums.images, .seconds = seconds, .times = times});
+  return {};
+}
+
+std::vector<PassSums> Run::forward_backward() {
+  std::vector<PassSums> passes;
+  for (const Batch& batch : batches_) {
+    at::Tensor loss;
+    {
+      const auto span = trace_->span(Phase::kForward);
+      loss = forward(batch, passes);
+    }
+    if (!trains()) continue;
+    const auto span = trace_->span(Phase::kBackward);
+    if (setup_.emulated) {
+      setup_.emulated->backward(batch.count());
+    } else {
+      update_->scaled(loss).backward();
+    }
+  }
+  return passes;
+}
+
+at::Tensor Run::forward(const Batch& batch, std::vector<PassSums>& passes) {
+  const auto images = static_cast<double>(batch.count());
+  if (setup_.emulated) {
+    setup_.emulated->forward(batch.count());
+    passes.push_back({.loss = at::zeros({}), .correct = at::zeros({}, at::kLong), .images = images});
+    return {};
+  }
+  const at::AutoGradMode for_backward(trains());
+  const Autocast autocast(setup_.device, options_.precision);
+  const auto loss_of = [&](const at::Tensor& logits) {
+    return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+  };
+  const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
+  const at::Tensor loss = loss_of(logits.main);
+  passes.push_back(
+      {.loss = loss.detach(), .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(), .images = images});
+  return logits.auxiliary.defined() ? loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary) : loss;
+}
+
+StepSums Run::read(const std::vector<PassSums>& passes) {
+  std::optional<StepTrace::Span> waits_for_gpu;
+  if (!setup_.device.is_cpu()) waits_for_gpu.emplace(*trace_, Phase::kBackward);
+  StepSums sums;
+  for (const PassSums& pass : passes) {
+    sums.loss += pass.loss.item<double>() * pass.images;
+    sums.correct += static_cast<double>(pass.correct.item<std::int64_t>());
+    sums.images += pass.images;
+  }
+  return sums;
+}
+
+Status Run::fetch() {
+  const auto span = trace_->span(Phase::kInput);
+  keep_position();
+  batches_.clear();
+  for (int pass = 0; pass < options_.accumulate; ++pass) {
+    XOE_ASSIGN(Batch batch, next_batch());
+    batches_.push_back(setup_.upload.start(batch));
+  }
+  return {};
+}
+
+// Evaluation goes through the held-out images again and again.
+Result<Batch> Run::next_batch() {
+  if (options_.step_kind != StepKind::kEvaluate || setup_.data->info().held_out == 0) return setup_.data->next();
+  for (int passes = 0; passes < 2; ++passes) {
+    XOE_ASSIGN(auto batch, setup_.data->next_held_out());
+    if (batch && batch->count() > 0) return std::move(*batch);
+    XOE_TRY(setup_.data->start_held_out());
+  }
+  return failure(Code::kInvalidArgument, "{}: rank {} has no held-out images of its own; use fewer ranks",
+                 options_.data_dir, comm_.rank());
+}
+
+void Run::keep_position() {
+  if (!options_.checkpoint_dir.empty() || wishes_.resizing != nullptr) position_ = setup_.data->save();
+}
+
+// The gradients are complete on all ranks here, so that this small reduction hardly waits.
+Status Run::exchange(StepSums& sums, bool& finite) {
+  const auto span = trace_->span(Phase::kPeers);
+  // The number of ranks that were asked to stop, of those that see that another world is wanted, of those with an
+  // error, and of those with gradients that are not finite; then the sums.
+  std::array values = {wishes_.stop.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+                       wishes_.resizing != nullptr && wishes_.resizing->wished() ? 1.0 : 0.0,
+                       held_ ? 0.0 : 1.0,
+                       finite ? 0.0 : 1.0,
+                       sums.loss,
+                       sums.correct,
+                       sums.images};
+  const std::int64_t count = std::ssize(values);
+  const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
+  XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
+  finite = values[3] == 0;
+  sums = {.loss = values[4], .correct = values[5], .images = values[6]};
+  if (values[2] > 0) return on_all_ranks(agree(comm_, held_));
+  if (!std::isfinite(sums.loss)) {
+    return on_all_ranks(
+        failure(Code::kInvalidArgument,
+                "the loss is {} at step {}; try a smaller --lr (it was {:.4g} here), a longer --lr-warmup "
+                "or --precision fp32",
+                sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift)));
+  }
+  if (values[1] > 0 && step_ + 1 < plan_.total_steps) next_ = Next::kNextWorld;
+  if (values[0] > 0) next_ = Next::kStop;
+  return {};
+}
+
+Status Run::after_step() {
+  const bool last = step_ == plan_.total_steps;
+  if (first()) listener_.stepped(step_, plan_.total_steps);
+  if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
+  const bool saves = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
+  if (next_ == Next::kNextWorld) wishes_.resizing->due = {evaluation_due(), saves};
+  if (last || next_ != Next::kStep) return {};
+  if (evaluation_due()) XOE_TRY(evaluate());
+  if (saves) XOE_TRY(checkpoint());
+  return {};
+}
+
+Status Run::catch_up() {
+  if (wishes_.resizing == nullptr) return {};
+  std::array<std::int64_t, 2> due = {wishes_.resizing->due.evaluation, wishes_.resizing->due.checkpoint};
+  XOE_TRY(comm_.allreduce(Tensor(due.data(), due.size()), ReduceOp::kMax, {.name = "what is due"}));
+  if (due[0] != 0) XOE_TRY(evaluate());
+  if (due[1] != 0) XOE_TRY(checkpoint());
+  return {};
+}
+
+Status Run::report() {
+  XOE_ASSIGN(Report report, meter_.report(comm_));
+  report.step = step_;
+  report.epoch = epoch();
+  report.rate = learning_rate(plan_.schedule, step_ - plan_.shift - 1);
+  report.skipped_images = setup_.data->skipped_images();
+  outcome_.loss = report.loss;
+  if (first()) {
+    listener_.reported(report);
+    if (outputs_) hold(outputs_->reported(report));
+  }
+  return {};
+}
+
+// Also after an interruption, since a resumed run starts after this step.
+bool Run::evaluation_due() const noexcept {
+  if (!options_.evaluate || setup_.data->info().held_out == 0) return false;
+  return step_ == plan_.total_steps || (plan_.eval_interval > 0 && (step_ - plan_.shift) % plan_.eval_interval == 0);
+}
+
+// Ranks that leave wait for none of what rank 0 does alone: another program waits for their GPUs.
+Result<Outcome> Run::leave_world() {
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
+                                                   update_->average(), update_->optimizer(), comm_));
+  if (first()) wishes_.resizing->state = pack_sections(sections);
+  XOE_TRY(pass_state_on(wishes_.resizing->state, wishes_.resizing->leaves(), comm_));
+  outcome_.resized = true;
+  XOE_TRY(update_->optimizer().close());
+  close();
+  if (!held_) return failure(held_.error());
+  return outcome_;
+}
+
+void Run::close() {
+  trace_.reset();
+  update_.reset();
+  if (!options_.timeline.empty()) hold(engine_->stop_timeline());
+}
+
+Result<Outcome> Run::finish() {
+  const bool again = step_ == first_step_;  // a finished run was resumed: only its summary is repeated
+  // First, because whatever interrupted the run may soon kill it.
+  if (!options_.checkpoint_dir.empty() && checkpoint_step_ != step_ && !again) XOE_TRY(checkpoint());
+  if (evaluation_due()) XOE_TRY(evaluate());
+  outcome_.interrupted = next_ == Next::kStop && step_ < plan_.total_steps;
+  outcome_.step = step_;
+  outcome_.speed = meter_.speed();
+  outcome_.ranks = comm_.size();
+  outcome_.share = meter_.share();
+  outcome_.seconds = seconds_of(Clock::now() - start_);
+  outcome_.timeline = options_.timeline;
+  outcome_.input = setup_.data->explain();
+  outcome_.metrics = engine_->metrics();
+  XOE_TRY(update_->optimizer().close());
+  close();
+  if (outputs_) {
+    if (outputs_->folder()) outcome_.curve = outputs_->folder()->curve_path();
+    hold(outputs_->finished(outcome_));
+  }
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  return outcome_;
+}
+
+void Run::tell_start() {
+  if (!options_.data_dir.empty() && setup_.data->info().held_out == 0)
+    listener_.noted(
+        fmt::format("{}: no images are held out for evaluation (a validation split of a directory, such as "
+                    "val/ beside train/), so only the accuracy on training images is told",
+                    options_.data_dir));
+  listener_.started(start_event());
+}
+
+RunStart Run::start_event() const {
+  RunStart start = describe_run(options_, setup_, plan_, comm_.size());
+  start.buckets = update_->buckets();
+  start.first_step = first_step_;
+  return start;
+}
+
+Status Run::on_all_ranks(Status status) {
+  if (!status) listener_.failed_everywhere();
+  return status;
+}
+
+void Run::hold(Status status) {
+  if (held_ && !status) held_ = std::move(status);
+}
+
+double Run::epoch() const noexcept {
+  return plan_.steps_per_epoch > 0 ? static_cast<double>(step_ - plan_.shift) / plan_.steps_per_epoch : 0;
+}
+
+}  // namespace xoe::train

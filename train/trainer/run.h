@@ -1,0 +1,102 @@
+// One training run on this rank.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "train/trainer/checkpoint.h"
+#include "train/trainer/events.h"
+#include "train/trainer/model_update.h"
+#include "train/trainer/resizing.h"
+#include "train/trainer/run_meter.h"
+#include "train/trainer/run_outputs.h"
+#include "train/trainer/setup.h"
+#include "train/trainer/trace.h"
+
+namespace xoe::train {
+
+// The sums of a pass as tensors, which a GPU may still compute.
+struct PassSums {
+  at::Tensor loss, correct;
+  double images = 0;
+};
+
+class Run {
+ public:
+  Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
+      Resizing* resizing);
+  Result<Outcome> run();
+
+ private:
+  Status prepare();
+  // Runs reductions, and writes the timeline.
+  Status start_engine();
+  // same_run: it goes on with other ranks; else: from a checkpoint.
+  Status resume(const Sections& sections, bool same_run);
+  // Where the data go on.
+  Status find_position(bool same_run);
+  Status open_outputs();
+  Status step();
+  bool updates() const noexcept { return trains() && !setup_.emulated; }
+  bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
+  std::vector<PassSums> forward_backward();
+  // The loss, for backward; its sums go to `passes`.
+  at::Tensor forward(const Batch& batch, std::vector<PassSums>& passes);
+  Result<Batch> next_batch();
+  StepSums read(const std::vector<PassSums>& passes);
+  Status fetch();
+  void keep_position();
+  bool evaluation_due() const noexcept;
+  // finite: this rank's gradients; then those of all ranks.
+  Status exchange(StepSums& sums, bool& finite);
+  Status after_step();
+  // What was left for this world, so that ranks left the last one sooner.
+  Status catch_up();
+  Status report();
+  Status evaluate();
+  Status checkpoint();
+  Result<Outcome> leave_world();
+  Progress progress() const;
+  void close();
+  Result<Outcome> finish();
+  void tell_start();
+  RunStart start_event() const;
+
+  // For errors that all ranks return.
+  Status on_all_ranks(Status status);
+  // Keeps the first error of this rank's files until the ranks stop together.
+  void hold(Status status);
+  bool first() const noexcept { return comm_.rank() == 0; }
+  double epoch() const noexcept;
+
+  TrainOptions options_;
+  Communicator& comm_;
+  Listener& listener_;
+  struct {
+    const std::atomic<bool>& stop;
+    Resizing* resizing;  // nullptr: the number of ranks stays
+  } wishes_;
+
+  Setup setup_;
+  Plan plan_;
+  std::optional<RunOutputs> outputs_;  // of rank 0
+  std::unique_ptr<Engine> engine_;
+  std::optional<ModelUpdate> update_;
+  std::optional<StepTrace> trace_;
+
+  std::int64_t step_ = 0;  // steps that are finished
+  std::int64_t first_step_ = 0;
+  std::vector<Batch> batches_;  // of the next step
+  std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
+  enum class Next : std::uint8_t { kStep, kStop, kNextWorld } next_ = Next::kStep;
+  Status held_;
+  std::int64_t checkpoint_step_ = -1;
+
+  Clock::time_point start_;
+  RunMeter meter_;
+  Outcome outcome_;
+};
+
+}  // namespace xoe::train

@@ -1,0 +1,194 @@
+#include "train/trainer/setup.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "train/trainer/agree.h"
+#include "train/trainer/checkpoint_file.h"
+#include "train/trainer/files.h"
+#include "xoe/torch/layerwise.h"
+
+namespace xoe::train {
+namespace {
+
+// Biases and what scales and shifts after a normalisation get neither trust nor decay.
+template <class Optimizer, class Options>
+std::unique_ptr<::torch::optim::Optimizer> layerwise(const models::ImageModel& model, const Options& options) {
+  std::vector<at::Tensor> scaled;
+  std::vector<at::Tensor> rest;
+  for (const at::Tensor& parameter : model.parameters()) (parameter.dim() > 1 ? scaled : rest).push_back(parameter);
+  std::vector<::torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(std::move(scaled));
+  groups.emplace_back(std::move(rest), std::make_unique<Options>(Options(options).weight_decay(0).layerwise(false)));
+  return std::make_unique<Optimizer>(groups, options);
+}
+
+std::unique_ptr<::torch::optim::Optimizer> make_optimizer(const TrainOptions& options,
+                                                          const models::ImageModel& model) {
+  const double decay = options.weight_decay.value_or(0);
+  if (options.optimizer == OptimizerKind::kLars)
+    return layerwise<torch::LARS>(model, torch::LARSOptions(options.lr).momentum(options.momentum).weight_decay(decay));
+  if (options.optimizer == OptimizerKind::kLamb)
+    return layerwise<torch::LAMB>(model, torch::LAMBOptions(options.lr).weight_decay(decay));
+  if (options.optimizer == OptimizerKind::kAdamW) {
+    return std::make_unique<::torch::optim::AdamW>(model.parameters(),
+                                                   ::torch::optim::AdamWOptions(options.lr).weight_decay(decay));
+  }
+  return std::make_unique<::torch::optim::SGD>(
+      model.parameters(), ::torch::optim::SGDOptions(options.lr).momentum(options.momentum).weight_decay(decay));
+}
+
+Status check_checkpoint_folder(const TrainOptions& options) {
+  if (options.checkpoint_dir.empty()) return {};
+  XOE_TRY(make_folder(options.checkpoint_dir));
+  const auto stored = list_checkpoints(options.checkpoint_dir);
+  if (stored.empty() || options.resume) return {};
+  return failure(Code::kInvalidArgument,
+                 "{} already holds checkpoints, up to step {}; go on from there with --resume, "
+                 "or choose another folder",
+                 options.checkpoint_dir, stored.back().step);
+}
+
+}  // namespace
+
+Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn) {
+  Setup setup;
+  const bool first = comm.rank() == 0;
+  XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
+  XOE_TRY(check_precision(setup.device, options.precision));
+  setup.upload = Upload(setup.device);
+  setup.threads = set_threads(options.threads, comm.local_size());
+  if (options.data_dir.empty()) {
+    setup.data = synthetic_batches(options, comm.rank(), setup.device);
+  } else {
+    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size(), std::move(warn)));
+  }
+  if (first) XOE_TRY(check_checkpoint_folder(options));
+  if (first && !options.resume && !options.run_dir.empty()) XOE_TRY(check_free(options.run_dir));
+  return setup;
+}
+
+Status agree_on_data(BatchSource& data, Communicator& comm) {
+  // Ranks with different files would have different numbers of batches, and wait for each other for ever.
+  const data::GatherTexts gather = [&](const std::string& text) { return gather_texts(comm, text); };
+  const OpenedSplits mine = data.opened();
+  XOE_TRY(data::compare_opened(mine.training, comm.rank(), gather));
+  XOE_TRY(data::compare_opened(mine.held_out, comm.rank(), gather));
+  // Where only the labels tell the number of classes, rank 0 reads them for all.
+  const auto counted = comm.rank() == 0 ? data.count_classes() : Result<int>(0);
+  XOE_TRY(agree(comm, counted ? Status() : failure(counted.error())));
+  std::int64_t classes = *counted;
+  XOE_TRY(comm.broadcast(Tensor(&classes, 1), 0));
+  data.set_classes(static_cast<int>(classes));
+  return {};
+}
+
+Status create_model(Setup& setup, const TrainOptions& options) {
+  at::Generator random = at::detail::getDefaultCPUGenerator();
+  random.set_current_seed(options.seed);
+  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
+                                             options.image_size.width));
+  if (options.checkpoint_activations && setup.model->recompute_blocks(true) == 0)
+    return failure(Code::kUnsupported, "{} has no blocks to recompute; leave out --checkpoint-activations",
+                   options.model);
+  return {};
+}
+
+void place_model(Setup& setup, const TrainOptions& options) {
+  setup.model->to(setup.device);
+  for (at::Tensor& parameter : setup.model->parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(setup.model->memory_format()));
+  }
+  setup.model->train(options.step_kind != StepKind::kEvaluate);
+  setup.optimizer = make_optimizer(options, *setup.model);
+  if (options.emulated_images_per_s > 0) setup.emulated.emplace(*setup.model, options.emulated_images_per_s);
+}
+
+void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {
+  at::Generator random = at::globalContext().defaultGenerator(setup.device);
+  const std::lock_guard lock(random.mutex());
+  random.set_current_seed(
+      mix(mix(mix(options.seed) + static_cast<std::uint64_t>(rank)) + static_cast<std::uint64_t>(step)));
+}
+
+at::Tensor place_images(const Setup& setup, const at::Tensor& images) {
+  return images.to(setup.device).contiguous(setup.model->memory_format());
+}
+
+Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
+  Plan plan;
+  plan.steps_per_epoch = static_cast<double>(data.batches_per_epoch) / options.accumulate;
+  plan.total_steps = options.steps > 0 ? options.steps
+                                       : std::max<std::int64_t>(1, std::llround(options.epochs * plan.steps_per_epoch));
+  if (data.held_out > 0 && options.eval_every > 0) {
+    plan.eval_interval = std::max<std::int64_t>(1, std::llround(options.eval_every * plan.steps_per_epoch));
+  }
+  // Without epochs, a twentieth of the run; at most half of it.
+  const double warmup = plan.steps_per_epoch > 0 ? options.lr_warmup_epochs * plan.steps_per_epoch
+                                                 : static_cast<double>(plan.total_steps) / 20;
+  const std::int64_t images = std::int64_t{options.batch} * options.accumulate * ranks;
+  plan.schedule = {.peak = scaled_rate(options.lr, options.lr_batch, images),
+                   .warmup_steps = std::min<std::int64_t>(std::llround(warmup), plan.total_steps / 2),
+                   .total_steps = plan.total_steps};
+  return plan;
+}
+
+void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change) {
+  if (plan.steps_per_epoch <= 0 || options.steps > 0) return;
+  plan.shift = progress.shift;
+  if (ranks_change && progress.epoch >= 0)
+    plan.shift = progress.step - static_cast<std::int64_t>(std::floor(progress.epoch * plan.steps_per_epoch));
+  plan.total_steps += plan.shift;
+  // The rest of an epoch may be less than a step of these ranks.
+  if (ranks_change && progress.step < progress.total_steps && progress.epoch < options.epochs)
+    plan.total_steps = std::max(plan.total_steps, progress.step + 1);
+}
+
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks) {
+  RunStart start;
+  start.model = options.model;
+  for (const at::Tensor& parameter : setup.model->parameters()) start.parameters += parameter.numel();
+  start.device = setup.device.str();
+  start.data = options.data_dir.empty() ? "synthetic" : options.data_dir;
+  start.classes = setup.data->info().classes;
+  start.image_size = options.image_size;
+  start.held_out = setup.data->info().held_out;
+  start.ranks = ranks;
+  start.batch = options.batch;
+  start.accumulate = options.accumulate;
+  start.threads = setup.threads;
+  start.sharded = options.sharded;
+  start.peak_rate = plan.schedule.peak;
+  start.total_steps = plan.total_steps;
+  if (!options.checkpoint_dir.empty()) start.checkpoints = std::filesystem::absolute(options.checkpoint_dir);
+  if (!options.run_dir.empty()) start.run_dir = std::filesystem::absolute(options.run_dir);
+  start.steps_per_epoch = std::llround(plan.steps_per_epoch);
+  return start;
+}
+
+Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums) {
+  XOE_TRY(setup.data->start_held_out());
+  for (;;) {
+    XOE_ASSIGN(const auto batch, setup.data->next_held_out());
+    if (!batch) return {};
+    if (batch->count() == 0) continue;
+    const at::Tensor labels = batch->labels.to(setup.device);
+    const Autocast autocast(setup.device, options.precision);
+    const at::Tensor logits = setup.model->forward(place_images(setup, batch->images)).main;
+    sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
+    sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
+    sums.images += static_cast<double>(batch->count());
+  }
+}
+
+}  // namespace xoe::train

@@ -1,0 +1,71 @@
+// The setup of a run before its first step.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <optional>
+
+#include "train/networks/models.h"
+#include "train/trainer/batches.h"
+#include "train/trainer/checkpoint.h"
+#include "train/trainer/device.h"
+#include "train/trainer/emulated_accelerator.h"
+#include "train/trainer/events.h"
+#include "train/trainer/run_folder.h"
+#include "train/trainer/run_meter.h"
+#include "train/trainer/schedule.h"
+#include "train/trainer/upload.h"
+#include "xoe/communicator.h"
+
+namespace xoe::train {
+
+struct Setup {
+  std::unique_ptr<BatchSource> data;
+  c10::Device device = c10::kCPU;
+  Upload upload{c10::kCPU};
+  int threads = 1;
+  models::ModelHandle model;
+  std::unique_ptr<::torch::optim::Optimizer> optimizer;
+  std::optional<EmulatedAccelerator> emulated;  // computes in place of the model
+};
+
+// The local part, without communication and without the model.
+Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn);
+// Makes the model, for the number of classes that the data's info() tells.
+Status create_model(Setup& setup, const TrainOptions& options);
+// Moves the model to its device and memory format, and creates an optimizer for it.
+// REQUIRES: nothing else refers to the model's parameters yet.
+void place_model(Setup& setup, const TrainOptions& options);
+// What dropout and stochastic depth leave out in a step is a function of seed, rank and step, so that a resumed run
+// goes on as one that was not interrupted.
+void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step);
+// Moves images to the model's device and memory format.
+at::Tensor place_images(const Setup& setup, const at::Tensor& images);
+
+struct Plan {
+  double steps_per_epoch = 0;  // 0: no epochs
+  std::int64_t total_steps = 0;
+  std::int64_t eval_interval = 0;  // steps; 0: at the end only
+  // The schedule's step is the run's step minus this: other than 0 after ranks came or left, which changes how many
+  // steps an epoch has.
+  std::int64_t shift = 0;
+  Schedule schedule;
+};
+
+// Collective. The same errors on all ranks. Also sets the number of classes.
+Status agree_on_data(BatchSource& data, Communicator& comm);
+
+// Steps and learning rates from options and data.
+Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks);
+// Continues the plan of a run that has come so far; `ranks_change`: perhaps with another number of ranks. A learning
+// rate belongs to a place in the epochs; without epochs, to a step.
+void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change);
+
+// All that does not depend on the optimizer and on the first step.
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks);
+
+// Adds this rank's held-out images up. REQUIRES: the model is in evaluation mode; no gradients are recorded.
+Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums);
+
+}  // namespace xoe::train

@@ -1,0 +1,298 @@
+#include "train/trainer/state_dict.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+
+namespace xoe::train {
+namespace {
+
+enum class Kind : std::uint8_t { kNone, kNumber, kText, kGlobal, kTuple, kDict, kStorage, kTensor, kMark };
+
+// What pickle's stack holds. Values refer to others, so that a small file cannot make many of them.
+struct Value {
+  Kind kind = Kind::kNone;
+  std::int64_t number = 0;                         // also truth
+  std::string text = {};                           // of a global: "module.name"
+  std::vector<std::shared_ptr<Value>> items = {};  // of a dictionary: key, value, key, value
+  StoredTensor tensor = {};                        // of a storage: type, record and number of elements
+  int depth = 0;
+};
+using Handle = std::shared_ptr<Value>;
+
+constexpr int kDeepest = 32;  // a state dict has 4: dictionary, tensor, and the dictionary of versions
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kStorages = {{{"torch.FloatStorage", "F32"},
+                                                                                     {"torch.DoubleStorage", "F64"},
+                                                                                     {"torch.HalfStorage", "F16"},
+                                                                                     {"torch.BFloat16Storage", "BF16"},
+                                                                                     {"torch.LongStorage", "I64"},
+                                                                                     {"torch.IntStorage", "I32"},
+                                                                                     {"torch.CharStorage", "I8"},
+                                                                                     {"torch.ByteStorage", "U8"},
+                                                                                     {"torch.BoolStorage", "BOOL"}}};
+
+Error broken() { return {Code::kDataLoss, "its pickle is damaged"}; }
+
+Error unsupported(std::string_view what) {
+  return {Code::kDataLoss, fmt::format("it holds {}; only a dictionary of tensors is read, as from "
+                                       "torch.save(model.state_dict(), ...)",
+                                       what)};
+}
+
+bool all_numbers(const Value& tuple) {
+  return tuple.kind == Kind::kTuple &&
+         std::ranges::all_of(tuple.items, [](const Handle& item) { return item->kind == Kind::kNumber; });
+}
+
+std::vector<std::int64_t> numbers_of(const Value& tuple) {
+  std::vector<std::int64_t> numbers;
+  for (const Handle& item : tuple.items) numbers.push_back(item->number);
+  return numbers;
+}
+
+// Whether all elements lie within the storage.
+bool fits(const StoredTensor& tensor) {
+  if (tensor.offset < 0 || tensor.shape.size() != tensor.strides.size()) return false;
+  std::int64_t count = 1;
+  std::int64_t last = tensor.offset;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    std::int64_t reach = 0;
+    if (tensor.shape[i] < 0 || tensor.strides[i] < 0 || __builtin_mul_overflow(count, tensor.shape[i], &count) ||
+        __builtin_mul_overflow(std::max<std::int64_t>(tensor.shape[i] - 1, 0), tensor.strides[i], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return false;
+  }
+  return count == 0 || (count <= tensor.storage_elements && last < tensor.storage_elements);
+}
+
+class Machine {
+ public:
+  explicit Machine(std::string_view pickle) : rest_(pickle) {}
+
+  // The dictionary that the pickle is of.
+  Result<Handle> run() {
+    while (true) {
+      const auto code = take<std::uint8_t>();
+      if (!code) return failure(broken());
+      if (*code == '.') break;
+      XOE_TRY(execute(static_cast<char>(*code)));
+    }
+    if (stack_.size() != 1) return failure(broken());
+    if (stack_.back()->kind != Kind::kDict) return failure(unsupported("something else"));
+    return stack_.back();
+  }
+
+ private:
+  template <typename T>
+  std::optional<T> take() {
+    if (rest_.size() < sizeof(T)) return std::nullopt;
+    const T value = load_little<T>(rest_.data());
+    rest_.remove_prefix(sizeof(T));
+    return value;
+  }
+
+  std::optional<std::string_view> take_bytes(std::size_t count) {
+    if (rest_.size() < count) return std::nullopt;
+    const std::string_view bytes = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return bytes;
+  }
+
+  Status push(Value value) {
+    for (const Handle& item : value.items) value.depth = std::max(value.depth, item->depth + 1);
+    if (value.depth > kDeepest) return failure(unsupported("deeply nested values"));
+    stack_.push_back(std::make_shared<Value>(std::move(value)));
+    return {};
+  }
+
+  template <typename T>
+  Status push_number() {
+    const auto number = take<T>();
+    return number ? push({.kind = Kind::kNumber, .number = *number}) : failure(broken());
+  }
+
+  Status push_text() {
+    const auto length = take<std::uint32_t>();
+    const auto text = length ? take_bytes(*length) : std::nullopt;
+    return text ? push({.kind = Kind::kText, .text = std::string(*text)}) : failure(broken());
+  }
+
+  // Whole numbers of up to 8 bytes, little-endian and signed.
+  Status push_long() {
+    const auto length = take<std::uint8_t>();
+    const auto bytes = length && *length <= sizeof(std::int64_t) ? take_bytes(*length) : std::nullopt;
+    if (!bytes) return failure(broken());
+    std::uint64_t number = !bytes->empty() && static_cast<signed char>(bytes->back()) < 0 ? ~std::uint64_t{0} : 0;
+    for (auto byte = bytes->rbegin(); byte != bytes->rend(); ++byte)
+      number = number << 8 | static_cast<unsigned char>(*byte);
+    return push({.kind = Kind::kNumber, .number = static_cast<std::int64_t>(number)});
+  }
+
+  Status push_global() {
+    std::string name;
+    for (const char separator : {'.', '\0'}) {
+      const auto end = rest_.find('\n');
+      if (end == std::string_view::npos) return failure(broken());
+      name += rest_.substr(0, end);
+      if (separator != '\0') name += separator;
+      rest_.remove_prefix(end + 1);
+    }
+    return push({.kind = Kind::kGlobal, .text = std::move(name)});
+  }
+
+  // The topmost values, in the order in which they were pushed.
+  Result<std::vector<Handle>> pop(std::size_t count) {
+    if (stack_.size() < count) return failure(broken());
+    std::vector<Handle> popped(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
+    stack_.resize(stack_.size() - count);
+    if (std::ranges::any_of(popped, [](const Handle& value) { return value->kind == Kind::kMark; }))
+      return failure(broken());
+    return popped;
+  }
+
+  Result<std::vector<Handle>> pop_to_mark() {
+    const auto mark =
+        std::find_if(stack_.rbegin(), stack_.rend(), [](const Handle& v) { return v->kind == Kind::kMark; });
+    if (mark == stack_.rend()) return failure(broken());
+    XOE_ASSIGN(auto popped, pop(static_cast<std::size_t>(mark - stack_.rbegin())));
+    stack_.pop_back();
+    return popped;
+  }
+
+  Status make_tuple(Result<std::vector<Handle>> items) {
+    if (!items) return failure(items.error());
+    return push({.kind = Kind::kTuple, .items = std::move(*items)});
+  }
+
+  Status set_items(Result<std::vector<Handle>> items) {
+    if (!items) return failure(items.error());
+    if (stack_.empty() || stack_.back()->kind != Kind::kDict || items->size() % 2 != 0) return failure(broken());
+    Value& dict = *stack_.back();
+    for (Handle& item : *items) {
+      dict.depth = std::max(dict.depth, item->depth + 1);
+      dict.items.push_back(std::move(item));
+    }
+    return dict.depth > kDeepest ? failure(unsupported("deeply nested values")) : Status();
+  }
+
+  template <typename T>
+  Status remember() {
+    const auto place = take<T>();
+    if (!place || stack_.empty()) return failure(broken());
+    memo_[*place] = stack_.back();
+    return {};
+  }
+
+  template <typename T>
+  Status recall() {
+    const auto place = take<T>();
+    const auto found = place ? memo_.find(*place) : memo_.end();
+    // A dictionary could be put into itself.
+    if (found == memo_.end() || found->second->kind == Kind::kDict) return failure(broken());
+    stack_.push_back(found->second);
+    return {};
+  }
+
+  // ("storage", type, record, device, number of elements)
+  Status push_storage() {
+    XOE_ASSIGN(const auto popped, pop(1));
+    const auto& parts = popped[0]->items;
+    if (popped[0]->kind != Kind::kTuple || parts.size() != 5 || parts[1]->kind != Kind::kGlobal ||
+        parts[2]->kind != Kind::kText || parts[4]->kind != Kind::kNumber || parts[4]->number < 0)
+      return failure(broken());
+    const auto* const type = std::ranges::find(kStorages, parts[1]->text, [](const auto& pair) { return pair.first; });
+    if (type == kStorages.end()) return failure(unsupported(parts[1]->text));
+    return push(
+        {.kind = Kind::kStorage,
+         .tensor = {
+             .dtype = std::string(type->second), .record = parts[2]->text, .storage_elements = parts[4]->number}});
+  }
+
+  // The few functions that files of tensors call.
+  Status reduce() {
+    XOE_ASSIGN(const auto popped, pop(2));
+    const std::string& function = popped[0]->text;
+    const auto& arguments = popped[1]->items;
+    if (popped[0]->kind != Kind::kGlobal || popped[1]->kind != Kind::kTuple) return failure(broken());
+    if (function == "collections.OrderedDict" && arguments.empty()) return push({.kind = Kind::kDict});
+    if (function == "torch._utils._rebuild_parameter" && !arguments.empty() && arguments[0]->kind == Kind::kTensor) {
+      stack_.push_back(arguments[0]);
+      return {};
+    }
+    if (function != "torch._utils._rebuild_tensor_v2") return failure(unsupported(function));
+    // storage, offset, shape, strides, and what concerns gradients
+    if (arguments.size() < 4 || arguments[0]->kind != Kind::kStorage || arguments[1]->kind != Kind::kNumber ||
+        !all_numbers(*arguments[2]) || !all_numbers(*arguments[3]))
+      return failure(broken());
+    StoredTensor tensor = arguments[0]->tensor;
+    tensor.offset = arguments[1]->number;
+    tensor.shape = numbers_of(*arguments[2]);
+    tensor.strides = numbers_of(*arguments[3]);
+    if (!fits(tensor)) return failure(Code::kDataLoss, "a tensor in it reaches beyond its bytes");
+    return push({.kind = Kind::kTensor, .tensor = std::move(tensor)});
+  }
+
+  Status execute(char code) {
+    switch (code) {
+      case '\x80': return take<std::uint8_t>() ? Status() : failure(broken());  // the protocol's version
+      case '(': return push({.kind = Kind::kMark});
+      case ')': return push({.kind = Kind::kTuple});
+      case '}': return push({.kind = Kind::kDict});
+      case 'N': return push({});
+      case '\x88': return push({.kind = Kind::kNumber, .number = 1});
+      case '\x89': return push({.kind = Kind::kNumber, .number = 0});
+      case 'K': return push_number<std::uint8_t>();
+      case 'M': return push_number<std::uint16_t>();
+      case 'J': return push_number<std::int32_t>();
+      case '\x8a': return push_long();
+      case 'X': return push_text();
+      case 'c': return push_global();
+      case 't': return make_tuple(pop_to_mark());
+      case '\x85': return make_tuple(pop(1));
+      case '\x86': return make_tuple(pop(2));
+      case '\x87': return make_tuple(pop(3));
+      case 's': return set_items(pop(2));
+      case 'u': return set_items(pop_to_mark());
+      case 'q': return remember<std::uint8_t>();
+      case 'r': return remember<std::uint32_t>();
+      case 'h': return recall<std::uint8_t>();
+      case 'j': return recall<std::uint32_t>();
+      case 'Q': return push_storage();
+      case 'R': return reduce();
+      case 'b': {  // an attribute of the dictionary: the versions of its modules
+        XOE_ASSIGN(const auto ignored, pop(1));
+        return {};
+      }
+      default:
+        return failure(unsupported(fmt::format("the operation {:#04x} of pickle", static_cast<unsigned char>(code))));
+    }
+  }
+
+  std::string_view rest_;
+  std::vector<Handle> stack_;
+  std::map<std::uint32_t, Handle> memo_;
+};
+
+}  // namespace
+
+Result<std::vector<StoredTensor>> parse_state_dict(std::string_view pickle) {
+  XOE_ASSIGN(const Handle dict, Machine(pickle).run());
+  std::vector<StoredTensor> tensors;
+  for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2) {
+    const Value& key = *dict->items[i];
+    const Value& value = *dict->items[i + 1];
+    if (key.kind != Kind::kText) return failure(unsupported("a key that is not a name"));
+    if (value.kind != Kind::kTensor) return failure(unsupported(fmt::format("{}, which is no tensor", key.text)));
+    tensors.push_back(value.tensor);
+    tensors.back().name = key.text;
+  }
+  return tensors;
+}
+
+}  // namespace xoe::train

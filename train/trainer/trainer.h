@@ -1,0 +1,32 @@
+// Trains an image classifier, alone or together with other ranks.
+#pragma once
+
+#include <atomic>
+
+#include "train/trainer/events.h"
+#include "train/trainer/options.h"
+#include "train/trainer/resizing.h"
+#include "xoe/communicator.h"
+
+namespace xoe::train {
+
+// Collective: all ranks pass the same options. `options` come from complete_options(). Once `stop` is set on any rank,
+// all ranks finish the same step, write a checkpoint (if a folder is set) and return with outcome.interrupted.
+//
+// Batch norm uses each rank's own statistics in training, unless options.sync_batchnorm; evaluation and the
+// checkpoint's model use their means over ranks. A resumed run gives bit-identical results to one that was not
+// interrupted.
+//
+// Sets libtorch's threads and its default generator in this process. The listener is called on rank 0, except for
+// failed_everywhere().
+//
+// Errors: of input, of files, of peers; a loss that is not finite is `invalid_argument` and says at which step.
+//
+// resizing: where the number of ranks may change; on all ranks or none. Once a rank sees that it shall, all ranks
+// finish the same step and return with outcome.resized; resizing->state then is the whole state, for the next call, on
+// rank 0 or, if that leaves, on all ranks. Where that call fails before its first step, the ranks that had it write it
+// as a checkpoint (if a folder is set). `data_loss`: all ranks that had it have left.
+Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
+                      const std::atomic<bool>& stop, Resizing* resizing = nullptr);
+
+}  // namespace xoe::train

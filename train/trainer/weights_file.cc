@@ -1,0 +1,176 @@
+#include "train/trainer/weights_file.h"
+
+#include <ATen/core/Dict.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
+#include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/read_adapter_interface.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/base/output_file.h"
+#include "train/trainer/files.h"
+#include "train/trainer/safetensors.h"
+#include "train/trainer/state_dict.h"
+
+namespace xoe::train {
+namespace {
+
+// By the names that safetensors have for them.
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kTypes = {{{"BOOL", at::kBool},
+                                                                                {"U8", at::kByte},
+                                                                                {"I8", at::kChar},
+                                                                                {"F16", at::kHalf},
+                                                                                {"BF16", at::kBFloat16},
+                                                                                {"I32", at::kInt},
+                                                                                {"F32", at::kFloat},
+                                                                                {"I64", at::kLong},
+                                                                                {"F64", at::kDouble}}};
+
+// Of one of these names.
+const std::pair<std::string_view, at::ScalarType>* find_type(std::string_view name) {
+  return std::ranges::find(kTypes, name, [](const auto& pair) { return pair.first; });
+}
+
+std::string_view bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+Result<NamedTensors> read_safetensors(std::string_view bytes) {
+  XOE_ASSIGN(const SafeHeader header, parse_safetensors_header(bytes));
+  NamedTensors tensors;
+  std::size_t begin = header.bytes;
+  for (const SafeTensor& entry : header.tensors) {
+    const auto* const type = find_type(entry.dtype);
+    const at::Tensor tensor = at::empty(entry.shape, type->second);
+    // An empty tensor has no address.
+    if (entry.bytes > 0) std::memcpy(tensor.mutable_data_ptr(), bytes.data() + begin, entry.bytes);
+    begin += entry.bytes;
+    tensors.emplace_back(entry.name, tensor);
+  }
+  return tensors;
+}
+
+Result<at::Tensor> read_stored(const StoredTensor& stored, caffe2::serialize::PyTorchStreamReader& reader) {
+  const auto* const type = find_type(stored.dtype);
+  auto [data, size] = reader.getRecord("data/" + stored.record);
+  if (size / c10::elementSize(type->second) < static_cast<std::size_t>(stored.storage_elements))
+    return failure(Code::kDataLoss, "{} is cut off", stored.name);
+  const at::Tensor storage = at::from_blob(data.get(), {stored.storage_elements}, at::TensorOptions(type->second));
+  return storage.as_strided(stored.shape, stored.strides, stored.offset).clone(at::MemoryFormat::Contiguous);
+}
+
+// Lets libtorch's reader of zip files read from memory.
+class Bytes : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
+  std::size_t size() const override { return bytes_.size(); }
+  std::size_t read(std::uint64_t from, void* to, std::size_t count, const char* /*what*/) const override {
+    return from > bytes_.size() ? 0 : bytes_.copy(static_cast<char*>(to), count, from);
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+Result<NamedTensors> read_torch(std::string_view bytes) {
+  caffe2::serialize::PyTorchStreamReader reader(std::make_shared<Bytes>(bytes));
+  const auto [pickle, size] = reader.getRecord("data.pkl");
+  XOE_ASSIGN(const auto stored, parse_state_dict({static_cast<const char*>(pickle.get()), size}));
+  NamedTensors tensors;
+  for (const StoredTensor& one : stored) {
+    XOE_ASSIGN(at::Tensor tensor, read_stored(one, reader));
+    tensors.emplace_back(one.name, std::move(tensor));
+  }
+  return tensors;
+}
+
+// A zip file as torch.save() makes it: a pickled dictionary of tensors, and a record for each tensor's bytes.
+Status write_torch(const NamedTensors& tensors, OutputFile& file) {
+  c10::Dict<std::string, at::Tensor> dictionary;
+  for (const auto& [name, tensor] : tensors) dictionary.insert(name, tensor);
+  std::string pickled;
+  std::vector<at::Tensor> stored;
+  const auto number_of = [&stored](const at::Tensor& tensor) {
+    stored.push_back(tensor);
+    return std::to_string(stored.size() - 1);
+  };
+  ::torch::jit::Pickler pickler([&pickled](const char* data, std::size_t size) { pickled.append(data, size); }, nullptr,
+                                nullptr, nullptr, number_of, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(c10::IValue(dictionary));
+  pickler.stop();
+
+  Status written;
+  caffe2::serialize::PyTorchStreamWriter writer([&](const void* data, std::size_t size) {
+    if (written) written = file.write({static_cast<const char*>(data), size});
+    return size;
+  });
+  writer.writeRecord("data.pkl", pickled.data(), pickled.size());
+  constexpr std::string_view kOrder = "little";
+  writer.writeRecord("byteorder", kOrder.data(), kOrder.size());
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const std::string_view bytes = bytes_of(stored[i]);
+    writer.writeRecord(fmt::format("data/{}", i), bytes.data(), bytes.size());
+  }
+  writer.writeEndOfFile();
+  return written;
+}
+
+Status write_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+                         OutputFile& file) {
+  std::vector<SafeTensor> entries;
+  for (const auto& [name, tensor] : tensors) {
+    const auto* const type =
+        std::ranges::find(kTypes, tensor.scalar_type(), [](const auto& pair) { return pair.second; });
+    if (type == kTypes.end())
+      return failure(Code::kInternal, "{} is of a type that safetensors files do not have", name);
+    entries.push_back(
+        {.name = name, .dtype = std::string(type->first), .shape = tensor.sizes().vec(), .bytes = tensor.nbytes()});
+  }
+  XOE_ASSIGN(const std::string header, safetensors_header(entries, metadata));
+  XOE_TRY(file.write(header));
+  for (const auto& [name, tensor] : tensors) XOE_TRY(file.write(bytes_of(tensor)));
+  return {};
+}
+
+}  // namespace
+
+Result<NamedTensors> read_tensors(const std::string& path) {
+  XOE_ASSIGN(const ExportFormat format, check_export_name(path));
+  XOE_ASSIGN(const std::string bytes, read_file(path));
+  const auto unreadable = [&](std::string_view why) {
+    return failure(Code::kDataLoss, "{} cannot be read as {}: {}", path,
+                   format == ExportFormat::kTorch ? "a state dict of PyTorch" : "safetensors", why);
+  };
+  // libtorch reports errors by exceptions, which are converted here.
+  try {
+    auto tensors = format == ExportFormat::kTorch ? read_torch(bytes) : read_safetensors(bytes);
+    if (!tensors) return unreadable(tensors.error().message());
+    return tensors;
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    return unreadable(text.substr(0, text.find('\n')));
+  } catch (const std::bad_alloc&) {
+    return failure(Code::kResourceExhausted, "out of memory while reading {}", path);
+  } catch (const std::exception& error) {
+    return unreadable(error.what());
+  }
+}
+
+Status write_tensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+                     ExportFormat format, const std::string& path) {
+  XOE_ASSIGN(OutputFile file, OutputFile::create(path));
+  XOE_TRY(format == ExportFormat::kTorch ? write_torch(tensors, file) : write_safetensors(tensors, metadata, file));
+  XOE_ASSIGN(const bool created, file.finish_new());
+  return created ? Status() : failure(file_exists(path));
+}
+
+}  // namespace xoe::train
