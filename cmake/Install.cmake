@@ -15,7 +15,9 @@ if(XOE_WITH_TORCH)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/frameworks/libtorch/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
 install(TARGETS xoe_c EXPORT xoe LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+foreach(folder ${xoe_public_headers})
+  install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endforeach()
 
 foreach(plugin gloo mpi-openmpi mpi-mpich nccl)
   if(TARGET xoe_net_${plugin})
@@ -29,6 +31,14 @@ endforeach()
 install(TARGETS xoe xoe-bench xoe-data xoe-doctor xoe-report xoe-timeline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(XOE_WITH_POOL)
   install(TARGETS xoe-pool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# Manual pages and completions are made from what the programs say of themselves, when they are installed.
+find_package(Python3 3.9 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  install(CODE "execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/shell_files.py
+    ${PROJECT_BINARY_DIR}/bin ${PROJECT_BINARY_DIR}/share COMMAND_ERROR_IS_FATAL ANY)" COMPONENT xoe)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT xoe)
 endif()
 
 install(EXPORT xoe NAMESPACE xoe:: FILE xoe-targets.cmake DESTINATION ${xoe_config})

@@ -1,12 +1,16 @@
-# xoe_library(name SOURCES ... LINK ...): a static library xoe_<name> with the alias xoe::<name>; headers are included
-# as "<folder>/file.h" from src/.
+# Where includes begin: "core/base/text.h" is where it says, and <xoe/tensor.h> is in the house that it belongs to.
+set(xoe_public_headers core/include data/include frameworks/c/include)
+list(TRANSFORM xoe_public_headers PREPEND ${PROJECT_SOURCE_DIR}/)
+set(xoe_include_folders ${PROJECT_SOURCE_DIR} ${xoe_public_headers})
+
+# xoe_library(name SOURCES ... LINK ...): a static library xoe_<name> with the alias xoe::<name>.
 function(xoe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(xoe_${name} STATIC ${ARG_SOURCES})
   add_library(xoe::${name} ALIAS xoe_${name})
   set_target_properties(xoe_${name} PROPERTIES EXPORT_NAME ${name})
-  target_include_directories(xoe_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(xoe_${name} PUBLIC "$<BUILD_INTERFACE:${xoe_include_folders}>"
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(xoe_${name} PUBLIC cxx_std_20)
   target_link_libraries(xoe_${name} PRIVATE $<BUILD_INTERFACE:xoe_flags>)
   if(ARG_LINK)
@@ -37,7 +41,7 @@ function(xoe_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(${name} PRIVATE ${xoe_include_folders})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   xoe_compile_quickly(${name})
 endfunction()
@@ -66,7 +70,7 @@ function(xoe_test_program name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${PROJECT_SOURCE_DIR}/core/testing/main.cc)
   target_link_libraries(${name} PRIVATE xoe_flags ${ARG_LINK} GTest::gmock)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${xoe_include_folders})
   target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)  # compiles a quarter faster than -O3, and runs once
   xoe_compile_quickly(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)

@@ -1,0 +1,21 @@
+# What a wheel holds; its builder (pyproject.toml) adds the Python files.
+if(SKBUILD)
+  set_target_properties(xoe_c PROPERTIES VERSION 0)  # a wheel has no links: one file, libxoe.so.0
+endif()
+set(libraries xoe_c xoe_jax xoe_mpi xoe_tensorflow)
+foreach(plugin gloo mpi-openmpi mpi-mpich nccl)
+  if(TARGET xoe_net_${plugin})
+    list(APPEND libraries xoe_net_${plugin})
+  endif()
+endforeach()
+set(programs xoe xoe-bench xoe-data xoe-doctor xoe-report xoe-timeline)
+add_custom_target(xoe_wheel DEPENDS xoe_python ${libraries} ${programs})
+install(TARGETS xoe_python LIBRARY DESTINATION xoe COMPONENT python EXCLUDE_FROM_ALL)
+install(TARGETS ${libraries} LIBRARY DESTINATION xoe/lib COMPONENT python NAMELINK_SKIP EXCLUDE_FROM_ALL)
+install(TARGETS ${programs} RUNTIME DESTINATION xoe/bin COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES ${PROJECT_SOURCE_DIR}/frameworks/c/include/xoe/c.h ${PROJECT_SOURCE_DIR}/frameworks/c/include/xoe/c_data.h
+  DESTINATION xoe/include/xoe COMPONENT python EXCLUDE_FROM_ALL)
+set(XOE_WHEEL_METADATA "" CACHE PATH "What scripts/sbom.py wrote: goes into the wheel's .dist-info")
+if(SKBUILD AND XOE_WHEEL_METADATA)
+  install(DIRECTORY ${XOE_WHEEL_METADATA}/ DESTINATION ${SKBUILD_METADATA_DIR} COMPONENT python EXCLUDE_FROM_ALL)
+endif()
