@@ -25,7 +25,7 @@ trap 'rm -rf "$folder"' EXIT
       "$name" "$name" "$name" "$name" "$name"
   done < "$root/frameworks/c/symbols.txt"
 } > "$folder/interface.c"
-cc -std=gnu11 -g -fPIC -shared -I "$root/include" "$folder/interface.c" -o "$folder/libxoe-interface.so"
+cc -std=gnu11 -g -fPIC -shared -I "$root/frameworks/c/include" "$folder/interface.c" -o "$folder/libxoe-interface.so"
 abidw --no-corpus-path --no-comp-dir-path --no-show-locs --no-elf-needed "$folder/libxoe-interface.so" > "$folder/now.abi"
 if [[ $action == write ]]; then
   cp "$folder/now.abi" "$kept"

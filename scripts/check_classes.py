@@ -18,11 +18,13 @@ import pathlib
 import re
 import sys
 
+from houses import HOUSES
+
 MAX_CLASS_LINES = 500
 MAX_DATA_MEMBERS = 20
 MAX_FUNCTION_LINES = 60
 
-FOLDERS = ("include", "src", "bindings", "models", "train", "tools", "tests", "bench", "examples")
+FOLDERS = (*HOUSES, "examples")
 SUFFIXES = {".h", ".cc"}
 
 LITERAL = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*(?:.|\n)*?\*/')

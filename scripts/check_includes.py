@@ -3,70 +3,41 @@
 
   scripts/check_includes.py [ROOT]
 
-Includes go downwards only, vendor headers stay in their one folder, public headers see nothing but Xoe and the standard
-library; files carry no unfinished-work marks and no path of a developer's machine; links in documents lead to a file, and so
-do the paths that docs/guide/inside.md names. Prints one line for each violation and exits 1 if there is any.
+Each folder includes what its own line in a CMakeLists.txt lets it (scripts/include_rules.py), no house one that is above it, and
+nothing includes itself in a circle, neither files nor folders, in C++ and in Python; vendor headers stay in their one folder, public
+headers see nothing but Xoe and the standard library; files carry no unfinished-work marks and no path of a developer's machine;
+links in documents lead to a file, and so do the paths that docs/guide/inside.md names. Prints one line for each violation and exits
+1 if there is any.
 """
 
 import pathlib
+import posixpath
 import re
 import sys
 
-# Which rooms of src/ a room may include, beside itself.
-BASE = {"base"}
-BACKEND = BASE | {"drivers", "reduce", "bootstrap"}
-COMM = BACKEND | {"backend"}
-ENGINE = COMM | {"comm", "trace"}
-REMOTE = BASE | {"bootstrap"}
-PROGRAMS = REMOTE | {"remote", "drivers"}
-CAPI = ENGINE | {"engine", "stats"}
-BINDINGS = CAPI | {"capi"}
-ROOMS = {
-    "core/base": set(),
-    "core/stats": BASE,
-    "core/command_line": BASE,
-    "core/drivers": BASE,
-    "core/reduce": BASE,
-    "core/trace": BASE,
-    "measure/pages": BASE | {"stats", "trace"},
-    "core/bootstrap": BASE,
-    "core/backend": BACKEND,
-    "core/comm": COMM,
-    "core/engine": ENGINE,
-    "frameworks/c": CAPI | {"data"},
-    "data": BASE,
-    "launch/remote": REMOTE,
-    "launch": PROGRAMS | {"manners"},
-    "launch/doctor": PROGRAMS | {"backend"},
-    "pool": PROGRAMS,
-    "bindings": BINDINGS,
-    "models": BASE,
-    "examples": {"bindings", "data", "engine", "stats"},  # public headers
-}
-SRC_ROOMS = {room.removeprefix("src/") for room in ROOMS if room.startswith("src/")}
+import include_rules
+from houses import HOUSES
 
-# Public headers that stand for a room above base.
-PUBLIC_ROOMS = {"xoe/data.h": "data", "xoe/data/": "data", "xoe/engine.h": "engine", "xoe/stats.h": "stats", "xoe/c.h": "capi",
-                "xoe/c_data.h": "capi",
-                "xoe/torch.h": "bindings", "xoe/torch/": "bindings"}
+SOURCE_FOLDERS = (*HOUSES, "examples", "scripts", "cmake", "deploy", "packages")
+PUBLIC = [f"{house}/include" for house in ("core", "data", "frameworks/c", "frameworks/libtorch")]
+
+# Public headers that stand for a folder above the lowest.
+PUBLIC_FOLDERS = {"xoe/engine.h": "core/engine", "xoe/communicator.h": "core/comm", "xoe/stats.h": "core/stats"}
 
 # In C, so that C programs may include them.
 C_HEADERS = {"frameworks/c/include/xoe/c.h", "frameworks/c/include/xoe/c_data.h"}
 
-# Siblings within one room; `hierarchical` stands on shm.
-BACKENDS = {"shm", "gloo", "mpi", "nccl"}
+TORCH_HOMES = ("frameworks/libtorch/", "frameworks/tests/libtorch/", "train/", "docs/tests/", "examples/")
 
-TORCH_HOMES = ("frameworks/libtorch/", "models/", "train/", "train/cli/xoe_train.cc", "frameworks/tests/libtorch/", "train/tests/networks/", "train/tests/", "docs/tests/",
-               "examples/", "train/bench/training/")
 # A family of foreign headers and the only places that may include it.
 VENDORS = [
-    (r"hwy/", ("core/reduce/", "core/tests/reduce/", "data/", "data/tests/")),
-    (r"(jpeglib|jerror|turbojpeg)\.h$", ("data/", "data/tests/", "data/bench/")),
-    (r"protozero/", ("data/", "data/tests/", "core/testing/fuzz/")),
-    (r"CLI/", ("tools/",)),
+    (r"hwy/", ("core/reduce/", "core/tests/reduce/", "data/")),
+    (r"(jpeglib|jerror|turbojpeg)\.h$", ("data/",)),
+    (r"protozero/", ("data/",)),
+    (r"CLI/", ("core/command_line/parse/", *(f"{house}/cli/" for house in HOUSES))),
     (r"toml\+\+/", ("launch/",)),
-    (r"mpi\.h$", ("core/backend/mpi/", "bench/")),
-    (r"gloo/", ("core/backend/gloo/", "bench/")),
+    (r"mpi\.h$", ("core/backend/mpi/", "core/bench/")),
+    (r"gloo/", ("core/backend/gloo/", "core/bench/")),
     (r"nccl\.h$", ("core/tests/nccl/", "core/tests/drivers/")),
     (r"nvml\.h$", ("core/tests/nccl/", "core/tests/drivers/")),
     (r"cuda(_runtime|_runtime_api)?\.h$", ("core/tests/nccl/", "core/tests/drivers/")),
@@ -80,51 +51,88 @@ VENDORS = [
     (r"pugixml\.hpp$", ("pool/vsphere/",)),
 ]
 
-SOURCE_FOLDERS = ("include", "src", "bindings", "models", "train", "tools", "tests", "bench", "examples", "scripts",
-                  "cmake")
 CPP = {".h", ".cc", ".cpp", ".hpp", ".cu"}
 TEXT = CPP | {".py", ".sh", ".cmake", ".md", ".txt", ".json", ".yaml", ".yml", ".toml"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+PYTHON = "frameworks/python/xoe"
 # Spelt in halves, so that this file passes its own check.
 MARKS = re.compile(r"\b(" + "TO" + "DO|FIX" + "ME|X" + r"XX)\b")
 LINK = re.compile(r"\]\(([^)#\s]+)")
 # A document that leads through the source: every path in backquotes must exist.
 WALK = "docs/guide/inside.md"
-WALK_PATH = re.compile(r"`((?:include|src|bindings|models|train|tools|tests|bench|examples|scripts|docs)/[\w./-]+)`")
+WALK_PATH = re.compile(r"`((?:" + "|".join((*SOURCE_FOLDERS, "docs")) + r")/[\w./-]+)`")
 MACHINE_PATH = re.compile(r"(?<![\w.~$}/-])/(?:work|root|home/[a-z]\w*|Users/\w+)(?:/|\b)")
 
 
-def room_of(path):
-    """The room that a file belongs to, or None where everything may be seen (tools, train, tests, bench)."""
-    for room in ROOMS:
-        if path.startswith(room + "/"):
-            return room
-    return None
+def house_of(path):
+    return next((house for house in HOUSES if path.startswith(house + "/")), None)
 
 
-def included_room(header):
-    """The room that a quoted or angled header of ours belongs to, or None."""
-    for prefix, room in PUBLIC_ROOMS.items():
-        if header == prefix or (prefix.endswith("/") and header.startswith(prefix)):
-            return room
-    first = header.split("/", 1)[0]
-    return first if "/" in header and first in SRC_ROOMS else None
+def public_file(root, header):
+    """The file that <xoe/...> is, or None."""
+    return next((f"{folder}/{header}" for folder in PUBLIC if (root / folder / header).is_file()), None)
 
 
-def check_direction(path, header):
-    room = room_of(path)
-    target = included_room(header)
-    if room is None or target is None:
-        return None
-    name = room.removeprefix("src/")
-    if target != name and target not in ROOMS[room]:
-        return f"{name} must not include {target}: {header}"
-    here = re.match(r"core/backend/(\w+)/", path)
-    there = re.match(r"backend/(\w+)/", header)
-    if here and there and here[1] != there[1] and {here[1], there[1]} <= BACKENDS:
-        return f"backend {here[1]} must not include its sibling {there[1]}: {header}"
-    return None
+def included_file(root, path, header):
+    """The file of ours that a header is, from the root of the tree, or None."""
+    if header.startswith("xoe/"):
+        return public_file(root, header)
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), header))
+    return next((file for file in (header, beside) if (root / file).is_file()), None)
+
+
+def folder_granted(file, header):
+    """The folder whose leave it takes to include a file: a public header's is the part that it is the door of."""
+    if header in PUBLIC_FOLDERS:
+        return PUBLIC_FOLDERS[header]
+    return next((folder for folder in PUBLIC if file.startswith(folder + "/")), posixpath.dirname(file))
+
+
+class Tree:
+    """Rules, and who includes what, over a whole tree."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.rules, self.messages = include_rules.read_rules(self.root)
+        self.edges = []
+        self.used = set()  # (folder of a rule, name in it)
+        self.without = set()
+
+    def check_direction(self, path, header, file):
+        """What is wrong with `path` including `file`, or None."""
+        if not all(any(name.startswith(folder + "/") for folder in PUBLIC) for name in (path, file)):
+            self.edges.append((path, file))  # how the public headers lie is what users write
+        here, there = house_of(path), house_of(file)
+        if here and there and HOUSES.index(there) > HOUSES.index(here):
+            return f"the house {here} must not include {there}, which is above it: {header}"
+        folder, target = include_rules.rule_home(posixpath.dirname(path)), folder_granted(file, header)
+        if any(path.startswith(public + "/") for public in PUBLIC) or target == "core/include":
+            return None
+        if include_rules.rule_home(target) == folder:
+            return None
+        rule = self.rules.get(folder)
+        if rule is None:
+            first = folder not in self.without
+            self.without.add(folder)
+            return f"no line says what {folder} may include (`# uses: ...` in a CMakeLists.txt)" if first else None
+        names = [name for name in rule.names if include_rules.grants(name, target)]
+        self.used.update((folder, name) for name in names)
+        return None if names else f"{folder} may not include {target} ({rule.where}): {header}"
+
+    def check_include(self, path, quoted, header):
+        file = included_file(self.root, path, header)
+        found = [self.check_direction(path, header, file) if file else None, check_public(path, header, quoted)]
+        if not header.startswith("xoe/"):
+            found.append(check_vendor(path, header))
+        return [message for message in found if message]
+
+    def unused(self):
+        """What a rule allows and nobody includes."""
+        for folder, rule in self.rules.items():
+            for name in rule.names:
+                if (folder, name) not in self.used:
+                    yield f"{rule.where}: {folder} includes nothing of {name}: take it off the line"
 
 
 def check_vendor(path, header):
@@ -135,7 +143,7 @@ def check_vendor(path, header):
 
 
 def check_public(path, header, quoted):
-    if not path.startswith("include/xoe/"):
+    if not any(path.startswith(folder + "/") for folder in PUBLIC if folder != "frameworks/libtorch/include"):
         return None
     standard = not quoted and re.fullmatch(r"stddef\.h|stdint\.h" if path in C_HEADERS else r"[a-z_0-9]+", header)
     if standard or header.startswith("xoe/") or header == "tl/expected.hpp":
@@ -143,21 +151,14 @@ def check_public(path, header, quoted):
     return f"a public header sees only xoe/, the standard library and tl/expected.hpp: {header}"
 
 
-def check_include(path, quoted, header):
-    found = [check_direction(path, header), check_public(path, header, quoted)]
-    if not header.startswith("xoe/"):
-        found.append(check_vendor(path, header))
-    return [message for message in found if message]
-
-
-def check_file(path, text):
+def check_file(tree, path, text):
     """Every violation in one file as (line, message)."""
     suffix = pathlib.PurePath(path).suffix
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         include = INCLUDE.match(line) if suffix in CPP else None
         if include:
-            for message in check_include(path, include[1] == '"', include[2]):
+            for message in tree.check_include(path, include[1] == '"', include[2]):
                 yield number, message
         if MARKS.search(line):
             yield number, "unfinished-work mark"
@@ -197,20 +198,24 @@ def source_files(root):
 def check_tree(root):
     """Every violation under root as `file:line: message`."""
     root = pathlib.Path(root)
-    messages = []
+    tree = Tree(root)
+    messages = tree.messages
     for file in source_files(root):
-        if not file.is_file() or "__pycache__" in file.parts:
+        if not file.is_file() or {"__pycache__", "node_modules"} & set(file.parts):
             continue
         if file.suffix not in TEXT and file.name != "Makefile":
             continue
         path = file.relative_to(root).as_posix()
         text = file.read_text(encoding="utf-8", errors="replace")
-        found = list(check_file(path, text))
+        found = list(check_file(tree, path, text))
         if file.suffix == ".md":
             found += check_links(file, text)
         if path == WALK:
             found += check_walk(root, text)
         messages += [f"{path}:{line}: {message}" for line, message in found]
+    messages += include_rules.cycles(tree.edges)
+    messages += include_rules.cycles(include_rules.python_edges(root, PYTHON), folders=False)
+    messages += tree.unused()
     return messages
 
 

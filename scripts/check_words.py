@@ -10,8 +10,9 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ("include", "src", "bindings", "packages", "models", "train", "tools", "tests", "bench", "examples", "scripts", "cmake",
-           "deploy", "docs")
+from houses import HOUSES
+
+FOLDERS = (*HOUSES, "packages", "examples", "scripts", "cmake", "deploy", "docs")
 SUFFIXES = {".h", ".cc", ".c", ".py", ".pyi", ".sh", ".cmake", ".md", ".txt", ".toml", ".yaml", ".yml", ".pml"}
 # They name the words that are replaced.
 EXEMPT = {"CHANGELOG.md", "docs/glossary.md", "scripts/check_words.py", "scripts/tests/check_words_test.py"}

@@ -73,7 +73,7 @@ def scripts_in(call):
 def declared_tests(root):
     """By name."""
     tests = {}
-    for listing in sorted((root / "tests").rglob("CMakeLists.txt")):
+    for listing in sorted(root.glob("*/tests/**/CMakeLists.txt")):
         for kind, call in CALL.findall(expanded(listing.read_text())):
             words = call.split()
             if kind == "xoe_test":

@@ -25,15 +25,21 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 
+from houses import HOUSES
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RECORD = ROOT / "build" / "test-record.json"
 TIERS = ("core", "full", "peers", "frameworks", "kubernetes", "asan", "tsan")
 CPP = {".h", ".cc", ".c"}
 PRODUCT = re.compile(r"(bin|lib|tests|python/xoe)/[^/]+$")  # programs and libraries in a build folder
 INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
-# Folders whose tests are not, or not only, in the folder of the same name below tests/.
-TESTS_OF = {"backend": ("backend", "comm", "nccl", "net"), "drivers": ("drivers", "nccl", "doctor"), "trace": ("trace", "engine"),
-            "xoe": ("comm", "engine", "capi")}
+# Folders whose tests are not, or not only, in the folder of the same name below their house's tests, or in those tests themselves.
+TESTS_OF = {"core/backend": ("core/tests/comm", "core/tests/nccl", "core/tests/net"),
+            "core/drivers": ("core/tests/drivers", "core/tests/nccl", "launch/tests/doctor"),
+            "core/trace": ("core/tests/trace", "core/tests/engine"),
+            "core/include": ("core/tests/comm", "core/tests/engine", "frameworks/tests/c"),
+            "frameworks/c": ("frameworks/tests/c", "frameworks/tests/python"),
+            "frameworks/plugins": ("frameworks/tests/python",)}
 
 
 class Test:
@@ -184,7 +190,7 @@ class Changes:
                 name = os.fsdecode(name)
                 beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
                 same = self.by_name.get(name.rsplit("/", 1)[-1], ())
-                found += [beside] if beside in same else [other for other in same if other.endswith("/" + name)]
+                found += [beside] if beside in same else [other for other in same if f"/{other}".endswith(f"/{name}")]
             self.included[path] = found
         return self.included[path]
 
@@ -216,17 +222,27 @@ class Changes:
 
     def own(self, test):
         """Whether it tests a folder that changed, dependants not counted: what a sanitizer has time for."""
-        rooms = set()
-        for file in self.files:
-            parts = file.split("/")
-            if parts[0] in ("src", "tests") and len(parts) > 2 and pathlib.Path(file).suffix != ".md":
-                rooms.update(TESTS_OF.get(parts[1], (parts[1],)) if parts[0] == "src" else (parts[1],))
-            elif parts[:2] == ["include", "xoe"]:
-                rooms.update(TESTS_OF["xoe"] if len(parts) == 3 else (parts[2],))
-        room = test.declared.removeprefix("tests/")
-        if room == "fuzz":
-            return any(set(header.split("/")) & rooms for header in self.includes(f"{test.declared}/{test.name}.cc"))
-        return room in rooms or (room == "python" and "capi" in rooms)
+        if test.declared.endswith("/fuzz"):
+            folders = {folder_of(file) for file in self.files if "/tests/" not in file}
+            return any(folder_of(header) in folders for header in self.includes(f"{test.declared}/{test.name}.cc"))
+        return any(test.declared in tests_of(file) for file in self.files)
+
+
+def folder_of(file):
+    """The house and the first folder in it."""
+    return "/".join(file.split("/")[:2])
+
+
+def tests_of(file):
+    """The folders whose tests are those of a source file, or of a test's own file."""
+    parts = pathlib.PurePosixPath(file).parts
+    if parts[0] not in HOUSES or file.endswith(".md"):
+        return ()
+    if len(parts) > 1 and parts[1] == "tests":
+        return ("/".join(parts[:-1]),)
+    folder, house = folder_of(file), f"{parts[0]}/tests"
+    own = f"{house}/{parts[1]}"
+    return TESTS_OF.get(folder, (own,) if (ROOT / own).is_dir() else (house,))
 
 
 def choose(build, tiers, commit):

@@ -8,7 +8,7 @@
 #include "core/reduce/reduce.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "reduce/cast.cc"
+#define HWY_TARGET_INCLUDE "core/reduce/cast.cc"
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
 #include "core/reduce/packs-inl.h"

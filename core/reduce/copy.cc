@@ -7,7 +7,7 @@
 #include "hwy/cache_control.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "reduce/copy.cc"
+#define HWY_TARGET_INCLUDE "core/reduce/copy.cc"
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
 

@@ -2,7 +2,7 @@
 #include "core/reduce/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "reduce/float_kernels.cc"
+#define HWY_TARGET_INCLUDE "core/reduce/float_kernels.cc"
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
 #include "core/reduce/passes-inl.h"

@@ -1,7 +1,7 @@
 #include "core/reduce/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "reduce/half_kernels.cc"
+#define HWY_TARGET_INCLUDE "core/reduce/half_kernels.cc"
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
 #include "core/reduce/passes-inl.h"

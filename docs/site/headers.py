@@ -9,7 +9,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("include", "frameworks/libtorch/include")
+FOLDERS = ("core/include", "data/include", "frameworks/c/include", "frameworks/libtorch/include")
 
 LINE = re.compile(r"^(\s*)// ?(.*)$")
 BEHIND = re.compile(r"^(.*?[;,{(}].*?|.*?\w.*?)\s*//\s?(.*)$")

@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
-sys.path += [str(ROOT / "docs/site"), str(pathlib.Path(__file__).parent)]
+sys.path += [str(ROOT / "scripts"), str(ROOT / "docs/site"), str(pathlib.Path(__file__).parent)]
 import articles
 import chart
 import check_site
@@ -17,6 +17,7 @@ import headers
 import pages
 import python_api
 import stage
+from houses import HOUSES
 
 LANGUAGES = {"", "sh", "python", "cpp", "c", "cmake", "diff", "text", "json", "toml", "yaml", "bibtex", "rust", "go"}
 SAID_BY = re.compile(r"<!-- said by: ([\w./-]+): (.+?) -->")
@@ -86,7 +87,7 @@ class Messages(unittest.TestCase):
                 self.assertIn(words, written)
 
     def test_pages_that_messages_name_exist(self):
-        for path in [*(ROOT / "src").rglob("*.cc"), *(ROOT / "tools").rglob("*.cc"), *(ROOT / "frameworks/python").rglob("*.py")]:
+        for path in [path for house in HOUSES for path in (ROOT / house).rglob("*") if path.suffix in {".cc", ".py"}]:
             for page in re.findall(r'"[^"\n]*\b(docs/[\w/.-]+\.md)', path.read_text()):
                 self.assertTrue((ROOT / page).exists(), f"{path.relative_to(ROOT)}: {page}")
 

@@ -87,7 +87,7 @@ def compile_mpi(mpi, program, bin_dir, folder):
     source = SOURCES / f"mpi_{program}.cc"
     target = folder / f"{mpi.name}_{program}"
     library = ["-L", str(bin_dir), "-lxoe_bench_harness", f"-Wl,-rpath,{bin_dir}"] if program == "collectives" else []
-    command = [mpi.compiler, "-std=c++17", "-O3", str(source), "-o", str(target), *library, *mpi.flags]
+    command = [mpi.compiler, "-std=c++17", "-O3", "-I", str(ROOT), str(source), "-o", str(target), *library, *mpi.flags]
     newest = max(path.stat().st_mtime for path in (source, SOURCES / "harness.h"))
     made_by = folder / f"{mpi.name}_{program}.command"  # of what stands there: it holds the path of the library
     same = made_by.exists() and made_by.read_text(encoding="utf-8") == " ".join(command)

@@ -104,7 +104,7 @@ def install():
 
 def build(machine):
     """What goes on beside the check; nothing where the bundle has no sources."""
-    if not (ROOT / "src").exists():
+    if not (ROOT / "core").exists():
         return []
     torch = importlib.util.find_spec("torch")
     torch_option = f"-DXOE_TORCH_ROOT={torch.submodule_search_locations[0]}" if torch else "-DXOE_WITH_TORCH=OFF"

@@ -45,7 +45,7 @@ class ClassSize(unittest.TestCase):
 
     def test_classes_of_one_name_are_told_apart(self):
         def fill(folder):
-            return {f"src/{folder}/ring.h": declared(), f"src/{folder}/ring.cc": "".join(function(50) for _ in range(6))}
+            return {f"core/{folder}/ring.h": declared(), f"core/{folder}/ring.cc": "".join(function(50) for _ in range(6))}
 
         self.assertEqual(violations({**fill("comm"), **fill("engine")}), [])
 

@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 import check_words
 
 
-def found(line, path="src/a.cc"):
+def found(line, path="core/a.cc"):
     return [message for _, message in check_words.check_text(path, line)]
 
 

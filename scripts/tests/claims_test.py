@@ -8,7 +8,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "bench").rglob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*/bench/**/*.md")), *sorted((ROOT / "measure").rglob("*.md")))
 # As tables call them. The short names are those of the benchmarks; the key of performance.md says what they are.
 PEERS = {
     "impi": "Intel MPI",
@@ -68,7 +68,7 @@ def row_of(table, label):
 
 def calls_of(name):
     """Calls of a function in the benchmarks of Python, with their file."""
-    for path in sorted((ROOT / "bench").rglob("*.py")):
+    for path in sorted([*ROOT.glob("*/bench/**/*.py"), *(ROOT / "measure").rglob("*.py")]):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and name in (getattr(node.func, "attr", None), getattr(node.func, "id", None)):
                 yield path, node

@@ -53,7 +53,7 @@ class Bundle(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(["tar", "xf", small, "-C", folder], check=True)
             tree = pathlib.Path(folder) / "xoe-gpu"
-            self.assertEqual(sorted(path.name for path in tree.iterdir()), ["bench", "build", "examples", "scripts", "tests"])
+            self.assertEqual(sorted(path.name for path in tree.iterdir()), ["build", "core", "examples", "frameworks", "measure", "scripts", "train"])
             helped = subprocess.run([tree / "scripts" / "gpu_check.sh", "--help"], capture_output=True, text=True, check=True)
             self.assertIn("--budget", helped.stdout)
 

@@ -18,9 +18,9 @@ def entry(**different):
 def problems(*entries):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        (root / "tests").mkdir()
-        (root / "tests/CMakeLists.txt").write_text("xoe_test(a_test SOURCES a_test.cc LINK a)\n")
-        (root / "tests/a_test.cc").write_text("TEST(A, Adds) {}\n")
+        (root / "core/tests").mkdir(parents=True)
+        (root / "core/tests/CMakeLists.txt").write_text("xoe_test(a_test SOURCES a_test.cc LINK a)\n")
+        (root / "core/tests/a_test.cc").write_text("TEST(A, Adds) {}\n")
         (root / "a.cc").write_text("int add(int a, int b) { return a + b; }  // a b a b\n")
         return list(mutants.problems([mutants.parse(one) for one in entries], root))
 

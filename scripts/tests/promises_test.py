@@ -56,7 +56,7 @@ class DeclaredTests(unittest.TestCase):
     def declared(self, cmake, **files):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        tests = pathlib.Path(folder.name, "tests", "some")
+        tests = pathlib.Path(folder.name, "core", "tests", "some")
         tests.mkdir(parents=True)
         (tests / "CMakeLists.txt").write_text(textwrap.dedent(cmake))
         for name, text in files.items():

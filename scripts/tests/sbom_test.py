@@ -44,7 +44,7 @@ class Version(unittest.TestCase):
             ROOT / "pyproject.toml",
             *ROOT.glob("packages/*/*"),
             *ROOT.glob("frameworks/python/xoe/*.py"),
-            *ROOT.glob("include/xoe/*.h"),
+            *ROOT.glob("frameworks/c/include/xoe/*.h"),
         ]
         found = [str(path.relative_to(ROOT)) for path in files if path.is_file() and own.search(path.read_text())]
         self.assertEqual(found, [], "the version stands in CMakeLists.txt alone")

@@ -54,7 +54,7 @@ class Bench:
         if not compiler or not self.mpirun:
             return None
         program = f"{self.scratch}/mpi_hosts"
-        subprocess.run([compiler, "-O2", "-std=c++20", "-o", program, str(ROOT / "core/bench/hosts/mpi_hosts.cc")], check=True)
+        subprocess.run([compiler, "-O2", "-std=c++20", "-I", str(ROOT), "-o", program, str(ROOT / "core/bench/hosts/mpi_hosts.cc")], check=True)
         return program
 
     def mpi_words(self, program):

@@ -18,7 +18,7 @@ import time
 from train_over_hosts import TRAIN, lines_of, losses
 
 HERE = pathlib.Path(__file__).parent
-DEPLOY = HERE.parent.parent / "deploy" / "slurm"
+DEPLOY = HERE.parents[2] / "deploy/slurm"
 SKIPPED = 77
 OWN_MOUNTS = "XOE_TEST_OWN_MOUNTS"
 

@@ -16,7 +16,7 @@ import tempfile
 from netns_hosts import SKIPPED, Hosts, why_not
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-PYTHON_TESTS = FOLDER.parent / "python"
+PYTHON_TESTS = FOLDER.parents[2] / "frameworks/tests/python"
 RUNS = (
     ("collectives_test.py", ()),
     ("sharded_test.py", ()),
