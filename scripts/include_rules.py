@@ -3,11 +3,11 @@
 A folder's rule is a line of its own CMakeLists.txt or of one above it:
 
     # uses: core/base, core/backend/...
-    # negotiate uses: operations, core/base
+    # negotiate uses: core/engine/operations, core/base
 
-The second is the rule of a folder below. A name is looked for beside the CMakeLists.txt first, then from the root of the tree; it
-stands for the files of that folder alone, with `/...` also for those of the folders below. Tests and benchmarks have one line for
-all that is below them, in the CMakeLists.txt of their house.
+The second is the rule of a folder below. A name is a path from the root of the tree; it stands for the files of that folder alone,
+with `/...` also for those of the folders below. Tests and benchmarks have one line for all that is below them, in the CMakeLists.txt
+of their house.
 """
 
 import ast
@@ -48,12 +48,6 @@ def rule_home(folder):
     return folder
 
 
-def resolved(root, home, name):
-    plain, more = (name.removesuffix("/..."), "/...") if name.endswith("/...") else (name, "")
-    beside = posixpath.normpath(posixpath.join(home, plain))
-    return (beside if (root / beside).is_dir() else plain) + more
-
-
 def read_rules(root):
     """{folder: Rule}, and a message for each line that cannot be read or names no folder."""
     rules, messages = {}, []
@@ -66,7 +60,7 @@ def read_rules(root):
         for match in LINE.finditer(text):
             where = f"{'' if here == '.' else here + '/'}CMakeLists.txt:{text.count(chr(10), 0, match.start()) + 1}"
             target = posixpath.normpath(posixpath.join(here, match["below"] or "."))
-            names = [resolved(root, here, name.strip()) for name in match["names"].split(",")]
+            names = [name.strip() for name in match["names"].split(",")]
             messages += [f"{where}: no such folder: {name}" for name in names if not (root / name.removesuffix("/...")).is_dir()]
             if target in rules or not (root / target).is_dir():
                 messages.append(f"{where}: a second rule for {target}" if target in rules else f"{where}: no such folder: {target}")
