@@ -128,7 +128,7 @@ class Tree:
         return [message for message in found if message]
 
     def unused(self):
-        """What a rule allows and nobody includes."""
+        """What a rule allows and no file includes."""
         for folder, rule in self.rules.items():
             for name in rule.names:
                 if (folder, name) not in self.used:

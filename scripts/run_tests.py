@@ -245,8 +245,8 @@ def tests_of(file):
     return TESTS_OF.get(folder, (own,) if (ROOT / own).is_dir() else (house,))
 
 
-def choose(build, tiers, commit):
-    tests = [test for test in build.tests if test.tier(build.preset) in tiers]
+def choose(build, tiers, commit, house):
+    tests = [test for test in build.tests if test.tier(build.preset) in tiers and (house is None or test.declared.startswith(f"{house}/"))]
     if commit is None:
         return tests
     changes = Changes(build, commit)
@@ -282,9 +282,9 @@ def jobs(preset):
     return os.environ.get("XOE_TEST_JOBS", str(min(wanted, 8)))
 
 
-def run(preset, tiers, commit):
+def run(preset, tiers, commit, house):
     build = Build(preset)
-    tests = choose(build, tiers, commit)
+    tests = choose(build, tiers, commit, house)
     digests = Digests(build)
     record = read_json(RECORD)
     known = record.setdefault("passed", {})
@@ -310,7 +310,7 @@ def run(preset, tiers, commit):
         names = [test.name for test in tests if test.tier(preset) == tier]
         record.setdefault("tiers", {})[tier] = {
             "at": time.strftime("%Y-%m-%d %H:%M:%S"), "commit": (git("rev-parse", "HEAD") or ["unknown"])[0],
-            "chosen": f"changed since {commit}" if commit else "all",
+            "chosen": " ".join([*([f"of {house}"] if house else []), *([f"changed since {commit}"] if commit else [])]) or "all",
             "passed": sum(name in kept or done.get(name) == "passed" for name in names),
             "unchanged": sum(name in kept for name in names),
             "skipped": sum(done.get(name) == "skipped" for name in names),
@@ -342,6 +342,7 @@ def main():
     parser.add_argument("verb", choices=("targets", "run", "summary", "forget", "cut"))
     parser.add_argument("words", nargs="+")
     parser.add_argument("--changed", metavar="COMMIT")
+    parser.add_argument("--house", choices=HOUSES)
     options = parser.parse_args()
     if options.verb == "summary":
         return summary(options.words)
@@ -357,15 +358,17 @@ def main():
     preset, *tiers = options.words
     if options.verb == "targets":
         build = Build(preset)
-        chosen = choose(build, tiers, options.changed)
+        chosen = choose(build, tiers, options.changed, options.house)
         needed = {name for test in chosen for name in test.programs}
         if any(word.startswith("XOE_BIN_DIR=") for test in chosen for word in test.environment):
             needed.update(name for name in build.products if name.startswith("bin/"))  # a script may start each of them
         if any("python" in test.declared for test in chosen):
             needed.add("xoe_wheel")
+        if options.house:
+            needed.add(f"{options.house}/all")
         print("\n".join(sorted(needed)))
     else:
-        run(preset, tiers, options.changed)
+        run(preset, tiers, options.changed, options.house)
     return 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what the tests of some tiers need, runs them, and ends with one line: N passed, N failed[, N skipped] (tiers: ...).
-#   scripts/test.sh [--changed[=COMMIT]] [--minutes N] [TIER...]
+#   scripts/test.sh [--house NAME] [--changed[=COMMIT]] [--minutes N] [TIER...]
 # Tiers:
 #   core   (unless others are named) shows that the product works, in minutes
 #   full   long runs, the models, the rest of the Python package's tests
@@ -11,6 +11,7 @@
 #   all    all of these
 # --changed: only the tests that a change since COMMIT can reach (else since this branch left main); under the sanitizers,
 # the tests of the folders that changed.
+# --house NAME: only what one house of the tree needs is built, and only its tests run: core, data, launch, ... (scripts/houses.py).
 # --minutes N: a sanitizer whose build does not end within N minutes from the start is left out, and the last line says so. The build
 # goes on from there the next time.
 # As root in a container the tier peers installs its servers; elsewhere `scripts/setup.sh --with net` does, or those tests are
@@ -22,7 +23,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cd "$root"
 tiers=()
-changed=()
+chosen=() # options of run_tests.py
+house=
 until_second=
 while (($# > 0)); do
   word=$1
@@ -30,14 +32,20 @@ while (($# > 0)); do
   case $word in
     core | full | peers | frameworks | kubernetes | asan | tsan) tiers+=("$word") ;;
     all) tiers=(core full peers frameworks kubernetes asan tsan) ;;
-    --changed) changed=(--changed "$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)") ;;
+    --changed) chosen+=(--changed "$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)") ;;
+    --house)
+      house=${1-}
+      [[ -n $house && -f $house/tests/CMakeLists.txt && -f $house/README.md ]] || die "--house needs one of $(python3 -c 'import sys; sys.path.insert(0, "scripts"); import houses; print(*houses.HOUSES)')"
+      chosen+=(--house "$house")
+      shift
+      ;;
     --minutes)
       [[ ${1-} =~ ^[0-9]{1,4}$ ]] || die "--minutes needs a number of minutes, as in --minutes 30"
       until_second=$((SECONDS + 60 * 10#$1))
       shift
       ;;
-    --changed=?*) changed=(--changed "${word#*=}") ;;
-    *) die "usage: scripts/test.sh [--changed[=COMMIT]] [--minutes N] [core|full|peers|frameworks|kubernetes|asan|tsan|all]..." ;;
+    --changed=?*) chosen+=(--changed "${word#*=}") ;;
+    *) die "usage: scripts/test.sh [--house NAME] [--changed[=COMMIT]] [--minutes N] [core|full|peers|frameworks|kubernetes|asan|tsan|all]..." ;;
   esac
 done
 if ((${#tiers[@]} == 0)); then tiers=(core); fi
@@ -92,17 +100,17 @@ scripts/run_tests.py forget "${tiers[@]}"
 run_preset() {
   local preset=$1 targets=()
   shift
-  if [[ $preset == release ]]; then
+  if [[ $preset == release && -z $house ]]; then
     scripts/setup.sh release || return 0
   else
     scripts/setup.sh --configure "$preset" || return 0
-    mapfile -t targets < <(scripts/run_tests.py targets "$preset" "$@" "${changed[@]}")
+    mapfile -t targets < <(scripts/run_tests.py targets "$preset" "$@" "${chosen[@]}")
     if ((${#targets[@]} > 0)); then
       build_within "$preset" "$(IFS=, && echo "${targets[*]}")" || return 0
     fi
   fi
   if [[ -n $downloads ]]; then wait "$downloads" || true; fi
-  scripts/run_tests.py run "$preset" "$@" "${changed[@]}"
+  scripts/run_tests.py run "$preset" "$@" "${chosen[@]}"
 }
 
 release=()

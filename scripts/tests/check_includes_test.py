@@ -46,7 +46,7 @@ class Direction(unittest.TestCase):
         found = including("core/comm/a.cc", "core/base/b.h", core__comm="# uses: core/comm/more")
         self.assertEqual(found[0], "core/comm/CMakeLists.txt:1: no such folder: core/comm/more")
         self.assertEqual(found[1], "core/comm/a.cc:1: core/comm may not include core/base (core/comm/CMakeLists.txt:1): core/base/b.h")
-        # What is below a folder is another one, and what is above it as well.
+        # A folder below is another one, and so is the one above.
         self.assertEqual(len(including("core/comm/a.cc", "core/base/cpu/b.h", core__comm="# uses: core/base")), 2)
         self.assertEqual(len(including("core/comm/deep/a.cc", "core/comm/b.h", core__comm="# uses: core/comm/deep")), 2)
 
@@ -54,7 +54,7 @@ class Direction(unittest.TestCase):
         found = violations({"core/comm/a.cc": '#include "core/base/a.h"\n#include "core/base/a.h"\n', "core/base/a.h": ""})
         self.assertEqual(found, ["core/comm/a.cc:1: no line says what core/comm may include (`# uses: ...` in a CMakeLists.txt)"])
 
-    def test_what_nobody_uses_is_taken_off(self):
+    def test_an_unused_name_is_taken_off(self):
         found = violations({"core/comm/CMakeLists.txt": "# uses: core/base\n", "core/base/a.h": ""})
         self.assertEqual(found, ["core/comm/CMakeLists.txt:1: core/comm includes nothing of core/base: take it off the line"])
 
