@@ -103,7 +103,9 @@ def check_system(name, made, scratch):
     if system.versions:
         environment = ranks.ROOT / "build" / "peers" / f"python-{system.versions}"
         if not (environment / "installed").exists():
-            print(f"skipped {name}: no Python {system.versions} with PyTorch; frameworks/tests/python/install_versions.sh installs it")
+            print(
+                f"skipped {name}: no Python {system.versions} with PyTorch; frameworks/tests/python/install_versions.sh installs it"
+            )
             return False
         base = subprocess.run(
             [environment / "bin" / "python", "-c", "import sys; print(sys.base_prefix)"],
