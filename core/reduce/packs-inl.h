@@ -11,8 +11,8 @@
 #include <cstring>
 #include <limits>
 
-#include "hwy/highway.h"
 #include "core/reduce/half_bits-inl.h"
+#include "hwy/highway.h"
 
 #if defined(XOE_REDUCE_PACKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef XOE_REDUCE_PACKS_INL_H_

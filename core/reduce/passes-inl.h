@@ -11,9 +11,9 @@
 #include <cstring>
 #include <limits>
 
-#include "hwy/highway.h"
 #include "core/reduce/kernels.h"
 #include "core/reduce/packs-inl.h"
+#include "hwy/highway.h"
 
 #if defined(XOE_REDUCE_PASSES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef XOE_REDUCE_PASSES_INL_H_

@@ -12,10 +12,10 @@
 
 #include <jpeglib.h>
 
+#include "data/cli/synth/render.h"
 #include "data/image/crop.h"
 #include "data/jpeg/reader.h"
 #include "data/stages/random.h"
-#include "data/cli/synth/render.h"
 
 namespace xoe::data {
 namespace {

@@ -8,10 +8,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/testing/places.h"
 #include "data/image/augment/apply.h"
 #include "data/image/augment/batch.h"
 #include "data/image/push.h"
-#include "core/testing/places.h"
 
 namespace xoe::data {
 namespace {

@@ -13,14 +13,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/tests/idx_file.h"
+#include "data/cli/image_facts.h"
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
-#include "data/tests/record_extents.h"
 #include "data/records/example.h"
-#include "data/tests/run_data.h"
 #include "data/source/formats.h"
-#include "data/cli/image_facts.h"
+#include "data/tests/idx_file.h"
+#include "data/tests/record_extents.h"
+#include "data/tests/run_data.h"
 #include "xoe/data/record_writer.h"
 
 namespace xoe::data {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "core/base/bytes.h"
+#include "core/testing/scratch.h"
 #include "data/records/record_index.h"
 #include "data/tests/record_files.h"
-#include "core/testing/scratch.h"
 #include "xoe/data/records.h"
 
 namespace xoe::data {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "data/jpeg/jpeg.h"
-#include "data/tests/record_extents.h"
-#include "data/records/example.h"
 #include "core/testing/scratch.h"
+#include "data/jpeg/jpeg.h"
+#include "data/records/example.h"
+#include "data/tests/record_extents.h"
 
 namespace xoe::data {
 namespace {

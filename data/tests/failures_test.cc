@@ -13,8 +13,8 @@
 #include <thread>
 #include <utility>
 
-#include "data/tests/random_pipelines.h"
 #include "core/testing/scratch.h"
+#include "data/tests/random_pipelines.h"
 #include "xoe/data/map_and_batch.h"
 
 namespace xoe::data::test {

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/testing/scratch.h"
 #include "data/files/index_path.h"
 #include "data/records/file_index.h"
 #include "data/records/record_index.h"
 #include "data/tests/record_extents.h"
 #include "data/tests/record_files.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::data {
 namespace {

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <set>
 
+#include "core/testing/scratch.h"
 #include "data/files/foreign_bytes.h"
 #include "data/files/tar.h"
 #include "data/records/file_index.h"
 #include "data/tests/idx_file.h"
 #include "data/tests/opened_sources.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::data {
 namespace {

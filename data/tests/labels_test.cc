@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "data/cli/convert/convert.h"
 #include "data/files/tar.h"
 #include "data/records/example.h"
-#include "data/tests/rendered_images.h"
 #include "data/tests/idx_file.h"
-#include "data/cli/convert/convert.h"
+#include "data/tests/rendered_images.h"
 #include "xoe/data/example.h"
 #include "xoe/data/record_writer.h"
 #include "xoe/data/records.h"

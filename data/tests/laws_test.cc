@@ -10,9 +10,9 @@
 #include <numeric>
 #include <string>
 
-#include "data/tests/random_pipelines.h"
 #include "core/testing/places.h"
 #include "core/testing/scratch.h"
+#include "data/tests/random_pipelines.h"
 #include "xoe/data/map_and_batch.h"
 
 namespace xoe::data::test {

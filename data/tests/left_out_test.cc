@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "data/tests/rendered_images.h"
-#include "data/tests/run_data.h"
-#include "data/source/formats.h"
 #include "core/testing/scratch.h"
 #include "data/cli/convert/convert.h"
+#include "data/source/formats.h"
+#include "data/tests/rendered_images.h"
+#include "data/tests/run_data.h"
 
 namespace xoe::data::test {
 namespace {

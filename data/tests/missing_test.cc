@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/testing/scratch.h"
 #include "data/files/listing.h"
 #include "data/files/tar.h"
-#include "data/tests/opened_sources.h"
 #include "data/records/example.h"
-#include "data/tests/run_data.h"
 #include "data/source/formats.h"
-#include "core/testing/scratch.h"
+#include "data/tests/opened_sources.h"
+#include "data/tests/run_data.h"
 #include "xoe/data/files.h"
 #include "xoe/data/record_writer.h"
 

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <set>
 
+#include "core/testing/scratch.h"
 #include "data/load/class_runs.h"
 #include "data/records/example.h"
-#include "core/testing/scratch.h"
 #include "xoe/data/record_writer.h"
 
 namespace xoe::data {

@@ -7,13 +7,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "data/image/augment/plan.h"
-#include "data/tests/run_data.h"
-#include "data/stages/random.h"
 #include "core/testing/scratch.h"
 #include "data/cli/phantom/field.h"
 #include "data/cli/phantom/lesion.h"
 #include "data/cli/phantom/observer.h"
+#include "data/image/augment/plan.h"
+#include "data/stages/random.h"
+#include "data/tests/run_data.h"
 #include "xoe/data/images.h"
 
 namespace xoe::data::synth {

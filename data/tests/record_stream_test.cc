@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/testing/scratch.h"
 #include "data/files/inflate.h"
 #include "data/files/tar.h"
 #include "data/records/file_index.h"
 #include "data/records/record_file.h"
 #include "data/tests/record_files.h"
-#include "core/testing/scratch.h"
 #include "xoe/data/records.h"
 
 namespace xoe::data {

@@ -5,12 +5,12 @@
 
 #include <csignal>
 
+#include "core/testing/scratch.h"
 #include "data/files/listing.h"
 #include "data/records/crc32c.h"
 #include "data/records/record_index.h"
 #include "data/tests/record_extents.h"
 #include "data/tests/record_files.h"
-#include "core/testing/scratch.h"
 #include "xoe/data/record_writer.h"
 
 namespace xoe::data {

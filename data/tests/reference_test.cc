@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/records/example.h"
-#include "data/records/record_index.h"
 #include "core/testing/places.h"
 #include "core/testing/scratch.h"
+#include "data/records/example.h"
+#include "data/records/record_index.h"
 #include "xoe/data/record_writer.h"
 #include "xoe/data/records.h"
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "data/tests/record_extents.h"
 #include "core/testing/scratch.h"
 #include "data/cli/synth/data_set.h"
+#include "data/tests/record_extents.h"
 #include "xoe/data/images.h"
 
 namespace xoe::data::test {

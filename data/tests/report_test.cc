@@ -10,9 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "core/testing/scratch.h"
 #include "data/tests/random_pipelines.h"
 #include "data/tune/cpus.h"
-#include "core/testing/scratch.h"
 #include "xoe/data/map_and_batch.h"
 #include "xoe/data/report.h"
 #include "xoe/data/stages.h"

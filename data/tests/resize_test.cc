@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "core/testing/places.h"
 #include "data/image/push.h"
 #include "data/image/resizer.h"
 #include "data/png/png.h"
-#include "core/testing/places.h"
 #include "data/tests/every_target.h"
 #include "xoe/data/image_transform.h"
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/jpeg/exif.h"
-#include "data/tests/jpeg_kinds.h"
-#include "data/png/png.h"
-#include "data/tests/exif_segment.h"
 #include "data/cli/convert/downscale.h"
 #include "data/cli/convert/reencode.h"
 #include "data/cli/image_facts.h"
+#include "data/jpeg/exif.h"
+#include "data/png/png.h"
+#include "data/tests/exif_segment.h"
+#include "data/tests/jpeg_kinds.h"
 
 namespace xoe::data {
 namespace {

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "core/testing/scratch.h"
 #include "data/files/tar.h"
 #include "data/tests/opened_sources.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::data {
 namespace {

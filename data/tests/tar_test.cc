@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/tests/record_files.h"
 #include "core/testing/scratch.h"
+#include "data/tests/record_files.h"
 
 namespace xoe::data {
 namespace {

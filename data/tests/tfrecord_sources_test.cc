@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/testing/scratch.h"
 #include "data/records/file_index.h"
 #include "data/tests/opened_sources.h"
 #include "data/tests/record_files.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::data {
 namespace {

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/testing/scratch.h"
 #include "data/tune/cpu_ledger.h"
 #include "data/tune/cpus.h"
-#include "core/testing/scratch.h"
 #include "xoe/data/map_and_batch.h"
 #include "xoe/data/ordered_thread_pool.h"
 #include "xoe/data/report.h"

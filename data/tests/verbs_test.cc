@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/files/tar.h"
-#include "data/tests/record_extents.h"
 #include "data/records/example.h"
+#include "data/tests/record_extents.h"
 #include "data/tests/run_data.h"
 #include "xoe/data/example.h"
 #include "xoe/data/record_writer.h"

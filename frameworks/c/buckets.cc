@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine/buckets/gradient_buckets.h"
 #include "frameworks/c/error.h"
 #include "frameworks/c/objects.h"
 #include "frameworks/c/request.h"
 #include "frameworks/c/structs.h"
-#include "core/engine/buckets/gradient_buckets.h"
 
 namespace xoe::capi {
 namespace {

@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
+#include "data/files/missing.h"
 #include "frameworks/c/compare_on.h"
 #include "frameworks/c/data_options.h"
 #include "frameworks/c/objects.h"
 #include "frameworks/c/structs.h"
-#include "data/files/missing.h"
 #include "xoe/data/files.h"
 #include "xoe/data/records.h"
 #include "xoe/data/stages.h"

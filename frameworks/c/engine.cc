@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/comm/init.h"
+#include "core/comm/subgroup.h"
 #include "frameworks/c/error.h"
 #include "frameworks/c/objects.h"
 #include "frameworks/c/structs.h"
-#include "core/comm/init.h"
-#include "core/comm/subgroup.h"
 
 namespace xoe::capi {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "core/bootstrap/world_page.h"
-#include "frameworks/c/error.h"
 #include "core/engine/buckets/gradient_buckets.h"
 #include "core/engine/messages/messages.h"
+#include "frameworks/c/error.h"
 #include "xoe/c.h"
 #include "xoe/engine.h"
 #include "xoe/memory.h"

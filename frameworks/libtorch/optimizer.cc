@@ -14,8 +14,8 @@
 #include <set>
 #include <sstream>
 
-#include "frameworks/libtorch/adasum_update.h"
 #include "core/base/error.h"
+#include "frameworks/libtorch/adasum_update.h"
 #include "frameworks/libtorch/fused_step.h"
 #include "frameworks/libtorch/gradients.h"
 #include "frameworks/libtorch/same_layout.h"

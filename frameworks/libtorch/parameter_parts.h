@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "frameworks/libtorch/memory_order.h"
 #include "core/reduce/optimizer_step.h"
+#include "frameworks/libtorch/memory_order.h"
 
 namespace xoe::torch {
 

@@ -277,8 +277,8 @@ void* create(Construction* construction) {
 void destroy(void* kernel) { delete static_cast<Kernel*>(kernel); }
 
 // TensorFlow's C interface passes the address of an argument of type std::function<void()>, which is gone once this
-// returns; so the function is taken out of it. frameworks/tests/python/tensorflow_test.py runs this with each TensorFlow that
-// xoe.tensorflow accepts.
+// returns; so the function is taken out of it. frameworks/tests/python/tensorflow_test.py runs this with each
+// TensorFlow that xoe.tensorflow accepts.
 void compute(void* kernel, Context* context, Done* done) {
   auto& given = *reinterpret_cast<std::function<void()>*>(done);
   auto& own = *static_cast<Kernel*>(kernel);

@@ -11,10 +11,10 @@
 #include "launch/agents/agent_streams.h"
 #include "launch/output/output.h"
 #include "launch/plan/job_plan.h"
-#include "launch/supervise/signal_source.h"
-#include "launch/supervise/supervisor_link.h"
 #include "launch/remote/frame_connection.h"
 #include "launch/remote/relay.h"
+#include "launch/supervise/signal_source.h"
+#include "launch/supervise/supervisor_link.h"
 
 namespace xoe::launch {
 

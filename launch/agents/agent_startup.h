@@ -7,8 +7,8 @@
 
 #include "core/bootstrap/store_service.h"
 #include "launch/plan/hosts_plan.h"
-#include "launch/supervise/signal_source.h"
 #include "launch/remote/host_failure.h"
+#include "launch/supervise/signal_source.h"
 
 namespace xoe::launch {
 

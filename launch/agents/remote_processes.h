@@ -8,9 +8,9 @@
 #include "launch/output/output.h"
 #include "launch/output/stdin_feed.h"
 #include "launch/plan/hosts_plan.h"
-#include "launch/supervise/job_processes.h"
 #include "launch/remote/host_clock.h"
 #include "launch/remote/host_failure.h"
+#include "launch/supervise/job_processes.h"
 
 namespace xoe::launch {
 

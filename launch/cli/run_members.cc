@@ -14,17 +14,17 @@
 #include "core/base/error.h"
 #include "core/base/random_token.h"
 #include "core/base/text.h"
+#include "core/command_line/version.h"
 #include "launch/agents/agent.h"
 #include "launch/agents/agent_startup.h"
 #include "launch/agents/remote_processes.h"
+#include "launch/cli/run_texts.h"
 #include "launch/output/job_streams.h"
+#include "launch/remote/spawn.h"
 #include "launch/rendezvous/gathering.h"
 #include "launch/rendezvous/joining.h"
 #include "launch/rendezvous/verdict.h"
 #include "launch/supervise/job.h"
-#include "core/command_line/version.h"
-#include "launch/remote/spawn.h"
-#include "launch/cli/run_texts.h"
 
 namespace xoe::tools {
 namespace {

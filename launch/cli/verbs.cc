@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "launch/options/run_help.h"
 #include "core/command_line/completion.h"
+#include "launch/options/run_help.h"
 #include "launch/remote/shell.h"
 
 namespace xoe::tools {

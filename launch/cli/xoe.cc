@@ -16,15 +16,15 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/nearest_word.h"
-#include "launch/agents/agent.h"
-#include "launch/options/option_table.h"
 #include "core/command_line/command.h"
 #include "core/command_line/completion.h"
 #include "core/command_line/help.h"
 #include "core/command_line/version.h"
-#include "launch/remote/program.h"
+#include "launch/agents/agent.h"
 #include "launch/cli/run.h"
 #include "launch/cli/verbs.h"
+#include "launch/options/option_table.h"
+#include "launch/remote/program.h"
 
 namespace {
 

@@ -11,14 +11,14 @@
 
 #include "core/base/error.h"
 #include "core/bootstrap/socket_address.h"
+#include "core/command_line/parse/command_line.h"
+#include "core/command_line/terminal.h"
+#include "core/command_line/version.h"
 #include "launch/doctor/cluster/cluster.h"
 #include "launch/doctor/cluster/probe_agent.h"
 #include "launch/doctor/examine.h"
 #include "launch/doctor/report/report.h"
-#include "core/command_line/terminal.h"
-#include "core/command_line/version.h"
 #include "launch/remote/host_list.h"
-#include "core/command_line/parse/command_line.h"
 
 namespace {
 

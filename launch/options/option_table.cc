@@ -12,8 +12,8 @@
 #include "core/base/fd.h"
 #include "core/base/nearest_word.h"
 #include "core/base/text.h"
-#include "launch/options/horovod_settings.h"
 #include "core/command_line/command.h"
+#include "launch/options/horovod_settings.h"
 #include "launch/remote/host_list.h"
 
 namespace xoe::launch {

@@ -11,9 +11,9 @@
 
 #include "core/bootstrap/member_connection.h"
 #include "launch/agents/agent_startup.h"
+#include "launch/remote/host_failure.h"
 #include "launch/rendezvous/membership.h"
 #include "launch/supervise/signal_source.h"
-#include "launch/remote/host_failure.h"
 
 namespace xoe::launch {
 

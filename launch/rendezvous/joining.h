@@ -6,9 +6,9 @@
 #include <string>
 
 #include "core/bootstrap/member_connection.h"
+#include "launch/remote/spawn.h"
 #include "launch/rendezvous/membership.h"
 #include "launch/supervise/signal_source.h"
-#include "launch/remote/spawn.h"
 #include "xoe/status.h"
 
 namespace xoe::launch {

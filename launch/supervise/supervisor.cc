@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "launch/supervise/first_fault.h"
 #include "launch/remote/children.h"
+#include "launch/supervise/first_fault.h"
 
 namespace xoe::launch {
 namespace {

@@ -9,9 +9,9 @@
 #include <map>
 #include <numeric>
 
+#include "core/testing/scratch.h"
 #include "launch/plan/job_plan.h"
 #include "launch/plan/locality.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::launch {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <cstdio>
 
-#include "launch/tests/launched.h"
-#include "launch/remote/host_list.h"
 #include "core/testing/scratch.h"
+#include "launch/remote/host_list.h"
+#include "launch/tests/launched.h"
 
 namespace xoe::launch {
 namespace {

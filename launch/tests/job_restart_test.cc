@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "core/testing/scratch.h"
 #include "launch/tests/fake_hosts.h"
 #include "launch/tests/launched.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::launch {
 namespace {

@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "launch/tests/launched.h"
 #include "launch/plan/cores.h"
+#include "launch/tests/launched.h"
 
 namespace xoe::launch {
 namespace {

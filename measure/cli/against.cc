@@ -9,9 +9,9 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "measure/pages/result_page.h"
 #include "measure/cli/articles.h"
 #include "measure/cli/text_table.h"
+#include "measure/pages/result_page.h"
 
 namespace xoe::bench {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "core/base/text.h"
-#include "measure/pages/result_page.h"
 #include "measure/cli/text_table.h"
+#include "measure/pages/result_page.h"
 
 namespace xoe::bench {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "measure/pages/result_page.h"
 #include "measure/cli/compare.h"
 #include "measure/cli/text_table.h"
+#include "measure/pages/result_page.h"
 
 namespace xoe::bench {
 namespace {

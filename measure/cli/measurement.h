@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "measure/pages/facts.h"
 #include "measure/cli/train_result.h"
+#include "measure/pages/facts.h"
 
 namespace xoe::bench {
 

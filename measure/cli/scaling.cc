@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
-#include "measure/pages/result_page.h"
 #include "measure/cli/text_table.h"
 #include "measure/cli/train_page.h"
+#include "measure/pages/result_page.h"
 
 namespace xoe::bench {
 namespace {

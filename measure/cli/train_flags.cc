@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "train/networks/names.h"
-#include "measure/cli/words.h"
 #include "core/command_line/parse/command_line.h"
 #include "data/cli/pixel_options.h"
+#include "measure/cli/words.h"
 #include "train/cli/train_command_line.h"
+#include "train/networks/names.h"
 
 namespace xoe::bench {
 namespace {

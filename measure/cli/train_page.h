@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "measure/pages/timeline_figure.h"
 #include "measure/cli/train_result.h"
+#include "measure/pages/timeline_figure.h"
 
 namespace xoe::bench {
 

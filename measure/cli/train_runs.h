@@ -5,9 +5,9 @@
 #include <optional>
 #include <string_view>
 
-#include "measure/pages/timeline_figure.h"
 #include "measure/cli/train_flags.h"
 #include "measure/cli/train_result.h"
+#include "measure/pages/timeline_figure.h"
 #include "xoe/communicator.h"
 
 namespace xoe::bench {

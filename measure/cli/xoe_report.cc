@@ -7,9 +7,9 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/command_line/parse/command_line.h"
 #include "measure/pages/report_page.h"
 #include "measure/pages/scores_page.h"
-#include "core/command_line/parse/command_line.h"
 
 namespace {
 

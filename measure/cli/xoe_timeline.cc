@@ -14,11 +14,11 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "core/command_line/terminal.h"
-#include "measure/pages/timeline_page.h"
 #include "core/command_line/parse/command_line.h"
+#include "core/command_line/terminal.h"
 #include "core/trace/merge.h"
 #include "core/trace/summary.h"
+#include "measure/pages/timeline_page.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "measure/pages/assets.h"
 #include "core/trace/text.h"
+#include "measure/pages/assets.h"
 
 namespace xoe::pages {
 namespace {

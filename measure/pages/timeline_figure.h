@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/trace/summary.h"
 #include "measure/pages/page.h"
 #include "measure/pages/trace_view.h"
-#include "core/trace/summary.h"
 
 namespace xoe::pages {
 

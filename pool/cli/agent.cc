@@ -8,10 +8,10 @@
 
 #include "core/base/error.h"
 #include "core/base/machine.h"
-#include "pool/enforce/device_files.h"
-#include "pool/inventory/inventory.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
+#include "pool/enforce/device_files.h"
+#include "pool/inventory/inventory.h"
 
 namespace xoe::tools::pool {
 namespace {

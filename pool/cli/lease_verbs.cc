@@ -5,10 +5,10 @@
 #include "core/base/error.h"
 #include "core/base/random_token.h"
 #include "core/base/text.h"
-#include "pool/hooks/notice.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/point_in_time.h"
 #include "pool/cli/verbs.h"
+#include "pool/hooks/notice.h"
 
 namespace xoe::tools::pool {
 namespace {

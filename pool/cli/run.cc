@@ -19,15 +19,15 @@
 #include "core/base/fd.h"
 #include "core/base/machine.h"
 #include "core/base/text.h"
-#include "pool/core/wall_clock.h"
-#include "pool/enforce/device_rule.h"
-#include "pool/hooks/notice.h"
 #include "launch/remote/children.h"
 #include "launch/remote/spawn.h"
 #include "pool/cli/extra_gpus.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/keeper.h"
 #include "pool/cli/verbs.h"
+#include "pool/core/wall_clock.h"
+#include "pool/enforce/device_rule.h"
+#include "pool/hooks/notice.h"
 
 namespace xoe::tools::pool {
 namespace {

@@ -12,6 +12,9 @@
 #include "core/base/random_token.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
+#include "core/command_line/parse/command_line.h"
+#include "pool/cli/held_signals.h"
+#include "pool/cli/verbs.h"
 #include "pool/core/command_queue.h"
 #include "pool/hooks/mail.h"
 #include "pool/hooks/notifier.h"
@@ -20,9 +23,6 @@
 #include "pool/server/page.h"
 #include "pool/server/webhook.h"
 #include "pool/state/token.h"
-#include "core/command_line/parse/command_line.h"
-#include "pool/cli/held_signals.h"
-#include "pool/cli/verbs.h"
 
 namespace xoe::tools::pool {
 namespace {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "pool/slurm/agent.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
+#include "pool/slurm/agent.h"
 
 namespace xoe::tools::pool {
 namespace {

@@ -6,9 +6,9 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
-#include "pool/vsphere/agent.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
+#include "pool/vsphere/agent.h"
 
 namespace xoe::tools::pool {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "pool/slurm/agent.h"
 #include "launch/remote/child_process.h"
+#include "pool/slurm/agent.h"
 
 namespace xoe::pool::slurm {
 namespace {

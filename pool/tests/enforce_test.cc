@@ -16,9 +16,9 @@
 
 #include <fmt/format.h>
 
+#include "core/testing/scratch.h"
 #include "pool/enforce/device_files.h"
 #include "pool/enforce/device_rule.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::pool {
 namespace {

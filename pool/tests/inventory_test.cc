@@ -7,8 +7,8 @@
 
 #include <cstdlib>
 
-#include "pool/server/json.h"
 #include "core/testing/scratch.h"
+#include "pool/server/json.h"
 
 namespace xoe::pool {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "pool/core/pool.h"
 #include "core/testing/scratch.h"
+#include "pool/core/pool.h"
 
 namespace xoe::pool::testing {
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "train/networks/names.h"
 #include "core/command_line/parse/answer_once.h"
 #include "core/command_line/parse/command_line.h"
 #include "data/cli/max_bad_option.h"
 #include "data/cli/pixel_options.h"
+#include "train/networks/names.h"
 #include "train/trainer/exported_file.h"
 
 namespace xoe {

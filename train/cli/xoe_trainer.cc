@@ -17,11 +17,11 @@
 #include "core/base/utf8.h"
 #include "core/comm/init.h"
 #include "train/cli/run_folder_question.h"
+#include "train/cli/train_command_line.h"
 #include "train/trainer/export.h"
 #include "train/trainer/job_status.h"
 #include "train/trainer/texts.h"
 #include "train/trainer/trainer.h"
-#include "train/cli/train_command_line.h"
 
 namespace {
 

@@ -8,11 +8,11 @@
 
 #include "core/base/env.h"
 #include "core/base/output_file.h"
+#include "train/tests/folder_test.h"
 #include "train/trainer/checkpoint_file.h"
 #include "train/trainer/curve.h"
 #include "train/trainer/environment.h"
 #include "train/trainer/files.h"
-#include "train/tests/folder_test.h"
 #include "train/trainer/loss_scale.h"
 #include "train/trainer/options.h"
 #include "train/trainer/schedule.h"

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "train/tests/folder_test.h"
 #include "train/trainer/checkpoint_file.h"
 #include "train/trainer/event_file.h"
 #include "train/trainer/files.h"
-#include "train/tests/folder_test.h"
 #include "train/trainer/run_folder.h"
 #include "xoe/data/records.h"
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "train/tests/program.h"
 #include "train/trainer/checkpoint_file.h"
 #include "train/trainer/files.h"
-#include "train/tests/program.h"
 
 namespace xoe::train {
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "core/base/bytes.h"
+#include "train/tests/folder_test.h"
 #include "train/trainer/checkpoint_file.h"
 #include "train/trainer/exported_file.h"
 #include "train/trainer/files.h"
-#include "train/tests/folder_test.h"
 #include "train/trainer/run_folder.h"
 #include "train/trainer/safetensors.h"
 #include "train/trainer/state_dict.h"

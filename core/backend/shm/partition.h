@@ -16,9 +16,9 @@ struct Range {
 };
 
 // A reduction of up to this many bytes is one-shot: every rank posts its input and reduces all inputs itself, which
-// costs one exchange instead of two but reads size x bytes. Two ranks: measured with measure/compare/run.py (at 16 KiB one-shot
-// wins for private memory, 0.8 against 1.0 us, and loses for shared, 0.8 against 0.6). More ranks: so that all together
-// read as much.
+// costs one exchange instead of two but reads size x bytes. Two ranks: measured with measure/compare/run.py (at 16 KiB
+// one-shot wins for private memory, 0.8 against 1.0 us, and loses for shared, 0.8 against 0.6). More ranks: so that all
+// together read as much.
 struct EagerLimit {
   int size;
   std::size_t bytes;

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/bench/engine/networks.h"
 #include "core/bench/collectives/serve.h"
+#include "core/bench/engine/networks.h"
 
 namespace xoe::bench {
 namespace {

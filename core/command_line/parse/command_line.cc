@@ -10,9 +10,9 @@
 #include "core/base/nearest_word.h"
 #include "core/base/text.h"
 #include "core/command_line/help.h"
-#include "core/command_line/version.h"
 #include "core/command_line/parse/app_command.h"
 #include "core/command_line/parse/mistakes.h"
+#include "core/command_line/version.h"
 
 namespace xoe::tools {
 namespace {

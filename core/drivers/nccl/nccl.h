@@ -1,6 +1,6 @@
 // NVIDIA's collectives library as a table of functions, loaded where it is installed: our own declarations of the part
-// of its documented C interface that is used (NCCL user guide, 2.7 to 2.30). core/tests/drivers has the mock, and compares
-// the declarations with NVIDIA's headers.
+// of its documented C interface that is used (NCCL user guide, 2.7 to 2.30). core/tests/drivers has the mock, and
+// compares the declarations with NVIDIA's headers.
 #pragma once
 
 #include <climits>

@@ -1,7 +1,8 @@
 // NVTX 3: what a program tells a profiler, such as Nsight Systems, about its own work. There is no library to load: a
 // profiler names its own in the environment, and the program hands it slots, which it fills with functions. Our own
 // declarations of the part that is used; source: NVIDIA's headers of NVTX 3 (nvtxDetail/nvtxInit.h, nvtxTypes.h),
-// loading sequence 3. core/tests/drivers has a mock of the profiler, and compares the declarations with NVIDIA's headers.
+// loading sequence 3. core/tests/drivers has a mock of the profiler, and compares the declarations with NVIDIA's
+// headers.
 #pragma once
 
 #include <cstddef>

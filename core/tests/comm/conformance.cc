@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "core/base/hash.h"
-#include "core/tests/comm/element.h"
 #include "core/reduce/reduce.h"
+#include "core/tests/comm/element.h"
 
 namespace xoe::testing {
 namespace {

@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 
 #include "core/backend/placement.h"
+#include "core/reduce/reduce.h"
 #include "core/tests/comm/element.h"
 #include "core/tests/comm/process_group.h"
-#include "core/reduce/reduce.h"
 
 namespace xoe::testing {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "core/drivers/cuda/cuda.h"
-#include "core/tests/drivers/mock_nvml.h"
 #include "core/drivers/nccl/nccl.h"
+#include "core/tests/drivers/mock_nvml.h"
 
 namespace xoe::testing {
 

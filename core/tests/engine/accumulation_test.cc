@@ -12,9 +12,9 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/engine/messages/messages.h"
 #include "core/tests/comm/process_group.h"
 #include "core/tests/engine/engines.h"
-#include "core/engine/messages/messages.h"
 
 namespace xoe::testing {
 namespace {

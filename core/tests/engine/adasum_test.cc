@@ -8,8 +8,8 @@
 
 #include <gmock/gmock.h>
 
-#include "core/tests/engine/ranks.h"
 #include "core/reduce/reduce.h"
+#include "core/tests/engine/ranks.h"
 
 namespace xoe::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/tests/engine/coordinator_net.h"
 #include "core/engine/negotiate/op_descriptor.h"
+#include "core/tests/engine/coordinator_net.h"
 
 namespace xoe::engine {
 namespace {

@@ -12,8 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/tests/engine/engines.h"
 #include "core/engine/tuning/knobs.h"
+#include "core/tests/engine/engines.h"
 
 namespace xoe {
 namespace {

@@ -9,12 +9,12 @@
 
 #include "core/base/env.h"
 #include "core/bootstrap/status_page.h"
-#include "core/tests/engine/engines.h"
 #include "core/engine/execute/gpu/gpu_plugin.h"
 #include "core/engine/process_sets/join_gate.h"
 #include "core/engine/process_sets/process_set_registry.h"
 #include "core/engine/process_sets/services.h"
 #include "core/engine/telemetry/telemetry.h"
+#include "core/tests/engine/engines.h"
 
 namespace xoe::engine {
 namespace {

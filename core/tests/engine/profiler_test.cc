@@ -7,10 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/engine/profiler/profiler.h"
 #include "core/tests/comm/process_group.h"
 #include "core/tests/engine/engines.h"
 #include "core/tests/engine/heard_ranges.h"
-#include "core/engine/profiler/profiler.h"
 
 namespace xoe {
 namespace {

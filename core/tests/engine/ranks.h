@@ -10,9 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include "core/tests/comm/thread_group.h"
 #include "core/engine/execute/batch/task.h"
 #include "core/engine/execute/compress/codec.h"
+#include "core/tests/comm/thread_group.h"
 #include "xoe/engine.h"
 
 namespace xoe::engine {

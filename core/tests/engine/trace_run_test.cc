@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "core/tests/comm/process_group.h"
-#include "core/tests/engine/engines.h"
 #include "core/testing/places.h"
 #include "core/testing/scratch.h"
+#include "core/tests/comm/process_group.h"
+#include "core/tests/engine/engines.h"
 
 namespace xoe {
 namespace {

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "target.h"
 #include "core/trace/file.h"
 #include "core/trace/merge.h"
 #include "core/trace/summary.h"
+#include "target.h"
 
 namespace {
 

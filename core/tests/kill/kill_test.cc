@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/tests/kill/job.h"
 #include "core/testing/places.h"
+#include "core/tests/kill/job.h"
 
 namespace xoe::testing {
 namespace {

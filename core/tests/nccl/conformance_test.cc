@@ -1,7 +1,7 @@
 // Right results for all collectives, types and reductions that NCCL has, on the mock, in several versions.
+#include "core/reduce/reduce.h"
 #include "core/tests/nccl/members.h"
 #include "core/tests/net/net_conformance.h"
-#include "core/reduce/reduce.h"
 
 namespace xoe::testing {
 namespace {

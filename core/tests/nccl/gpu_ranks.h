@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/tests/comm/thread_group.h"
 #include "core/engine/runtime.h"
+#include "core/tests/comm/thread_group.h"
 #include "core/tests/nccl/members.h"
 
 namespace xoe::testing {

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <random>
 
+#include "core/reduce/reduce.h"
 #include "core/tests/engine/warnings.h"
 #include "core/tests/nccl/gpu_ranks.h"
-#include "core/reduce/reduce.h"
 
 namespace xoe::testing {
 namespace {

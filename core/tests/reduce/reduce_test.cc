@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "processor.h"
 #include "core/tests/reduce/reference.h"
+#include "processor.h"
 
 namespace xoe {
 namespace {

@@ -8,9 +8,9 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "core/testing/scratch.h"
 #include "core/tests/trace/check.h"
 #include "core/tests/trace/sample_run.h"
-#include "core/testing/scratch.h"
 #include "core/trace/names.h"
 
 namespace xoe::trace {

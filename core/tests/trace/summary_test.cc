@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "core/tests/trace/sample_run.h"
 #include "core/testing/scratch.h"
+#include "core/tests/trace/sample_run.h"
 #include "core/trace/merge.h"
 #include "core/trace/names.h"
 

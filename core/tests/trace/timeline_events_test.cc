@@ -7,8 +7,8 @@
 #include <csignal>
 #include <thread>
 
-#include "core/tests/trace/check.h"
 #include "core/testing/scratch.h"
+#include "core/tests/trace/check.h"
 #include "core/trace/names.h"
 #include "core/trace/timeline.h"
 

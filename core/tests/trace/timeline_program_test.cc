@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "core/tests/trace/check.h"
 #include "core/testing/places.h"
-#include "core/tests/trace/sample_run.h"
 #include "core/testing/scratch.h"
+#include "core/tests/trace/check.h"
+#include "core/tests/trace/sample_run.h"
 
 namespace xoe::trace {
 namespace {

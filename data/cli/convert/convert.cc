@@ -14,13 +14,13 @@
 #include "core/base/error.h"
 #include "core/base/output_file.h"
 #include "core/base/text.h"
+#include "data/cli/convert/manifest.h"
+#include "data/cli/require.h"
 #include "data/files/listing.h"
 #include "data/load/assumed_labels.h"
 #include "data/records/example.h"
 #include "data/stages/random.h"
 #include "data/threads.h"
-#include "data/cli/convert/manifest.h"
-#include "data/cli/require.h"
 #include "xoe/data/files.h"
 
 namespace xoe::data {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "data/source/formats.h"
 #include "data/cli/convert/reencode.h"
 #include "data/cli/convert/shard_writer.h"
+#include "data/source/formats.h"
 
 namespace xoe::data {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "data/jpeg/exif.h"
 #include "data/cli/convert/downscale.h"
+#include "data/jpeg/exif.h"
 
 namespace xoe::data {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "data/cli/image_facts.h"
 #include "data/image/image.h"
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
 #include "data/source/image_source.h"
-#include "data/cli/image_facts.h"
 
 namespace xoe::data {
 

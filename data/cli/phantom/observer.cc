@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "data/cli/phantom/field.h"
 #include "data/image/augment/plan.h"
 #include "data/stages/random.h"
-#include "data/cli/phantom/field.h"
 
 namespace xoe::data::synth {
 namespace {

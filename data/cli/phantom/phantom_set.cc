@@ -7,15 +7,15 @@
 
 #include "core/base/error.h"
 #include "core/base/output_file.h"
-#include "data/image/augment/plan.h"
-#include "data/stages/random.h"
-#include "data/threads.h"
 #include "data/cli/output_directory.h"
 #include "data/cli/phantom/field.h"
 #include "data/cli/phantom/lesion.h"
 #include "data/cli/phantom/observer.h"
 #include "data/cli/require.h"
 #include "data/cli/synth/nih_layout.h"
+#include "data/image/augment/plan.h"
+#include "data/stages/random.h"
+#include "data/threads.h"
 
 namespace xoe::data::synth {
 namespace {

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "data/source/nih_chest.h"
-#include "data/stages/random.h"
 #include "data/cli/output_directory.h"
 #include "data/cli/require.h"
 #include "data/cli/synth/canvas.h"
 #include "data/cli/synth/nih_layout.h"
 #include "data/cli/synth/noise.h"
+#include "data/source/nih_chest.h"
+#include "data/stages/random.h"
 
 namespace xoe::data::synth {
 namespace {

@@ -12,12 +12,12 @@
 #include "core/base/error.h"
 #include "core/base/output_file.h"
 #include "core/base/text.h"
+#include "data/cli/require.h"
 #include "data/files/listing.h"
 #include "data/jpeg/jpeg.h"
 #include "data/records/example.h"
 #include "data/stages/random.h"
 #include "data/threads.h"
-#include "data/cli/require.h"
 #include "xoe/data/record_writer.h"
 
 namespace xoe::data::synth {

@@ -10,9 +10,9 @@
 #include "core/base/error.h"
 #include "core/base/process_use.h"
 #include "core/base/text.h"
+#include "data/cli/pixel_options.h"
 #include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
-#include "data/cli/pixel_options.h"
 #include "xoe/data/images.h"
 
 namespace xoe::tools {

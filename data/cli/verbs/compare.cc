@@ -23,13 +23,13 @@
 #include "core/base/process_use.h"
 #include "core/base/svg.h"
 #include "core/base/text.h"
-#include "data/files/listing.h"
-#include "data/source/formats.h"
-#include "input_pipelines.h"
+#include "data/cli/pixel_options.h"
 #include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
-#include "data/cli/pixel_options.h"
+#include "data/files/listing.h"
+#include "data/source/formats.h"
+#include "input_pipelines.h"
 
 namespace xoe::tools {
 namespace {

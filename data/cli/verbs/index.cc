@@ -7,14 +7,14 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
-#include "data/files/index_path.h"
-#include "data/files/listing.h"
-#include "data/records/file_index.h"
-#include "data/source/formats.h"
 #include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
 #include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
+#include "data/files/index_path.h"
+#include "data/files/listing.h"
+#include "data/records/file_index.h"
+#include "data/source/formats.h"
 
 namespace xoe::tools {
 namespace {

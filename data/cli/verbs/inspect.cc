@@ -8,16 +8,16 @@
 
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "data/cli/image_facts.h"
+#include "data/cli/verbs/json_text.h"
+#include "data/cli/verbs/verb.h"
+#include "data/cli/verbs/verbs.h"
 #include "data/failure_in.h"
 #include "data/files/listing.h"
 #include "data/records/compression.h"
 #include "data/records/example.h"
 #include "data/records/record_stream.h"
 #include "data/source/formats.h"
-#include "data/cli/image_facts.h"
-#include "data/cli/verbs/json_text.h"
-#include "data/cli/verbs/verb.h"
-#include "data/cli/verbs/verbs.h"
 
 namespace xoe::tools {
 namespace {

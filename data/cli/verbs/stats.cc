@@ -12,17 +12,17 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
-#include "data/failure_in.h"
-#include "data/jpeg/jpeg.h"
-#include "data/load/assumed_labels.h"
-#include "data/png/png.h"
-#include "data/source/formats.h"
 #include "data/cli/convert/convert.h"
 #include "data/cli/image_facts.h"
 #include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
 #include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
+#include "data/failure_in.h"
+#include "data/jpeg/jpeg.h"
+#include "data/load/assumed_labels.h"
+#include "data/png/png.h"
+#include "data/source/formats.h"
 
 namespace xoe::tools {
 namespace {

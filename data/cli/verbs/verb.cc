@@ -15,12 +15,12 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "core/command_line/terminal.h"
+#include "data/cli/verbs/json_text.h"
 #include "data/files/idx.h"
 #include "data/files/index_path.h"
 #include "data/files/listing.h"
 #include "data/threads.h"
-#include "core/command_line/terminal.h"
-#include "data/cli/verbs/json_text.h"
 
 namespace xoe::tools {
 namespace {

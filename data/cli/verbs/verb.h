@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/files/missing.h"
 #include "core/command_line/parse/command_line.h"
+#include "data/files/missing.h"
 #include "xoe/status.h"
 
 namespace xoe::tools {

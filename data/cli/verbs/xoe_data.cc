@@ -1,7 +1,7 @@
 // xoe data: makes, converts, checks and measures data sets.
+#include "core/command_line/parse/command_line.h"
 #include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
-#include "core/command_line/parse/command_line.h"
 
 int main(int argc, char** argv) {
   using namespace xoe::tools;

@@ -1,8 +1,8 @@
 // CSV: any bytes; rows that are written again are read as they were.
 #include "data/files/csv.h"
 
-#include "data/tests/csv_field.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "data/tests/csv_field.h"
 #include "target.h"
 
 XOE_FUZZ_TARGET(csv_fuzz) {

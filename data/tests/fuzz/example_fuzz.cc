@@ -1,6 +1,6 @@
 // tf.Example: any bytes; what is found lies within them, and all ways of reading agree.
-#include "data/records/example.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "data/records/example.h"
 #include "target.h"
 
 #include <vector>

@@ -1,8 +1,8 @@
 // EXIF segments: any bytes give an orientation from 1 to 8.
 #include <string_view>
 
-#include "data/jpeg/exif.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "data/jpeg/exif.h"
 #include "target.h"
 
 XOE_FUZZ_TARGET(exif_fuzz) {

@@ -1,8 +1,8 @@
 // IDX files, plain and in GZIP: any bytes; every item can be read.
 #include <algorithm>
 
-#include "data/files/idx.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "data/files/idx.h"
 #include "target.h"
 
 XOE_FUZZ_TARGET(idx_fuzz) {

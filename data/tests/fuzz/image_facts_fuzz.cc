@@ -1,6 +1,6 @@
 // Headers of images: any bytes.
-#include "target.h"
 #include "data/cli/image_facts.h"
+#include "target.h"
 
 XOE_FUZZ_TARGET(image_facts_fuzz) {
   const auto facts =

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "core/base/bytes.h"
+#include "core/testing/fuzz/memory_file.h"
 #include "data/records/crc32c.h"
 #include "data/records/file_index.h"
-#include "core/testing/fuzz/memory_file.h"
 #include "target.h"
 
 namespace {

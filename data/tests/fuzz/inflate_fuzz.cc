@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "data/tests/fuzz/compressed.h"
-#include "data/records/record_index.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "data/records/record_index.h"
+#include "data/tests/fuzz/compressed.h"
 #include "data/tests/fuzz/record_repair.h"
 #include "target.h"
 #include "xoe/data/records.h"

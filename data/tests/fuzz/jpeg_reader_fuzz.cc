@@ -1,8 +1,8 @@
 // The own JPEG decoder against libjpeg-turbo: any bytes, the same verdict and the same pixels.
 #include <cstring>
 
-#include "data/jpeg/reader.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "data/jpeg/reader.h"
 #include "target.h"
 
 namespace {

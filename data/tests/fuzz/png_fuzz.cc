@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/png/png.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "data/png/png.h"
 #include "target.h"
 
 namespace {

@@ -1,8 +1,8 @@
 // TFRecord framing: any bytes as a file, read at any place, as a stream and behind damage. The first byte chooses how
 // many CRCs are made right.
+#include "core/testing/fuzz/memory_file.h"
 #include "data/records/file_index.h"
 #include "data/records/record_file.h"
-#include "core/testing/fuzz/memory_file.h"
 #include "data/tests/fuzz/record_repair.h"
 #include "target.h"
 #include "xoe/data/records.h"

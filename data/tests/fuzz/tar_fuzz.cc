@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <vector>
 
-#include "data/tests/fuzz/compressed.h"
+#include "core/testing/fuzz/memory_file.h"
 #include "data/files/tar.h"
 #include "data/source/formats.h"
-#include "core/testing/fuzz/memory_file.h"
+#include "data/tests/fuzz/compressed.h"
 #include "target.h"
 
 namespace {

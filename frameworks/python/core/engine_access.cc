@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "frameworks/python/core/engine.h"
 #include "frameworks/plugins/engine_access.h"
+#include "frameworks/python/core/engine.h"
 
 namespace xoe::python {
 namespace {

@@ -65,7 +65,8 @@ static void test_steps(struct rank_context* here) {
     CHECK_OK(i == 1 && here->rank == 2 ? xoe_buckets_leave_out(buckets, i) : xoe_buckets_put(buckets, i, NULL));
   xoe_status status = XOE_OK;
   for (done = 0; status == XOE_OK && done == 0;) status = xoe_buckets_wait(buckets, 1000000, &done);
-  CHECK_FAILS(status, XOE_INVALID_ARGUMENT, "without conv.bias, which it does not train, or has with another type or shape now");
+  CHECK_FAILS(status, XOE_INVALID_ARGUMENT,
+              "without conv.bias, which it does not train, or has with another type or shape now");
   xoe_buckets_free(buckets);
 }
 

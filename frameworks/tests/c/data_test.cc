@@ -8,10 +8,10 @@
 #include <cstring>
 #include <map>
 
+#include "core/testing/places.h"
 #include "data/png/png.h"
 #include "data/tests/record_files.h"
 #include "data/tests/rendered_images.h"
-#include "core/testing/places.h"
 #include "xoe/c_data.h"
 
 namespace xoe::data::test {

@@ -1,5 +1,6 @@
-/* A program that is not position-independent, like Debian's Python, opens the library with RTLD_DEEPBIND, as jaxlib does. The
-   library must still see the launcher's variables: without them each rank was a world of its own, and sums were wrong. */
+/* A program that is not position-independent, like Debian's Python, opens the library with RTLD_DEEPBIND, as jaxlib
+   does. The library must still see the launcher's variables: without them each rank was a world of its own, and sums
+   were wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

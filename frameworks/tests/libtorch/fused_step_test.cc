@@ -8,8 +8,8 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include "frameworks/tests/libtorch/nets.h"
 #include "frameworks/libtorch/optimizer_state.h"
+#include "frameworks/tests/libtorch/nets.h"
 #include "frameworks/tests/libtorch/ranks.h"
 
 namespace xoe::torch_test {

@@ -9,9 +9,9 @@
 
 #include "core/base/env.h"
 #include "core/base/fd.h"
-#include "launch/doctor/checks/gpus.h"
 #include "core/drivers/cuda/cuda.h"
 #include "core/drivers/nccl/nccl.h"
+#include "launch/doctor/checks/gpus.h"
 #include "launch/remote/run_in_child.h"
 
 namespace xoe::doctor {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "core/base/env.h"
-#include "launch/doctor/facts/tree.h"
-#include "launch/doctor/report/finding.h"
 #include "core/drivers/nccl/nccl.h"
 #include "core/drivers/nvml/nvml.h"
+#include "launch/doctor/facts/tree.h"
+#include "launch/doctor/report/finding.h"
 
 namespace xoe::doctor {
 

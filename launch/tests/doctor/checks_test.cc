@@ -3,14 +3,14 @@
 
 #include <filesystem>
 
+#include "core/testing/places.h"
+#include "core/testing/scratch.h"
 #include "launch/doctor/checks/container.h"
 #include "launch/doctor/checks/host.h"
 #include "launch/doctor/checks/installation.h"
 #include "launch/doctor/checks/python.h"
 #include "launch/doctor/facts/pci_config.h"
 #include "launch/tests/doctor/findings.h"
-#include "core/testing/places.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::doctor {
 namespace {

@@ -9,15 +9,15 @@
 #include <atomic>
 #include <thread>
 
+#include "core/testing/scratch.h"
 #include "launch/doctor/cluster/cluster.h"
 #include "launch/doctor/cluster/probe.h"
 #include "launch/doctor/cluster/probe_agent.h"
 #include "launch/doctor/facts/tree.h"
 #include "launch/doctor/report/report.h"
-#include "launch/tests/doctor/findings.h"
 #include "launch/remote/child_process.h"
 #include "launch/remote/frame_connection.h"
-#include "core/testing/scratch.h"
+#include "launch/tests/doctor/findings.h"
 
 namespace xoe::doctor {
 namespace {

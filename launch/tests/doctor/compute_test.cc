@@ -1,12 +1,13 @@
-// Products of matrices: with pretended Pythons here, with a real PyTorch in frameworks/tests/python/doctor_compute_test.py.
+// Products of matrices: with pretended Pythons here, with a real PyTorch in
+// frameworks/tests/python/doctor_compute_test.py.
 #include "launch/doctor/checks/compute.h"
 
 #include <gmock/gmock.h>
 
 #include <filesystem>
 
-#include "launch/tests/doctor/findings.h"
 #include "core/testing/scratch.h"
+#include "launch/tests/doctor/findings.h"
 
 namespace xoe::doctor {
 namespace {

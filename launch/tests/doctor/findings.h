@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "launch/doctor/examine.h"
 #include "core/testing/places.h"
+#include "launch/doctor/examine.h"
 
 namespace xoe::doctor {
 

@@ -3,9 +3,9 @@
 
 #include <chrono>
 
+#include "core/testing/places.h"
 #include "launch/doctor/checks/gpus.h"
 #include "launch/tests/doctor/findings.h"
-#include "core/testing/places.h"
 
 namespace xoe::doctor {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <set>
 
-#include "launch/doctor/report/report.h"
-#include "launch/tests/doctor/findings.h"
 #include "core/testing/places.h"
 #include "core/testing/scratch.h"
+#include "launch/doctor/report/report.h"
+#include "launch/tests/doctor/findings.h"
 
 namespace xoe::doctor {
 namespace {

@@ -1,6 +1,6 @@
 // Configuration spaces of PCI functions: any bytes.
-#include "launch/doctor/facts/pci_config.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "launch/doctor/facts/pci_config.h"
 #include "target.h"
 
 XOE_FUZZ_TARGET(pci_fuzz) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "launch/doctor/report/report.h"
 #include "core/testing/fuzz/memory_file.h"
+#include "launch/doctor/report/report.h"
 #include "target.h"
 
 XOE_FUZZ_TARGET(report_fuzz) {

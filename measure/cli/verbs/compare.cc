@@ -3,12 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/command_line/parse/command_line.h"
 #include "measure/cli/against.h"
 #include "measure/cli/articles.h"
 #include "measure/cli/compare.h"
 #include "measure/cli/output_flags.h"
 #include "measure/cli/verbs/verbs.h"
-#include "core/command_line/parse/command_line.h"
 
 namespace xoe::bench {
 namespace {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "measure/pages/result_page.h"
 #include "measure/cli/output_flags.h"
 #include "measure/cli/simulate.h"
 #include "measure/cli/text_table.h"
 #include "measure/cli/verbs/verbs.h"
+#include "measure/pages/result_page.h"
 
 namespace xoe::bench {
 namespace {

@@ -9,13 +9,13 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/command_line/parse/command_line.h"
 #include "measure/cli/output_flags.h"
 #include "measure/cli/programs.h"
 #include "measure/cli/scaling.h"
 #include "measure/cli/train_child.h"
 #include "measure/cli/verbs/verbs.h"
 #include "measure/cli/words.h"
-#include "core/command_line/parse/command_line.h"
 
 namespace xoe::bench {
 namespace {

@@ -1,10 +1,10 @@
 // Files that `xoe bench compare` reads: any bytes; what is taken can be compared and shown.
 #include <string>
 
-#include "target.h"
 #include "measure/cli/against.h"
 #include "measure/cli/articles.h"
 #include "measure/cli/compare.h"
+#include "target.h"
 
 XOE_FUZZ_TARGET(measurements_fuzz) {
   using namespace xoe::bench;

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/testing/scratch.h"
 #include "measure/pages/report_page.h"
 #include "measure/pages/timeline_page.h"
-#include "core/testing/scratch.h"
 
 namespace xoe::pages {
 namespace {

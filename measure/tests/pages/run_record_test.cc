@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "measure/pages/report_page.h"
 #include "core/testing/scratch.h"
+#include "measure/pages/report_page.h"
 
 namespace xoe::pages {
 namespace {

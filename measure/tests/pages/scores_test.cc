@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "measure/pages/scores_page.h"
 #include "core/testing/scratch.h"
+#include "measure/pages/scores_page.h"
 
 namespace xoe::pages {
 namespace {

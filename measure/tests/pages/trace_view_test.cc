@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "measure/pages/timeline_page.h"
 #include "core/testing/scratch.h"
+#include "measure/pages/timeline_page.h"
 
 namespace xoe::pages {
 namespace {
