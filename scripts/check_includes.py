@@ -109,8 +109,8 @@ class Tree:
         folder, target = include_rules.rule_home(posixpath.dirname(path)), folder_granted(file, header)
         if any(path.startswith(public + "/") for public in PUBLIC) or target == "core/include":
             return None
-        if include_rules.rule_home(target) == folder:
-            return None
+        if include_rules.rule_home(target) == folder or (header in PUBLIC_FOLDERS and folder.startswith(target + "/")):
+            return None  # its own, or the door of the part that it belongs to
         rule = self.rules.get(folder)
         if rule is None:
             first = folder not in self.without
