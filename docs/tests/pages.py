@@ -38,7 +38,7 @@ class Block:
 
 def documents():
     """The documents whose blocks are tested: all but records of decisions, which are history."""
-    found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", ".github/SECURITY.md")]
     found += sorted(path for path in (ROOT / "docs").rglob("*.md") if "decisions" not in path.parts)
     return [path for path in found if path.exists()]
 
