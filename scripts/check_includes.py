@@ -191,7 +191,7 @@ def source_files(root):
     for folder in SOURCE_FOLDERS:
         yield from sorted((root / folder).rglob("*"))
     yield from sorted((root / "docs").rglob("*.md"))
-    yield from sorted(root.glob("*.md"))
+    yield from sorted([*root.glob("*.md"), *root.glob(".github/*.md")])
     yield from (root / name for name in ("CMakeLists.txt", "Makefile"))
 
 

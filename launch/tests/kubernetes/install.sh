@@ -5,7 +5,7 @@
 # twelve minutes or so, two of them for that node. Needs Go; ends with 77 and the reason where it cannot.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$here/../../.." && pwd)
 folder=$root/build/peers/kubernetes
 mpi_operator=github.com/kubeflow/mpi-operator@v0.6.0 # its definition only
 
