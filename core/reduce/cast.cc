@@ -9,9 +9,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/reduce/cast.cc"
-#include "core/reduce/packs-inl.h"
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
+
+#include "core/reduce/packs-inl.h"  // a block of its own, so that sorting leaves it behind foreach_target.h
 
 HWY_BEFORE_NAMESPACE();
 namespace xoe::reduce::HWY_NAMESPACE {

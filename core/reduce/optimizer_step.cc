@@ -11,9 +11,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/reduce/optimizer_step.cc"
-#include "core/reduce/packs-inl.h"
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
+
+#include "core/reduce/packs-inl.h"  // a block of its own, so that sorting leaves it behind foreach_target.h
 
 // What all instruction sets share: an optimizer's numbers, rounded to float32 as PyTorch does, and what a pass reads
 // and writes.

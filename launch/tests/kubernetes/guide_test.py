@@ -15,7 +15,7 @@ import sandbox
 from cluster import BUILD, IMAGE, PATH, expect, main_of
 from container import ROOT, Image, Mount
 
-sys.path += [str(ROOT / "tests"), str(ROOT / "docs/tests")]
+sys.path += [str(ROOT / "core/testing"), str(ROOT / "docs/tests")]
 import pages
 import peer_python
 
