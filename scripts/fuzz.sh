@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with clang and runs each, or those named, for a while, beginning with the seeds in
-# core/testing/fuzz/seeds. What breaks a target is left in build/fuzz/artifacts.
+# tests/fuzz/seeds of their house. What breaks a target is left in build/fuzz/artifacts.
 #   scripts/fuzz.sh [SECONDS [TARGET...]]
 # XOE_FUZZ_SECONDS: how long each target runs where SECONDS is not given; 60 unless set.
 set -euo pipefail
@@ -14,7 +14,7 @@ cd "$root"
 # Those named, or all that there are.
 selected=("${wanted[@]}")
 if ((${#selected[@]} == 0)); then
-  mapfile -t selected < <(basename -s .cc -a core/testing/fuzz/*_fuzz.cc)
+  mapfile -t selected < <(basename -s .cc -a ./*/tests/fuzz/*_fuzz.cc)
 fi
 scripts/setup.sh --with lint --no-python "fuzz:$(IFS=, && echo "${selected[*]}")"
 mapfile -t targets < <(find build/fuzz/fuzz -maxdepth 1 -type f -name '*_fuzz' -perm -u+x | sort)
@@ -27,7 +27,9 @@ for target in "${targets[@]}"; do
   say "$name for $seconds s"
   folders=("build/fuzz/corpus/$name") # what is found goes to the first one
   mkdir -p "${folders[0]}"
-  [[ ! -d core/testing/fuzz/seeds/$name ]] || folders+=("core/testing/fuzz/seeds/$name")
+  for seeds in */tests/fuzz/seeds/"$name"; do
+    [[ ! -d $seeds ]] || folders+=("$seeds")
+  done
   run_step "fuzz $name" "$target" -max_total_time="$seconds" -artifact_prefix="build/fuzz/artifacts/$name-" \
     "${folders[@]}"
   ran=$((ran + 1))
