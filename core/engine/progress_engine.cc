@@ -62,15 +62,18 @@ bool ProgressEngine::progress() {
 
 // An idle wire sends at once. The submissions of a burst do not make progress one by one: they become ready together
 // and travel together. So do those that come while the wire is busy.
+bool ProgressEngine::starts_burst(std::int64_t now_ns) noexcept {
+  const std::int64_t last_submitted = last_submitted_ns_.load(std::memory_order_relaxed);
+  last_submitted_ns_.store(now_ns, std::memory_order_relaxed);
+  const bool burst_is_over = now_ns - last_burst_ns_.load(std::memory_order_relaxed) >= kBurst.count();
+  const bool is_close = now_ns - last_submitted < kClose.count();
+  const bool starts = burst_is_over || (!is_close && !busy_.load(std::memory_order_relaxed));
+  if (starts) last_burst_ns_.store(now_ns, std::memory_order_relaxed);
+  return starts;
+}
+
 void ProgressEngine::submitted(const Submission& submission) {
-  const std::int64_t now = submission.submitted.time_since_epoch().count();
-  const std::int64_t last = last_submitted_ns_.load(std::memory_order_relaxed);
-  last_submitted_ns_.store(now, std::memory_order_relaxed);
-  if (now - last_burst_ns_.load(std::memory_order_relaxed) >= kBurst.count() ||
-      (now - last >= kClose.count() && !busy_.load(std::memory_order_relaxed))) {
-    last_burst_ns_.store(now, std::memory_order_relaxed);
-    try_progress();
-  }
+  if (starts_burst(submission.progress.submitted.time_since_epoch().count())) try_progress();
   if (!has_thread_ || pending().load() == 0) return;
   if (submission.has_callback() && urgent_.exchange(1, std::memory_order_seq_cst) == 0) futex_wake_all(urgent_);
   wake_progress_thread();
@@ -88,7 +91,8 @@ bool ProgressEngine::poll(Submission& submission) {
 Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::time_point> until, bool launched) {
   const auto over = [&] { return submission.done() || (launched && submission.launched->all()); };
   if (lock_.held_by_this_thread())
-    return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself", submission.title());
+    return failure(Code::kInvalidArgument, "{}: wait() inside a callback would wait for itself",
+                   submission.operation().title());
   waiters_.fetch_add(1, std::memory_order_seq_cst);
   EngineClock::time_point spinning_since{};  // nothing has moved since; not read from the clock yet
   EngineClock::time_point next_check{};      // of failures; a thread that sleeps does so itself
@@ -117,7 +121,7 @@ Status ProgressEngine::wait(Submission& submission, std::optional<EngineClock::t
   // In this order: a thread that submits meanwhile relies either on a waiter or on the progress thread.
   if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1 && has_thread_ && pending().load() != 0)
     wake_progress_thread();
-  if (!done) return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.title());
+  if (!done) return failure(Code::kTimeout, "{}: not completed yet; it goes on", submission.operation().title());
   return submission.done() ? submission.status() : Status();
 }
 

@@ -66,6 +66,8 @@ class ProgressEngine {
   }
 
  private:
+  // A submission at this time makes progress, also for those that follow it closely. Notes the time.
+  bool starts_burst(std::int64_t now_ns) noexcept;
   // True: something moved.
   bool try_progress();
   bool progress();         // waits for its turn

@@ -138,7 +138,7 @@ Result<std::shared_ptr<Submission>> Runtime::submit(const Request& request, Use 
     ProcessSet& set = *set_use.get();
     XOE_ASSIGN(submission, set.make_submission(request));
     if (request.op.gpu) XOE_TRY(admit_gpu_memory(request, *submission));
-    if (request.op.kind == OpKind::kJoin && submission->name.empty()) submission->name = "join";
+    if (request.op.kind == OpKind::kJoin && submission->operation().name.empty()) submission->set_name("join");
     XOE_TRY(enqueue(set, submission));
   }
   // In a callback the loop that called it goes on; a thread that waits makes progress itself.
@@ -163,25 +163,28 @@ Status Runtime::takes_gpu_memory() {
 
 Status Runtime::admit_gpu_memory(const Request& request, Submission& submission) {
   auto provider = gpu_->provider();
-  if (!provider) return failure(provider.error().code(), "{}: {}", submission.title(), provider.error().message());
+  if (!provider)
+    return failure(provider.error().code(), "{}: {}", submission.operation().title(), provider.error().message());
   std::vector<const void*> addresses;
-  for (const TensorCopy& t : submission.tensors)
+  for (const TensorCopy& t : submission.operation().tensors)
     for (const std::byte* const address : {t.in, static_cast<const std::byte*>(t.out)})
       if (address != nullptr && t.count != 0) addresses.push_back(address);
   auto mark = (*provider)->admit(addresses, request.stream);
-  if (!mark) return failure(mark.error().code(), "{}: {}", submission.title(), mark.error().message());
-  submission.mark = std::move(*mark);
-  if (gpu_->settings().waits_in_stream) submission.launched = std::make_unique<Launched>(submission.sizes.size());
+  if (!mark) return failure(mark.error().code(), "{}: {}", submission.operation().title(), mark.error().message());
+  submission.set_mark(std::move(*mark));
+  if (gpu_->settings().waits_in_stream)
+    submission.launched = std::make_unique<Launched>(submission.operation().sizes.size());
   return {};
 }
 
 Status Runtime::enqueue(ProcessSet& set, const std::shared_ptr<Submission>& submission) {
   if (submission->runtime.expired()) submission->runtime = weak_from_this();  // it may have been kept
-  submission->submitted = EngineClock::now();
+  submission->progress.submitted = EngineClock::now();
   if (const Profiler* const profiler = telemetry_->profiler())
-    submission->range = profiler->start(ProfiledStage::kNegotiate, submission->name, submission->bytes());
-  stalls_->expect(submission->timeout);
-  XOE_TRY(submission->op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
+    submission->progress.range =
+        profiler->start(ProfiledStage::kNegotiate, submission->operation().name, submission->operation().bytes());
+  stalls_->expect(submission->operation().timeout);
+  XOE_TRY(submission->operation().op.kind == OpKind::kJoin ? set.join(submission) : set.submit(submission));
   set.wake();
   return {};
 }
@@ -246,7 +249,7 @@ Result<std::vector<SharedBuffer>> Runtime::map_peers(const SharedBuffer& mine, s
       submit({.name = name, .op = {.kind = OpKind::kAllgather, .needs_all_ranks = true}, .tensors = {&extent, 1}},
              Use::kWaited));
   XOE_TRY(wait(*gathered, std::nullopt));
-  const std::span extents(static_cast<const Extent*>(gathered->outputs[0].data),
+  const std::span extents(static_cast<const Extent*>(gathered->outcome.outputs[0].data),
                           static_cast<std::size_t>(topology_.size));
   XOE_TRY(check_extents(extents, name));
   const std::vector<int>& hosts = host.hosts();
@@ -268,7 +271,8 @@ std::string Runtime::internal_name(const std::string& what) {
 Result<std::shared_ptr<Submission>> Runtime::run_internal_request(InternalKind kind, const std::string& what,
                                                                   std::vector<std::int64_t> argument) {
   XOE_TRY(check_usable());
-  auto submission = Submission::make_internal(kind, internal_name(what), std::move(argument));
+  auto submission =
+      std::make_shared<Submission>(SubmittedOperation::make_internal(kind, internal_name(what), std::move(argument)));
   {
     const ProcessSetRegistry::Use world(sets_, kWorldSet);
     if (world.get() == nullptr) return failure(closed_error());
@@ -291,7 +295,7 @@ Result<ProcessSetId> Runtime::add_process_set(std::span<const int> ranks) {
   }
   XOE_ASSIGN(const auto done,
              run_internal_request(InternalKind::kAddProcessSet, "add_process_set", {ranks.begin(), ranks.end()}));
-  return done->process_set;
+  return done->outcome.process_set;
 }
 
 Status Runtime::remove_process_set(ProcessSetId id) {
@@ -309,7 +313,7 @@ Result<std::string> Runtime::path_of_rank_0(const std::string& own) {
       submit({.name = name, .op = {.kind = OpKind::kBroadcastBytes, .needs_all_ranks = true}, .tensors = {&text, 1}},
              Use::kWaited));
   XOE_TRY(wait(*sent, std::nullopt));
-  const Output& path = sent->outputs[0];
+  const Output& path = sent->outcome.outputs[0];
   return std::string(static_cast<const char*>(path.data), static_cast<std::size_t>(path.shape[0]));
 }
 
@@ -323,13 +327,14 @@ Status Runtime::start_timeline(const std::string& own_path) {
 }
 
 Status Runtime::run_internal(Submission& submission) {
-  if (submission.op.internal == InternalKind::kMeet) return {};
-  if (submission.op.internal == InternalKind::kRemoveProcessSet)
-    return sets_.remove(static_cast<ProcessSetId>(submission.argument[0]));
+  if (submission.operation().op.internal == InternalKind::kMeet) return {};
+  if (submission.operation().op.internal == InternalKind::kRemoveProcessSet)
+    return sets_.remove(static_cast<ProcessSetId>(submission.operation().argument[0]));
   const auto form = [this](ProcessSetId id, Communicator comm, const std::vector<int>& ranks) {
     return form_set(id, std::move(comm), ranks);
   };
-  XOE_ASSIGN(submission.process_set, sets_.add({submission.argument.begin(), submission.argument.end()}, form));
+  XOE_ASSIGN(submission.outcome.process_set,
+             sets_.add({submission.operation().argument.begin(), submission.operation().argument.end()}, form));
   return {};
 }
 
@@ -392,9 +397,11 @@ Status EngineHandle::wait_in_stream(void* stream, std::chrono::nanoseconds patie
   return runtime->wait_in_stream(*submission_, stream, deadline_of(patience));
 }
 
-const std::vector<Output>& EngineHandle::outputs() const noexcept { return submission_->outputs; }
-const std::vector<std::int64_t>& EngineHandle::received_splits() const noexcept { return submission_->received_splits; }
-int EngineHandle::last_joined() const noexcept { return submission_->last_joined; }
+const std::vector<Output>& EngineHandle::outputs() const noexcept { return submission_->outcome.outputs; }
+const std::vector<std::int64_t>& EngineHandle::received_splits() const noexcept {
+  return submission_->outcome.received_splits;
+}
+int EngineHandle::last_joined() const noexcept { return submission_->outcome.last_joined; }
 
 Engine::Engine(std::shared_ptr<engine::Runtime> runtime) : runtime_(std::move(runtime)) {}
 Engine::~Engine() { runtime_->shut_down(); }

@@ -138,14 +138,21 @@ bool OperationQueue::slots_free(std::uint32_t number, std::size_t slots) {
   return in_flight() <= slots;
 }
 
-static_assert(kReduceOpCount == 5, "run_small() asks reduce::supports() about bool alone");
+static_assert(kReduceOpCount == 5, "is_small() asks reduce::supports() about bool alone");
+
+bool OperationQueue::is_small(const ReduceCall& call) const {
+  if (call.count > one_shot_limit_) return false;  // so the product does not overflow
+  const std::size_t bytes = call.count * dtype_size(call.dtype);
+  const bool fits = bytes != 0 && bytes <= one_shot_limit_;
+  const bool has_memory = call.in != nullptr && call.out != nullptr;
+  const auto distance = reinterpret_cast<std::uintptr_t>(call.out) - reinterpret_cast<std::uintptr_t>(call.in);
+  const bool in_place = distance == 0, apart = distance >= bytes && -distance >= bytes;
+  const bool has_meaning = call.dtype != DType::kBool || reduce::supports(call.dtype, call.op);
+  return fits && has_memory && (in_place || apart) && has_meaning;
+}
 
 bool OperationQueue::run_small(const ReduceCall& call, Status& status) {
-  const std::size_t bytes = call.count * dtype_size(call.dtype);
-  const auto distance = reinterpret_cast<std::uintptr_t>(call.out) - reinterpret_cast<std::uintptr_t>(call.in);
-  const bool apart = distance == 0 || (distance >= bytes && -distance >= bytes);
-  if (call.count > one_shot_limit_ || bytes - 1 >= one_shot_limit_ || call.in == nullptr || call.out == nullptr ||
-      !apart || (call.dtype == DType::kBool && !reduce::supports(call.dtype, call.op))) [[unlikely]]
+  if (!is_small(call)) [[unlikely]]
     return false;
   one_shot_.prepare(CollectiveKind::kAllreduce, call.dtype, call.op, call.count);
   const auto as_collective = [&] {

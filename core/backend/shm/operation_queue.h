@@ -68,6 +68,8 @@ class OperationQueue {
   bool can_post(const Operation& operation) {
     return slots_free(operation.number(), operation.uses_eager_slot() ? kEagerSlots : kHeaderSlots);
   }
+  // May run_one_shot() run it?
+  bool is_small(const ReduceCall& call) const;
   // The fast path of the most frequent calls: false when the call needs the general one. REQUIRES: one_shot_ is
   // prepared for the call. collective(): the call.
   template <class GetCollective>

@@ -45,16 +45,17 @@ class Planner {
 
  private:
   void add(Submission& submission) {
-    const OpDescriptor& op = submission.op;
+    const SubmittedOperation& operation = submission.operation();
+    const OpDescriptor& op = operation.op;
     if (!runs_fused(op)) {
       Batch& batch = add_batch(op);
       batch.whole = &submission;
-      for (const TensorSize& size : submission.sizes)
+      for (const TensorSize& size : operation.sizes)
         batch.bytes += size.count * dtype_size(static_cast<DType>(size.dtype));
       return;
     }
-    for (std::size_t t = 0; t < submission.sizes.size(); ++t)
-      place({&submission, t}, kind_of(op, static_cast<DType>(submission.sizes[t].dtype)));
+    for (std::size_t t = 0; t < operation.sizes.size(); ++t)
+      place({&submission, t}, kind_of(op, static_cast<DType>(operation.sizes[t].dtype)));
   }
 
   // Tensors of one kind may travel together.
@@ -114,7 +115,7 @@ class Planner {
 };
 
 // The readiness table refuses this where a rank of a host has joined; where all have, it is found out here.
-bool lacks_data(const OpContext& context, const Submission& s) {
+bool lacks_data(const OpContext& context, const SubmittedOperation& s) {
   return s.placeholder && has_root(s.op.kind) && context.comm.rank() == s.op.root;
 }
 
@@ -130,7 +131,7 @@ Task connect_first(TargetMemory& memory, const Batch& batch, Task then) {
 
 Task run_batch(OpContext& context, Batch& batch) {
   bool refused = false;
-  batch.each_submission([&](const Submission& s) { refused |= lacks_data(context, s); });
+  batch.each_submission([&](const Submission& s) { refused |= lacks_data(context, s.operation()); });
   if (refused) return refuse(batch);
   TargetMemory& memory = context.memory_of(batch.op);
   Task task = batch.fused ? memory.run_fused(batch) : run_whole(context, batch);
@@ -159,7 +160,7 @@ std::unique_ptr<Batch> BatchRunner::take_next() {
   auto batch = std::move(queued_.front());
   queued_.pop_front();
   batch->started = batch->packed = batch->reduced = EngineClock::now();
-  batch->each_submission([](Submission& s) { s.range.end(); });
+  batch->each_submission([](Submission& s) { s.progress.range.end(); });
   return batch;
 }
 
@@ -208,7 +209,7 @@ ReadyOps BatchRunner::unfinished() const {
       // Batches between two seals follow each other and share their submissions.
       if (batch->ready.get() == std::exchange(last, batch->ready.get())) continue;
       for (const auto& submission : *batch->ready)
-        if (!submission->placeholder && !submission->done()) all.push_back(submission);
+        if (!submission->operation().placeholder && !submission->done()) all.push_back(submission);
     }
   return all;
 }

@@ -21,7 +21,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 bool in_place(const Batch& batch) {
   if (batch.wire != batch.op.dtype || (batch.op.kind == OpKind::kBroadcast && batch.slices.size() != 1)) return false;
   return std::all_of(batch.slices.begin(), batch.slices.end(), [](const TensorSlice& slice) {
-    return !slice.submission->placeholder && slice.submission->op.prescale == 1;
+    return !slice.operation().placeholder && slice.operation().op.prescale == 1;
   });
 }
 
@@ -73,7 +73,7 @@ Task HostMemory::run_in_place(Batch& batch) {
   batch.note_reduced(/*unpacks=*/false);
   for (const TensorSlice& slice : batch.slices) {
     const TensorCopy& t = slice.copy();
-    scale_result(*slice.submission, Tensor(t.out, t.count, t.dtype));
+    scale_result(slice.operation(), Tensor(t.out, t.count, t.dtype));
   }
   co_return Status();
 }
@@ -85,10 +85,10 @@ Task HostMemory::run_packed(Batch& batch) {
   const bool sends = batch.op.kind != OpKind::kBroadcast || comm_.rank() == batch.op.root;
   std::byte* at = buffer->data();
   for (const TensorSlice& slice : batch.slices) {
-    if (slice.submission->placeholder)
+    if (slice.operation().placeholder)
       reduce::fill_neutral(at, slice.count(), batch.wire, batch.op.reduce);
     else if (sends)
-      pack_tensor(at, batch.wire, slice.copy(), slice.submission->op.prescale);
+      pack_tensor(at, batch.wire, slice.copy(), slice.operation().op.prescale);
     at += slice.count() * element;
   }
   batch.note_packed();
@@ -101,7 +101,7 @@ Task HostMemory::run_packed(Batch& batch) {
   batch.note_reduced(/*unpacks=*/true);
   at = buffer->data();
   for (const TensorSlice& slice : batch.slices) {
-    if (!slice.submission->placeholder) unpack_tensor(at, batch.wire, slice.copy(), slice.submission->op.postscale);
+    if (!slice.operation().placeholder) unpack_tensor(at, batch.wire, slice.copy(), slice.operation().op.postscale);
     at += slice.count() * element;
   }
   free_buffers_.push_back(std::move(*buffer));
@@ -120,22 +120,22 @@ Result<SharedBuffer> HostMemory::take_buffer(std::size_t bytes) {
   return comm_.shared_buffer(std::bit_ceil(std::max(bytes, kSmallestBuffer)));
 }
 
-Task HostMemory::run(Batch&, const Submission&, const Collective& collective) {
+Task HostMemory::run(Batch&, const SubmittedOperation&, const Collective& collective) {
   XOE_CO_TRY(comm_.start(collective));
   co_return Status();
 }
 
-const std::byte* HostMemory::reduction_input(const Submission& submission, std::size_t tensor,
+const std::byte* HostMemory::reduction_input(const SubmittedOperation& operation, std::size_t tensor,
                                              std::vector<std::byte>& scratch) const {
-  const OpDescriptor& op = submission.op;
-  const std::size_t count = submission.sizes[tensor].count;
-  const auto dtype = static_cast<DType>(submission.sizes[tensor].dtype);
-  if (!submission.placeholder && op.prescale == 1) return submission.tensors[tensor].in;
+  const OpDescriptor& op = operation.op;
+  const std::size_t count = operation.sizes[tensor].count;
+  const auto dtype = static_cast<DType>(operation.sizes[tensor].dtype);
+  if (!operation.placeholder && op.prescale == 1) return operation.tensors[tensor].in;
   scratch.resize(count * dtype_size(dtype));
-  if (submission.placeholder)
+  if (operation.placeholder)
     reduce::fill_neutral(scratch.data(), count, dtype, op.reduce);
   else
-    pack_tensor(scratch.data(), dtype, submission.tensors[tensor], op.prescale);
+    pack_tensor(scratch.data(), dtype, operation.tensors[tensor], op.prescale);
   return scratch.data();
 }
 
@@ -144,9 +144,9 @@ std::byte* HostMemory::discarded_output(std::size_t bytes, std::vector<std::byte
   return scratch.data();
 }
 
-void HostMemory::scale_result(const Submission& submission, const Tensor& result) const {
-  if (!submission.placeholder && submission.op.postscale != 1)
-    reduce::scale(result.data, result.count, result.dtype, submission.op.postscale);
+void HostMemory::scale_result(const SubmittedOperation& operation, const Tensor& result) const {
+  if (!operation.placeholder && operation.op.postscale != 1)
+    reduce::scale(result.data, result.count, result.dtype, operation.op.postscale);
 }
 
 }  // namespace xoe::engine

@@ -21,11 +21,11 @@ class HostMemory final : public TargetMemory {
   Task connect(const Batch& batch) override;
   bool packs(const Batch& batch) const override;
   Task run_fused(Batch& batch) override;
-  Task run(Batch& batch, const Submission& submission, const Collective& collective) override;
-  const std::byte* reduction_input(const Submission& submission, std::size_t tensor,
+  Task run(Batch& batch, const SubmittedOperation& operation, const Collective& collective) override;
+  const std::byte* reduction_input(const SubmittedOperation& operation, std::size_t tensor,
                                    std::vector<std::byte>& scratch) const override;
   std::byte* discarded_output(std::size_t bytes, std::vector<std::byte>& scratch) const override;
-  void scale_result(const Submission& submission, const Tensor& result) const override;
+  void scale_result(const SubmittedOperation& operation, const Tensor& result) const override;
 
  private:
   Task run_in_place(Batch& batch);

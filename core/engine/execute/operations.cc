@@ -27,7 +27,7 @@ Task gather_numbers(OpContext& context, const Batch& batch, const std::vector<st
 }
 
 Task run_allgather(OpContext& context, Batch& batch) {
-  Submission& s = *batch.whole;
+  const SubmittedOperation& s = batch.whole->operation();
   TargetMemory& memory = context.memory_of(s.op);
   const std::size_t n = s.sizes.size();
   std::vector<std::int64_t> mine, all;  // rows and elements of a row, for each tensor
@@ -57,9 +57,9 @@ Task run_allgather(OpContext& context, Batch& batch) {
     } else {
       std::vector<std::int64_t> shape = s.tensors[t].shape;
       shape[0] = total;
-      out = s.make_output(t, std::move(shape), dtype);
+      out = batch.whole->make_output(t, std::move(shape), dtype);
       in = ConstTensor(s.tensors[t].in, s.tensors[t].count, dtype);
-      if (t == 0) s.received_splits = rows;
+      if (t == 0) batch.whole->outcome.received_splits = rows;
     }
     const Collective gather = make_allgather(in, Tensor(out, whole, dtype), counts, options_of(batch));
     XOE_CO_TRY(memory.run(batch, s, gather));
@@ -68,13 +68,13 @@ Task run_allgather(OpContext& context, Batch& batch) {
 }
 
 Task run_broadcast_bytes(OpContext& context, Batch& batch) {
-  Submission& s = *batch.whole;
+  const SubmittedOperation& s = batch.whole->operation();
   const bool is_root = context.comm.rank() == s.op.root;
   std::int64_t bytes = is_root ? static_cast<std::int64_t>(s.tensors[0].bytes()) : 0;
   XOE_CO_TRY(context.comm.start_broadcast(Tensor(&bytes, 1), s.op.root, options_of(batch)));
   std::vector<std::byte> scratch;
-  std::byte* const out =
-      s.placeholder ? context.host.discarded_output(as_size(bytes), scratch) : s.make_output(0, {bytes}, DType::kUint8);
+  std::byte* const out = s.placeholder ? context.host.discarded_output(as_size(bytes), scratch)
+                                       : batch.whole->make_output(0, {bytes}, DType::kUint8);
   if (is_root && bytes != 0) std::memmove(out, s.tensors[0].in, as_size(bytes));
   XOE_CO_TRY(context.comm.start_broadcast(Tensor(out, as_size(bytes), DType::kUint8), s.op.root, options_of(batch)));
   co_return Status();
@@ -82,7 +82,7 @@ Task run_broadcast_bytes(OpContext& context, Batch& batch) {
 
 // No rank has joined: the readiness table forbids it for alltoall.
 Task run_alltoall(OpContext& context, Batch& batch) {
-  Submission& s = *batch.whole;
+  const SubmittedOperation& s = batch.whole->operation();
   const TensorCopy& t = s.tensors[0];
   std::vector<std::int64_t> received(size_of(context));
   const std::vector<std::size_t> ones(size_of(context), 1);
@@ -93,9 +93,9 @@ Task run_alltoall(OpContext& context, Batch& batch) {
   for (const std::int64_t rows : received) receives.push_back(as_size(rows) * t.row_elements());
   std::vector<std::int64_t> shape = t.shape;
   shape[0] = std::accumulate(received.begin(), received.end(), std::int64_t{0});
-  std::byte* out = s.make_output(0, std::move(shape), t.dtype);
+  std::byte* out = batch.whole->make_output(0, std::move(shape), t.dtype);
   const std::size_t total = std::accumulate(receives.begin(), receives.end(), std::size_t{0});
-  s.received_splits = std::move(received);
+  batch.whole->outcome.received_splits = std::move(received);
   const Collective exchange = make_alltoall(ConstTensor(t.in, t.count, t.dtype), sends, Tensor(out, total, t.dtype),
                                             receives, options_of(batch));
   XOE_CO_TRY(context.memory_of(s.op).run(batch, s, exchange));
@@ -103,7 +103,7 @@ Task run_alltoall(OpContext& context, Batch& batch) {
 }
 
 Task run_reduce_scatter(OpContext& context, Batch& batch) {
-  Submission& s = *batch.whole;
+  const SubmittedOperation& s = batch.whole->operation();
   TargetMemory& memory = context.memory_of(s.op);
   const std::size_t size = size_of(context);
   for (std::size_t i = 0; i < s.sizes.size(); ++i) {
@@ -122,7 +122,7 @@ Task run_reduce_scatter(OpContext& context, Batch& batch) {
     } else {
       std::vector<std::int64_t> shape = s.tensors[i].shape;
       shape[0] = static_cast<std::int64_t>(row == 0 ? 0 : own / row);
-      out = s.make_output(i, std::move(shape), dtype);
+      out = batch.whole->make_output(i, std::move(shape), dtype);
     }
     const Tensor part(out, own, dtype);
     const Collective scatter =
@@ -134,7 +134,7 @@ Task run_reduce_scatter(OpContext& context, Batch& batch) {
 }
 
 Task run_adasum(OpContext& context, Batch& batch) {
-  const Submission& s = *batch.whole;
+  const SubmittedOperation& s = batch.whole->operation();
   std::vector<std::vector<std::byte>> zeros;
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < s.sizes.size(); ++i) {
@@ -153,7 +153,7 @@ Task run_adasum(OpContext& context, Batch& batch) {
 
 // The codecs of an operation's tensors, made when it runs for the first time.
 Result<Codecs*> codecs_of(OpContext& context, const Batch& batch) {
-  const Submission& s = *batch.whole;
+  const SubmittedOperation& s = batch.whole->operation();
   std::size_t bytes = 0;
   for (const TensorSize& size : s.sizes) bytes += codec_state_bytes(s.op.compression, size.count);
   Codecs& codecs = context.codecs.use(batch.codec_key, bytes);
@@ -173,7 +173,7 @@ Result<Codecs*> codecs_of(OpContext& context, const Batch& batch) {
 }
 
 Task run_codec(OpContext& context, Batch& batch) {
-  const Submission& s = *batch.whole;
+  const SubmittedOperation& s = batch.whole->operation();
   auto codecs = codecs_of(context, batch);
   if (!codecs) co_return failure(std::move(codecs).error());
   for (std::size_t i = 0; i < s.sizes.size(); ++i) {

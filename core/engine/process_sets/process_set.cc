@@ -15,6 +15,13 @@ namespace {
 constexpr std::uint32_t kUnnamed = 1024;  // names for unnamed operations of a kind, used in turns
 constexpr std::chrono::seconds kTablePatience(10);
 
+std::shared_ptr<Submission> placeholder_of(const OpDescriptor& op, std::uint64_t signature,
+                                           std::span<const TensorSize> sizes, int entry) {
+  auto submission = std::make_shared<Submission>(SubmittedOperation::make_placeholder(op, signature, sizes));
+  submission->progress.entry = entry;
+  return submission;
+}
+
 }  // namespace
 
 ProcessSet::ProcessSet(ProcessSetId id, Communicator comm, std::vector<int> ranks, const EngineOptions& options,
@@ -72,9 +79,9 @@ Status ProcessSet::submit(const std::shared_ptr<Submission>& submission) {
     status = refuse();
   else if (!open)
     status = failure(Code::kInvalidArgument, "{}: this rank has joined, and submits nothing until all ranks have",
-                     submission->title());
+                     submission->operation().title());
   else
-    status = submission->name.empty() ? submit_unnamed(submission) : arrive(submission);
+    status = submission->operation().name.empty() ? submit_unnamed(submission) : arrive(submission);
   join_gate_.leave();
   return status;
 }
@@ -82,35 +89,35 @@ Status ProcessSet::submit(const std::shared_ptr<Submission>& submission) {
 // The ranks' n-th ones meet. All ranks submit them in one order, so one that waits until the one with its name has
 // completed holds up nothing that could complete before.
 Status ProcessSet::submit_unnamed(const std::shared_ptr<Submission>& submission) {
-  const std::uint32_t n = turns_.next_unnamed(submission->op.kind);
-  submission->name = fmt::format("unnamed.{}.{}", op_kind_name(submission->op.kind), n % kUnnamed);
-  submission->takes_turns = true;
+  const std::uint32_t n = turns_.next_unnamed(submission->operation().op.kind);
+  submission->set_name(fmt::format("unnamed.{}.{}", op_kind_name(submission->operation().op.kind), n % kUnnamed));
+  submission->set_takes_turns();
   Status status = arrive(submission);
   // A refusal must not shift this rank's operations against the others'.
-  if (!status) turns_.take_back(submission->op.kind, n);
+  if (!status) turns_.take_back(submission->operation().op.kind, n);
   return status;
 }
 
 Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
-  if (!submission->takes_turns || turns_.empty()) [[likely]] {
+  if (!submission->operation().takes_turns || turns_.empty()) [[likely]] {
     const Result<bool> entered = enter(submission);
     if (entered && *entered) [[likely]]
       return {};
     if (!entered) {
-      if (submission->takes_turns && !turns_.empty()) take_turn(submission->name);
+      if (submission->operation().takes_turns && !turns_.empty()) take_turn(submission->operation().name);
       return failure(entered.error());
     }
-    if (!submission->takes_turns)
+    if (!submission->operation().takes_turns)
       return failure(Code::kInvalidArgument,
                      "{}: this name is in flight already: wait for the handle of its first submission",
-                     submission->title());
+                     submission->operation().title());
   }
   count_pending(1);
   if (!turns_.add(submission)) {
     count_pending(-1);
     return refuse();
   }
-  take_turn(submission->name);
+  take_turn(submission->operation().name);
   return {};
 }
 
@@ -137,7 +144,7 @@ void ProcessSet::take_turn(const std::string& name) {
 void ProcessSet::give_up_turn(const Submission& submission, const Error& why) {
   if (failed()) return;
   abort(Error(why.code(), fmt::format("rank {}: {} has waited for its turn, and cannot enter now: {}", own_world_rank(),
-                                      submission.title(), why.message())));
+                                      submission.operation().title(), why.message())));
 }
 
 Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {
@@ -149,13 +156,13 @@ Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {
     return failed() || EngineClock::now() - *began > kTablePatience;
   };
   // Where the name was last time is where it is now, or the entry has another version.
-  ReadinessTable::EntryRef at{submission->entry, submission->version};
+  ReadinessTable::EntryRef at{submission->progress.entry, submission->progress.version};
   for (bool known = at.entry >= 0;; known = false) {
     if (!known) {
-      const auto found = agreement_->find(submission->name, gave_up);
+      const auto found = agreement_->find(submission->operation().name, gave_up);
       if (!found) return failure(failed() ? refuse().error() : found.error());
       at = *found;
-      submission->version = at.version;
+      submission->progress.version = at.version;
     }
     const auto claim = in_flight_.claim(submission, at.entry);
     if (claim != InFlightTable::Claim::kDone) {
@@ -167,7 +174,7 @@ Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {
     count_pending(1);
     // Either this sees that the set has failed, or fail() sees the slot.
     if (!failed_.load(std::memory_order_seq_cst) &&
-        agreement_->arrive(at, submission->arrival(), submission->generation)) [[likely]]
+        agreement_->arrive(at, submission->arrival(), submission->progress.generation)) [[likely]]
       return true;
     if (!in_flight_.retract(*submission)) return true;
     count_pending(-1);
@@ -201,7 +208,7 @@ void ProcessSet::finish_join(int last_joined) {
   services_.owner.all_joined(*this);
   join_gate_.open();
   if (submission == nullptr) return;
-  submission->last_joined = ranks_[static_cast<std::size_t>(last_joined)];
+  submission->outcome.last_joined = ranks_[static_cast<std::size_t>(last_joined)];
   complete(*submission, {});
 }
 
@@ -214,22 +221,21 @@ void ProcessSet::take_line(std::uint64_t position, TimePoint now, EngineTrace::R
     OpDescriptor op;
     op.kind = OpKind::kBarrier;
     op.internal = InternalKind::kAllJoined;
-    taken_.push_back(Submission::make_placeholder(op, 0, {}, line.entry));
+    taken_.push_back(placeholder_of(op, 0, {}, line.entry));
     return;
   }
   std::shared_ptr<Submission> submission;
   if (agreed.submitted_here) submission = in_flight_.take(line.entry, line.generation);
   if (submission != nullptr) {
-    submission->agreed = now;
-    const std::int64_t waited = agreed.last_ns - submission->submitted.time_since_epoch().count();
+    submission->progress.agreed = now;
+    const std::int64_t waited = agreed.last_ns - submission->progress.submitted.time_since_epoch().count();
     services_.telemetry.agreed(recorder, *submission, agreed.last_rank,
                                std::chrono::nanoseconds(std::max<std::int64_t>(waited, 0)));
   }
   if (line.kind == LogKind::kRun) {
     if (submission == nullptr) {
       const RankSubmission& theirs = *agreed.agreed;
-      submission =
-          Submission::make_placeholder(theirs.op, theirs.signature, {theirs.sizes, theirs.op.tensors}, line.entry);
+      submission = placeholder_of(theirs.op, theirs.signature, {theirs.sizes, theirs.op.tensors}, line.entry);
     }
     taken_.push_back(std::move(submission));
     return;
@@ -241,8 +247,9 @@ void ProcessSet::take_line(std::uint64_t position, TimePoint now, EngineTrace::R
     return fail(group.error());
   }
   if (line.kind == LogKind::kMismatch || line.kind == LogKind::kJoinForbids)
-    submission->part_status = failure(Code::kInvalidArgument, agreement_->error(line, submission->name));
-  complete(*submission, std::move(submission->part_status));
+    submission->progress.part_status =
+        failure(Code::kInvalidArgument, agreement_->error(line, submission->operation().name));
+  complete(*submission, std::move(submission->progress.part_status));
 }
 
 bool ProcessSet::take_sealed() {
@@ -265,11 +272,13 @@ void ProcessSet::queue_batches(ReadyOps ready, std::uint16_t knobs, std::uint64_
       plan_batches(std::make_shared<const ReadyOps>(std::move(ready)), {chosen.fusion_threshold, chosen.pack_limit});
   for (auto& batch : batches) {
     const Submission& first = batch->first();
-    if (first.op.internal != InternalKind::kAllJoined) batch->title = agreement_->name(first.entry);
+    if (first.operation().op.internal != InternalKind::kAllJoined)
+      batch->title = agreement_->name(first.progress.entry);
     if (batch->slices.size() > 1) batch->title += fmt::format(" + {} more", batch->slices.size() - 1);
-    if (!batch->fused && batch->op.kind == OpKind::kAllreduce) batch->codec_key = agreement_->unique_name(first.entry);
+    if (!batch->fused && batch->op.kind == OpKind::kAllreduce)
+      batch->codec_key = agreement_->unique_name(first.progress.entry);
     batch->position = position;
-    batch->each_submission([](Submission& submission) { ++submission.parts_left; });
+    batch->each_submission([](Submission& submission) { ++submission.progress.parts_left; });
   }
   runner_.add(std::move(batches), chosen.in_flight);
 }
@@ -289,7 +298,7 @@ bool ProcessSet::start_batches() {
 
 void ProcessSet::run_internal(const Batch& batch) {
   Submission& submission = batch.first();
-  if (submission.op.internal == InternalKind::kAllJoined) return finish_join(submission.entry);
+  if (submission.operation().op.internal == InternalKind::kAllJoined) return finish_join(submission.progress.entry);
   const Status status = services_.owner.run_internal(submission);
   if (!submission.done()) finish_part(submission, status);  // the set may have failed meanwhile
 }
@@ -318,20 +327,20 @@ bool ProcessSet::finish_batches() {
 }
 
 void ProcessSet::finish_part(Submission& submission, const Status& status) {
-  if (submission.placeholder) return;
-  if (!status && submission.part_status) submission.part_status = status;
-  if (--submission.parts_left != 0) return;
-  if (submission.part_status && submission.allocator_refused())
-    submission.part_status =
-        failure(Code::kResourceExhausted, "{}: the allocator gave no memory for the result", submission.title());
-  complete(submission, std::move(submission.part_status));
+  if (submission.operation().placeholder) return;
+  if (!status && submission.progress.part_status) submission.progress.part_status = status;
+  if (--submission.progress.parts_left != 0) return;
+  if (submission.progress.part_status && submission.allocator_refused())
+    submission.progress.part_status = failure(
+        Code::kResourceExhausted, "{}: the allocator gave no memory for the result", submission.operation().title());
+  complete(submission, std::move(submission.progress.part_status));
 }
 
 void ProcessSet::complete(Submission& submission, Status status) {
   in_flight_.release(submission);
   services_.telemetry.completing(submission, status);
-  const bool frees_turn = submission.takes_turns && !turns_.empty();
-  const std::string name = frees_turn ? submission.name : std::string();
+  const bool frees_turn = submission.operation().takes_turns && !turns_.empty();
+  const std::string name = frees_turn ? submission.operation().name : std::string();
   submission.complete(std::move(status));
   count_pending(-1);
   if (frees_turn) take_turn(name);
@@ -408,7 +417,7 @@ void ProcessSet::fail(const Error& cause) {
     told = Error(cause.code(), fmt::format("process set {} [{}]: {}", id_, fmt::join(ranks_, ", "), cause.message()));
   ReadyOps lost = runner_.unfinished();
   for (auto& submission : std::exchange(taken_, {}))
-    if (!submission->placeholder) lost.push_back(std::move(submission));
+    if (!submission->operation().placeholder) lost.push_back(std::move(submission));
   {
     const std::lock_guard lock(mutex_);
     cause_ = told;
@@ -428,7 +437,7 @@ void ProcessSet::fail(const Error& cause) {
   for (auto& submission : turns_.close()) lost.push_back(std::move(submission));
   services_.owner.failing(*this, told);
   for (const auto& submission : lost)
-    complete(*submission, failure(told.code(), submission->title() + ": " + told.message()));
+    complete(*submission, failure(told.code(), submission->operation().title() + ": " + told.message()));
 }
 
 void ProcessSet::abort(const Error& cause) {
@@ -439,7 +448,7 @@ void ProcessSet::abort(const Error& cause) {
 std::vector<ProcessSet::Waiting> ProcessSet::waiting() const {
   std::vector<Waiting> all;
   in_flight_.each_waiting([&](const std::shared_ptr<Submission>& submission) {
-    if (auto missing = agreement_->missing(submission->entry, submission->generation.load()))
+    if (auto missing = agreement_->missing(submission->progress.entry, submission->progress.generation.load()))
       all.push_back({submission, std::move(*missing)});
   });
   return all;

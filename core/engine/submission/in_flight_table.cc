@@ -10,7 +10,7 @@ namespace xoe::engine {
 namespace {
 
 std::uint64_t slot_value(const Submission& submission) {
-  return tag_address(&submission, hash_text(submission.name) << kAddressBits);
+  return tag_address(&submission, hash_text(submission.operation().name) << kAddressBits);
 }
 
 }  // namespace
@@ -33,36 +33,37 @@ InFlightTable::Slot& InFlightTable::later_slot(std::size_t entry) {
 }
 
 InFlightTable::Claim InFlightTable::claim(const std::shared_ptr<Submission>& submission, int entry) {
-  submission->entry = entry;
-  submission->self = submission;
-  if (submission->slot == 0) submission->slot = slot_value(*submission);
-  const std::uint64_t mine = submission->slot;
+  submission->progress.entry = entry;
+  submission->progress.self = submission;
+  if (submission->progress.slot == 0) submission->progress.slot = slot_value(*submission);
+  const std::uint64_t mine = submission->progress.slot;
   std::uint64_t occupant = 0;
   if (slot(entry).compare_exchange_strong(occupant, mine, std::memory_order_seq_cst)) return Claim::kDone;
-  submission->self.reset();
+  submission->progress.self.reset();
   return tag_of_address(occupant) == tag_of_address(mine) ? Claim::kSameName : Claim::kOtherName;
 }
 
 bool InFlightTable::retract(Submission& submission) {
-  Slot& own = slot(submission.entry);
+  Slot& own = slot(submission.progress.entry);
   const std::lock_guard lock(retract_mutex_);
-  std::uint64_t mine = submission.slot;
+  std::uint64_t mine = submission.progress.slot;
   if (!own.compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) return false;
-  submission.self.reset();
+  submission.progress.self.reset();
   return true;
 }
 
 std::shared_ptr<Submission> InFlightTable::take(int entry, std::uint8_t generation) {
   Submission* const submission = submission_in(slot(entry).load(std::memory_order_acquire));
-  if (submission == nullptr || submission->generation.load(std::memory_order_relaxed) != generation) return nullptr;
-  return std::move(submission->self);
+  if (submission == nullptr || submission->progress.generation.load(std::memory_order_relaxed) != generation)
+    return nullptr;
+  return std::move(submission->progress.self);
 }
 
 void InFlightTable::release(Submission& submission) {
-  if (submission.entry < 0) return;
-  std::uint64_t mine = submission.slot;
+  if (submission.progress.entry < 0) return;
+  std::uint64_t mine = submission.progress.slot;
   // NameTurns::empty() follows.
-  slot(submission.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
+  slot(submission.progress.entry).compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
 }
 
 std::vector<std::shared_ptr<Submission>> InFlightTable::take_all() {
@@ -70,7 +71,7 @@ std::vector<std::shared_ptr<Submission>> InFlightTable::take_all() {
   each_slot(*this, [&](Slot& slot) {
     Submission* const submission = submission_in(slot.exchange(0, std::memory_order_seq_cst));
     if (submission == nullptr) return;
-    if (auto owned = std::move(submission->self); owned != nullptr) all.push_back(std::move(owned));
+    if (auto owned = std::move(submission->progress.self); owned != nullptr) all.push_back(std::move(owned));
   });
   return all;
 }

@@ -39,8 +39,9 @@ class InFlightTable {
   void each_waiting(Act&& act) const {
     const std::lock_guard lock(retract_mutex_);
     each_slot(*this, [&](const Slot& slot) {
-      if (const Submission* const s = submission_in(slot.load(std::memory_order_acquire)); s != nullptr && s->self)
-        act(s->self);
+      if (const Submission* const s = submission_in(slot.load(std::memory_order_acquire));
+          s != nullptr && s->progress.self)
+        act(s->progress.self);
     });
   }
 

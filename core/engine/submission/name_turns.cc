@@ -8,7 +8,7 @@ bool NameTurns::add(std::shared_ptr<Submission> submission) {
   const std::lock_guard lock(mutex_);
   if (closed_) return false;
   count_.fetch_add(1, std::memory_order_seq_cst);
-  names_[submission->name].waiting.push_back(std::move(submission));
+  names_[submission->operation().name].waiting.push_back(std::move(submission));
   return true;
 }
 
@@ -50,7 +50,7 @@ NameTurns::Next NameTurns::end(const std::string& name) {
 
 NameTurns::Next NameTurns::put_back(std::shared_ptr<Submission> submission) {
   const std::lock_guard lock(mutex_);
-  const auto name = names_.find(submission->name);
+  const auto name = names_.find(submission->operation().name);
   if (!closed_) {
     name->second.waiting.push_front(std::move(submission));
     return leave(name);

@@ -42,7 +42,7 @@ Result<std::shared_ptr<Submission>> SubmissionPool::obtain(const Request& reques
   const std::uint64_t hash = hash_text(request.name);
   if (auto submission = take(hash, request)) return share(submission.release());
   XOE_ASSIGN(auto made, Submission::make(request, std::string(request.name), rank_, ranks_));
-  if (request.name.empty() || !made->renewable()) return std::shared_ptr<Submission>(std::move(made));
+  if (request.name.empty() || !made->operation().renewable()) return std::shared_ptr<Submission>(std::move(made));
   made->kept_.hash = hash;
   made->kept_.home = shared_from_this();
   return share(made.release());

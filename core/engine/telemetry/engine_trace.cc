@@ -94,21 +94,22 @@ Status EngineTrace::stop() {
 EngineTrace::Recorder EngineTrace::recorder() { return {*this, on() ? open() : nullptr}; }
 
 std::uint32_t EngineTrace::Open::name_of(Submission& submission) const {
-  if (submission.traced_in != number) {
-    submission.traced_name = timeline->intern(submission.name);
-    submission.traced_in = number;
+  if (submission.progress.traced_in != number) {
+    submission.progress.traced_name = timeline->intern(submission.operation().name);
+    submission.progress.traced_in = number;
   }
-  return submission.traced_name;
+  return submission.progress.traced_name;
 }
 
 void EngineTrace::Recorder::agreed(Submission& s, int last, std::chrono::nanoseconds waited) {
   if (open_ == nullptr) return;
-  s.traced_start = !trace_.spend(*open_, s.agreed);
-  if (s.traced_start) return;
+  s.progress.traced_start = !trace_.spend(*open_, s.progress.agreed);
+  if (s.progress.traced_start) return;
   trace::TimelineArgs args;
   if (last != trace_.topology_.rank && waited.count() > 0)
     args.note = open_->waited_for[static_cast<std::size_t>(last)];
-  open_->timeline->record_span(open_->negotiate, open_->name_of(s), ++trace_.spans_, s.submitted, s.agreed, args);
+  open_->timeline->record_span(open_->negotiate, open_->name_of(s), ++trace_.spans_, s.progress.submitted,
+                               s.progress.agreed, args);
 }
 
 bool EngineTrace::spend(const Open& open, TimePoint now) {
@@ -137,8 +138,8 @@ void EngineTrace::batch_done(const Batch& batch) {
                                  .third = {open->bytes, static_cast<std::int64_t>(batch.bytes)}};
   const std::uint32_t name = t->intern(batch.title);
   batch.each_submission([&](Submission& s) {
-    if (s.placeholder || std::exchange(s.traced_start, true)) return;
-    t->record_span(open->queue, open->name_of(s), ++spans_, s.agreed, batch.started);
+    if (s.operation().placeholder || std::exchange(s.progress.traced_start, true)) return;
+    t->record_span(open->queue, open->name_of(s), ++spans_, s.progress.agreed, batch.started);
   });
   // An operation of several steps is one bar.
   const TimePoint reduced = batch.reduced > batch.started ? batch.reduced : batch.done;

@@ -44,7 +44,8 @@ Result<std::unique_ptr<Telemetry>> Telemetry::create(const EngineOptions& option
 void Telemetry::agreed(EngineTrace::Recorder& recorder, Submission& submission, int last,
                        std::chrono::nanoseconds waited) {
   recorder.agreed(submission, last, waited);
-  if (profiler_ != nullptr) submission.range.next(ProfiledStage::kQueue, submission.name, submission.bytes());
+  if (profiler_ != nullptr)
+    submission.progress.range.next(ProfiledStage::kQueue, submission.operation().name, submission.operation().bytes());
   if (last != rank_ && waited.count() > 0) metrics_.waited_for(last, waited);
 }
 
@@ -56,7 +57,7 @@ void Telemetry::batch_done(const Batch& batch) {
 
 void Telemetry::completing(const Submission& submission, const Status& status) {
   if (status)
-    metrics_.operation(submission.op.kind, submission.bytes());
+    metrics_.operation(submission.operation().op.kind, submission.operation().bytes());
   else
     metrics_.error(status.error().code());
   launcher_.operation();

@@ -58,7 +58,8 @@ void StallWatch::look(std::span<ProcessSet* const> sets) {
     if (set->failed() || set->pending() == 0) continue;
     auto waiting = set->waiting();
     for (const ProcessSet::Waiting& w : waiting) {
-      if (options_.stall_warning.count() > 0 && now - w.submission->submitted >= options_.stall_warning) ++past_warning;
+      if (options_.stall_warning.count() > 0 && now - w.submission->progress.submitted >= options_.stall_warning)
+        ++past_warning;
       check(*set, w, now, stalled);
       if (set->failed()) break;
     }
@@ -77,7 +78,7 @@ void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, Engi
   WaitLimits limits{.warning = options_.stall_warning,
                     .limit = options_.stall_limit,
                     .spares_computing = options_.stall_spares_computing};
-  const std::chrono::nanoseconds own = waiting.submission->timeout;
+  const std::chrono::nanoseconds own = waiting.submission->operation().timeout;
   if (own.count() > 0) {
     limits.limit = own;
     limits.spares_computing = false;
@@ -91,7 +92,7 @@ void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, Engi
     limits.limit += limits.limit / 4;
   }
   const auto used = [&] { return used_by_missing(set, waiting.missing); };
-  switch (waiting.submission->stall_timer.check(limits, now - waiting.submission->submitted, used)) {
+  switch (waiting.submission->progress.stall_timer.check(limits, now - waiting.submission->progress.submitted, used)) {
     case StallTimer::Due::kNothing: return;
     case StallTimer::Due::kWarning: return stalled.push_back(describe(set, waiting, now));
     case StallTimer::Due::kLimit:
@@ -124,11 +125,11 @@ const std::optional<ProcessActivity>& StallWatch::activity(int rank) {
 }
 
 PendingTensor StallWatch::describe(ProcessSet& set, const ProcessSet::Waiting& waiting, EngineClock::time_point now) {
-  PendingTensor tensor{.name = waiting.submission->name,
+  PendingTensor tensor{.name = waiting.submission->operation().name,
                        .set = set.id(),
                        .submitted = {},
                        .missing = waiting.missing,
-                       .age = now - waiting.submission->submitted};
+                       .age = now - waiting.submission->progress.submitted};
   // Of this host: what the ranks of others have submitted is not known here.
   const Agreement& agreement = set.agreement();
   for (int r = 0; r < agreement.host_ranks(); ++r)
@@ -147,11 +148,12 @@ void StallWatch::publish(ProcessSet& world, const std::vector<ProcessSet::Waitin
     if (std::find(blocked_.begin(), blocked_.end(), w.submission.get()) != blocked_.end()) chosen = &w;
   status_ = &world.agreement().own_status();
   if (chosen == nullptr) return show_no_wait(*status_);
-  show_wait(*status_, chosen->submission->process_set, chosen->submission->name, chosen->missing);
+  show_wait(*status_, chosen->submission->operation().process_set, chosen->submission->operation().name,
+            chosen->missing);
   std::vector<int> missing;
   if (world.size() == launcher_.job_size())  // else the world's ranks have other numbers than the job's
     for (const MissingRank& one : chosen->missing) missing.push_back(one.rank);
-  launcher_.explain(chosen->submission->name, missing);
+  launcher_.explain(chosen->submission->operation().name, missing);
 }
 
 void StallWatch::look_for_deadlocks(ProcessSet& world) {

@@ -21,8 +21,9 @@ struct TensorSlice {
   Submission* submission = nullptr;
   std::size_t tensor = 0;
 
-  const TensorCopy& copy() const { return submission->tensors[tensor]; }  // REQUIRES: !submission->placeholder
-  std::size_t count() const noexcept { return submission->sizes[tensor].count; }
+  const SubmittedOperation& operation() const noexcept { return submission->operation(); }
+  const TensorCopy& copy() const { return operation().tensors[tensor]; }  // REQUIRES: !operation().placeholder
+  std::size_t count() const noexcept { return operation().sizes[tensor].count; }
 };
 
 // One collective, or one operation of several steps, from its plan to its end.
@@ -49,7 +50,7 @@ struct Batch {
   Task task = {};
 
   std::size_t tensors() const noexcept { return fused ? slices.size() : 1; }
-  bool internal() const noexcept { return first().op.internal != InternalKind::kNone; }
+  bool internal() const noexcept { return first().operation().op.internal != InternalKind::kNone; }
   Submission& first() const noexcept { return fused ? *slices.front().submission : *whole; }
   // The stages of the run, for those who note them as they pass.
   void note_packed() {

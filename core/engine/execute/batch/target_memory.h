@@ -23,16 +23,16 @@ class TargetMemory {
   virtual Task run_fused(Batch& batch) = 0;
 
   // For operations of several steps:
-  // Runs a collective on tensors of `submission`. The task refers to all arguments, and to what they refer to.
-  virtual Task run(Batch& batch, const Submission& submission, const Collective& collective) = 0;
+  // Runs a collective on tensors of `operation`. The task refers to all arguments, and to what they refer to.
+  virtual Task run(Batch& batch, const SubmittedOperation& operation, const Collective& collective) = 0;
   // A tensor as a reduction reads it: scaled, and on a rank that has joined, elements that change nothing. Values that
   // are not the tensor's own lie in `scratch`.
-  virtual const std::byte* reduction_input(const Submission& submission, std::size_t tensor,
+  virtual const std::byte* reduction_input(const SubmittedOperation& operation, std::size_t tensor,
                                            std::vector<std::byte>& scratch) const = 0;
   // Memory for a result that no tensor takes.
   virtual std::byte* discarded_output(std::size_t bytes, std::vector<std::byte>& scratch) const = 0;
   // Applies postscale to a result.
-  virtual void scale_result(const Submission& submission, const Tensor& result) const = 0;
+  virtual void scale_result(const SubmittedOperation& operation, const Tensor& result) const = 0;
 };
 
 inline OpOptions options_of(const Batch& batch) { return {.name = batch.title}; }

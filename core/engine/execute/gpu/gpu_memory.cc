@@ -9,8 +9,8 @@
 namespace xoe::engine {
 namespace {
 
-void wait_for_producer(GpuCollective& job, const Submission& submission) {
-  if (submission.mark != nullptr) job.after.push_back(submission.mark);
+void wait_for_producer(GpuCollective& job, const SubmittedOperation& operation) {
+  if (operation.mark != nullptr) job.after.push_back(operation.mark);
 }
 
 }  // namespace
@@ -52,14 +52,14 @@ Task GpuMemory::connect(const Batch& batch) {
   co_return Status();
 }
 
-Task GpuMemory::run(Batch& batch, const Submission& submission, const Collective& collective) {
-  const OpSpec& op = submission.op;
+Task GpuMemory::run(Batch& batch, const SubmittedOperation& operation, const Collective& collective) {
+  const OpSpec& op = operation.op;
   GpuCollective job{.collective = collective,
                     .name = batch.title,
                     .factors = {{op.prescale, op.postscale}},
                     .send_counts = {collective.send_counts.begin(), collective.send_counts.end()},
                     .recv_counts = {collective.recv_counts.begin(), collective.recv_counts.end()}};
-  wait_for_producer(job, submission);
+  wait_for_producer(job, operation);
   OpSpec spec = op;
   spec.dtype = collective.dtype;  // a group's tensors may differ in type
   XOE_CO_TRY(run_job(std::move(job), spec, batch, /*whole_batch=*/false));
@@ -74,9 +74,9 @@ Task GpuMemory::run_fused(Batch& batch) {
                      .op = op.reduce,
                      .root = op.root},
       .name = batch.title};
-  const Submission* last = nullptr;
+  const SubmittedOperation* last = nullptr;
   for (const TensorSlice& slice : batch.slices) {
-    const Submission& s = *slice.submission;
+    const SubmittedOperation& s = slice.operation();
     const TensorCopy* const t = s.placeholder ? nullptr : &slice.copy();
     job.segments.push_back({t == nullptr ? nullptr : t->in, t == nullptr ? nullptr : t->out, slice.count()});
     job.factors.push_back({s.op.prescale, s.op.postscale});
@@ -113,14 +113,14 @@ Task GpuMemory::run_job(GpuCollective job, const OpSpec& op, Batch& batch, bool 
   co_return Status();
 }
 
-const std::byte* GpuMemory::reduction_input(const Submission& submission, std::size_t tensor,
+const std::byte* GpuMemory::reduction_input(const SubmittedOperation& operation, std::size_t tensor,
                                             std::vector<std::byte>&) const {
-  return submission.placeholder ? nullptr : submission.tensors[tensor].in;
+  return operation.placeholder ? nullptr : operation.tensors[tensor].in;
 }
 
 std::byte* GpuMemory::discarded_output(std::size_t, std::vector<std::byte>&) const { return nullptr; }
 
 // The collective has applied both factors.
-void GpuMemory::scale_result(const Submission&, const Tensor&) const {}
+void GpuMemory::scale_result(const SubmittedOperation&, const Tensor&) const {}
 
 }  // namespace xoe::engine

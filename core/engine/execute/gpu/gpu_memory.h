@@ -21,12 +21,12 @@ class GpuMemory final : public TargetMemory {
   bool connected() const override { return gpu_.connected(); }
   Task connect(const Batch& batch) override;
   Task run_fused(Batch& batch) override;
-  Task run(Batch& batch, const Submission& submission, const Collective& collective) override;
+  Task run(Batch& batch, const SubmittedOperation& operation, const Collective& collective) override;
   // Null memory gives elements that change nothing, and drops results.
-  const std::byte* reduction_input(const Submission& submission, std::size_t tensor,
+  const std::byte* reduction_input(const SubmittedOperation& operation, std::size_t tensor,
                                    std::vector<std::byte>& scratch) const override;
   std::byte* discarded_output(std::size_t bytes, std::vector<std::byte>& scratch) const override;
-  void scale_result(const Submission& submission, const Tensor& result) const override;
+  void scale_result(const SubmittedOperation& operation, const Tensor& result) const override;
 
  private:
   Task run_job(GpuCollective job, const OpSpec& op, Batch& batch, bool whole_batch);
