@@ -11,7 +11,7 @@
 
 #include "core/engine/buckets/bucket_plan.h"
 #include "core/engine/buckets/idle_processors.h"
-#include "core/engine/runtime.h"
+#include "core/engine/runtime/runtime.h"
 #include "xoe/engine.h"
 #include "xoe/memory.h"
 

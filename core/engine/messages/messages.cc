@@ -20,7 +20,7 @@
 #include "core/bootstrap/socket_address.h"
 #include "core/engine/messages/ring_link.h"
 #include "core/engine/messages/socket_link.h"
-#include "core/engine/runtime.h"
+#include "core/engine/runtime/runtime.h"
 
 namespace xoe::engine {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/runtime.h"
+#include "core/engine/runtime/runtime.h"
 #include "core/tests/comm/thread_group.h"
 #include "core/tests/nccl/members.h"
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <thread>
 
-#include "core/engine/fork_detector.h"
 #include "core/engine/process_sets/process_set_registry.h"
 #include "core/engine/process_sets/progress_lock.h"
+#include "core/engine/runtime/fork_detector.h"
 #include "core/engine/submission/submission.h"
 #include "core/engine/telemetry/telemetry.h"
 #include "core/engine/tuning/engine_tuner.h"

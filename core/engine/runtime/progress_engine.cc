@@ -1,4 +1,4 @@
-#include "core/engine/progress_engine.h"
+#include "core/engine/runtime/progress_engine.h"
 
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-#include "core/engine/fork_detector.h"
+#include "core/engine/runtime/fork_detector.h"
 
 #include <sys/mman.h>
 

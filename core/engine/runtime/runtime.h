@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/fork_detector.h"
 #include "core/engine/process_sets/process_set_registry.h"
 #include "core/engine/process_sets/services.h"
-#include "core/engine/progress_engine.h"
+#include "core/engine/runtime/fork_detector.h"
+#include "core/engine/runtime/progress_engine.h"
 #include "core/engine/telemetry/telemetry.h"
 #include "core/engine/tuning/engine_tuner.h"
 #include "core/engine/watch/stall_watch.h"

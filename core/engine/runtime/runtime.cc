@@ -1,4 +1,4 @@
-#include "core/engine/runtime.h"
+#include "core/engine/runtime/runtime.h"
 
 #include <algorithm>
 #include <cstdio>
