@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/thread_group.h"
-#include "engine/runtime.h"
+#include "engine/runtime/runtime.h"
 #include "nccl/members.h"
 
 namespace xoe::testing {

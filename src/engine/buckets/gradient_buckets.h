@@ -11,7 +11,7 @@
 
 #include "engine/buckets/bucket_plan.h"
 #include "engine/buckets/idle_processors.h"
-#include "engine/runtime.h"
+#include "engine/runtime/runtime.h"
 #include "xoe/engine.h"
 #include "xoe/memory.h"
 

@@ -20,7 +20,7 @@
 #include "bootstrap/socket_address.h"
 #include "engine/messages/ring_link.h"
 #include "engine/messages/socket_link.h"
-#include "engine/runtime.h"
+#include "engine/runtime/runtime.h"
 
 namespace xoe::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/progress_engine.h"
+#include "engine/runtime/progress_engine.h"
 
 #include <signal.h>
 

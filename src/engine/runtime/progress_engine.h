@@ -7,9 +7,9 @@
 #include <optional>
 #include <thread>
 
-#include "engine/fork_detector.h"
 #include "engine/process_sets/process_set_registry.h"
 #include "engine/process_sets/progress_lock.h"
+#include "engine/runtime/fork_detector.h"
 #include "engine/submission/submission.h"
 #include "engine/telemetry/telemetry.h"
 #include "engine/tuning/engine_tuner.h"

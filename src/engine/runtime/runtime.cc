@@ -1,4 +1,4 @@
-#include "engine/runtime.h"
+#include "engine/runtime/runtime.h"
 
 #include <algorithm>
 #include <cstdio>

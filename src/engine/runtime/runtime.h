@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/fork_detector.h"
 #include "engine/process_sets/process_set_registry.h"
 #include "engine/process_sets/services.h"
-#include "engine/progress_engine.h"
+#include "engine/runtime/fork_detector.h"
+#include "engine/runtime/progress_engine.h"
 #include "engine/telemetry/telemetry.h"
 #include "engine/tuning/engine_tuner.h"
 #include "engine/watch/stall_watch.h"

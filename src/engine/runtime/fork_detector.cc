@@ -1,4 +1,4 @@
-#include "engine/fork_detector.h"
+#include "engine/runtime/fork_detector.h"
 
 #include <sys/mman.h>
 
