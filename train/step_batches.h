@@ -1,0 +1,45 @@
+// The batches of each step of a run, and where in the data they end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/batches.h"
+#include "train/options.h"
+#include "train/setup.h"
+#include "xoe/status.h"
+
+namespace xoe::train {
+
+class StepBatches {
+ public:
+  // `setup` and `options` outlive this. keeps_position: somebody may go on from there.
+  StepBatches(Setup& setup, const TrainOptions& options, int rank, bool keeps_position)
+      : setup_(setup), options_(options), rank_(rank), keeps_position_(keeps_position) {}
+
+  // Goes on in the data at a position() of an earlier run.
+  Status restore(std::string position);
+  // Goes on with the epoch after that position, and returns its number.
+  Result<std::int64_t> start_next_epoch(const std::string& position);
+
+  // Notes the position, and reads the batches of the next step, which get() then has.
+  Status fetch();
+  const std::vector<Batch>& get() const noexcept { return batches_; }
+
+  void note_position();
+  // After the batches of all finished steps; empty where it is not kept.
+  const std::string& position() const noexcept { return position_; }
+
+ private:
+  Result<Batch> next_batch();
+
+  Setup& setup_;
+  const TrainOptions& options_;
+  const int rank_;
+  const bool keeps_position_;
+  std::vector<Batch> batches_;
+  std::string position_;
+};
+
+}  // namespace xoe::train
