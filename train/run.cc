@@ -100,8 +100,7 @@ Status Run::prepare() {
                                   .sharded = options_.sharded,
                                   .engine = engine_.get()}));
   update_.emplace(options_, *setup_.model, std::move(optimizer));
-  input_.emplace(setup_, options_, comm_.rank(),
-                 /*keeps_position=*/!options_.checkpoint_dir.empty() || wishes_.resizing != nullptr);
+  input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/wishes_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections, goes_on));
   if (first()) hold(open_outputs());

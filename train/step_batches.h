@@ -14,9 +14,9 @@ namespace xoe::train {
 
 class StepBatches {
  public:
-  // `setup` and `options` outlive this. keeps_position: somebody may go on from there.
-  StepBatches(Setup& setup, const TrainOptions& options, int rank, bool keeps_position)
-      : setup_(setup), options_(options), rank_(rank), keeps_position_(keeps_position) {}
+  // `setup` and `options` outlive this. resizes: ranks of another world may go on from here.
+  StepBatches(Setup& setup, const TrainOptions& options, int rank, bool resizes)
+      : setup_(setup), options_(options), rank_(rank), keeps_position_(resizes || !options.checkpoint_dir.empty()) {}
 
   // Goes on in the data at a position() of an earlier run.
   Status restore(std::string position);
@@ -36,8 +36,8 @@ class StepBatches {
 
   Setup& setup_;
   const TrainOptions& options_;
-  const int rank_;
-  const bool keeps_position_;
+  int rank_;
+  bool keeps_position_;
   std::vector<Batch> batches_;
   std::string position_;
 };
