@@ -113,7 +113,11 @@ void Agent::abandon(Clock::time_point now) {
 void Agent::kill_all() {
   if (killed_at_) return;
   killed_at_ = Clock::now();
-  if (supervisor_ && !gone_) supervisor_->send({.kind = SupervisorCommand::Kind::kKillAll});
+  command({.kind = SupervisorCommand::Kind::kKillAll});
+}
+
+void Agent::command(const SupervisorCommand& command) {
+  if (supervisor_ && !gone_) supervisor_->send(command);
 }
 
 bool Agent::done(Clock::time_point now) const {
@@ -124,22 +128,17 @@ bool Agent::done(Clock::time_point now) const {
 void Agent::on_frame(const remote::Frame& frame) {
   using Kind = remote::Frame::Kind;
   if (relay_.on_frame(frame, launcher_)) return;
-  paused_ = frame.kind == Kind::kPause;
+  paused_ = false;  // the launcher speaks again
   switch (frame.kind) {
+    case Kind::kPause: paused_ = true; return;
     case Kind::kPrepare: return prepare(frame.text);
     case Kind::kStart: return start();
     case Kind::kSignal:
-      if (supervisor_ && !gone_)
-        supervisor_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = static_cast<int>(frame.value)});
-      return;
-    case Kind::kEnd:
-      if (supervisor_ && !gone_) supervisor_->send({.kind = SupervisorCommand::Kind::kEnd});
-      return;
+      return command({.kind = SupervisorCommand::Kind::kSignal, .signal = static_cast<int>(frame.value)});
+    case Kind::kEnd: return command({.kind = SupervisorCommand::Kind::kEnd});
     case Kind::kKill: return kill_all();
     case Kind::kRestart: return restart(static_cast<int>(frame.rank));
-    case Kind::kNoMoreRestarts:
-      if (supervisor_ && !gone_) supervisor_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
-      return;
+    case Kind::kNoMoreRestarts: return command({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
     case Kind::kInput: return streams_.feed(frame.text);
     case Kind::kInputEnd: return streams_.end_input();
     case Kind::kExamine: return become_probe();
@@ -215,11 +214,10 @@ void Agent::start() {
 }
 
 void Agent::restart(int rank) {
-  if (!supervisor_ || gone_) return;
+  if (!job_) return;
   const auto found = std::ranges::find(job_->ranks, rank, &AgentRank::rank);
   if (found != job_->ranks.end())
-    supervisor_->send(
-        {.kind = SupervisorCommand::Kind::kRestart, .rank = static_cast<int>(found - job_->ranks.begin())});
+    command({.kind = SupervisorCommand::Kind::kRestart, .rank = static_cast<int>(found - job_->ranks.begin())});
 }
 
 // The doctor is another program, which loads foreign libraries: it replaces this one and goes on with the connection.
@@ -243,8 +241,8 @@ void Agent::on_signals() {
   while (const auto signal = signals_.next()) {
     if (joined_ && (*signal == SIGTERM || *signal == SIGINT || *signal == SIGQUIT || *signal == SIGHUP))
       pass_on(*signal);
-    else if ((*signal == SIGTERM || *signal == SIGINT) && supervisor_ && !gone_)
-      supervisor_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
+    else if (*signal == SIGTERM || *signal == SIGINT)
+      command({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
   }
 }
 

@@ -58,6 +58,8 @@ class Agent {
   void on_supervisor();
   void send_status(Clock::time_point now);
   void finish_output(Clock::time_point now);
+  // To the supervisor, while there are processes of the job.
+  void command(const SupervisorCommand& command);
   void kill_all();
   void restart(int rank);
   void become_probe();

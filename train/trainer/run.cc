@@ -1,8 +1,6 @@
 #include "train/trainer/run.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +16,7 @@
 #include "train/trainer/device.h"
 #include "train/trainer/environment.h"
 #include "train/trainer/joined_batch_norm.h"
+#include "train/trainer/passes.h"
 #include "train/trainer/weights.h"
 #include "xoe/torch/broadcast.h"
 
@@ -101,6 +100,7 @@ Status Run::prepare() {
                                   .sharded = options_.sharded,
                                   .engine = engine_.get()}));
   update_.emplace(options_, *setup_.model, std::move(optimizer));
+  input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/wishes_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections, goes_on));
   if (first()) hold(open_outputs());
@@ -124,13 +124,12 @@ Status Run::resume(const Sections& sections, bool same_run) {
   const bool has_average = has_weight_average(sections);
   if (update_->average() != nullptr && has_average)
     XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *update_->average()));
-  XOE_ASSIGN(Progress progress, restore_rest(sections, comm_.rank(), setup_.device, update_->optimizer()));
+  XOE_ASSIGN(const Progress progress, restore_rest(sections, comm_.rank(), setup_.device, update_->optimizer()));
   step_ = first_step_ = progress.step;
   if (!same_run) checkpoint_step_ = step_;
-  position_ = std::move(progress.position);
   update_->set_loss_scale(progress.loss_scale);
   shift_plan(plan_, options_, progress, wishes_.resizing != nullptr);
-  hold(find_position(same_run));
+  hold(find_position(progress, same_run));
   if (!first()) return {};
   if (same_run) {
     listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
@@ -148,19 +147,11 @@ Status Run::resume(const Sections& sections, bool same_run) {
   return {};
 }
 
-Status Run::find_position(bool same_run) {
-  if (options_.next_epoch && !same_run) {
-    XOE_ASSIGN(const std::int64_t next, setup_.data->next_epoch(position_));
-    XOE_TRY(setup_.data->start_epoch(next));
-    position_ = setup_.data->save();
-    if (first()) listener_.noted(fmt::format("the images go on with the start of epoch {}, counted from 0", next));
-    return {};
-  }
-  const Status found = setup_.data->restore(position_);
-  if (!found && found.error().code() == Code::kInvalidArgument) {
-    return failure(Code::kInvalidArgument, "{} (xoe train: --next-epoch)", found.error().message());
-  }
-  return found;
+Status Run::find_position(const Progress& progress, bool same_run) {
+  if (!options_.next_epoch || same_run) return input_->restore(progress.position);
+  XOE_ASSIGN(const std::int64_t next, input_->start_next_epoch(progress.position));
+  if (first()) listener_.noted(fmt::format("the images go on with the start of epoch {}, counted from 0", next));
+  return {};
 }
 
 Status Run::evaluate() {
@@ -201,7 +192,7 @@ Progress Run::progress() const {
           .total_steps = plan_.total_steps,
           .epoch = epoch(),
           .shift = plan_.shift,
-          .position = position_,
+          .position = input_->position(),
           .loss_scale = update_->loss_scale()};
 }
 
@@ -223,14 +214,15 @@ Status Run::step() {
   if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
   seed_step(setup_, options_, comm_.rank(), step_);
-  const std::vector<PassSums> passes = forward_backward();
+  Passes passes(setup_, options_, *update_, *trace_);
+  const std::vector<PassSums> pass_sums = passes.run(input_->get());
   // While a GPU computes; and before exchange(), so that all ranks learn of bad input in the same step.
   if (step_ + 1 < plan_.total_steps) {
     hold(fetch());
   } else {
-    keep_position();
+    input_->note_position();
   }
-  StepSums sums = read(passes);
+  StepSums sums = passes.read(pass_sums);
   if (trains()) {
     const auto span = trace_->span(Phase::kPeers);
     XOE_TRY(update_->optimizer().synchronize());
@@ -260,81 +252,9 @@ Status Run::step() {
   return {};
 }
 
-std::vector<PassSums> Run::forward_backward() {
-  std::vector<PassSums> passes;
-  for (const Batch& batch : batches_) {
-    at::Tensor loss;
-    {
-      const auto span = trace_->span(Phase::kForward);
-      loss = forward(batch, passes);
-    }
-    if (!trains()) continue;
-    const auto span = trace_->span(Phase::kBackward);
-    if (setup_.emulated) {
-      setup_.emulated->backward(batch.count());
-    } else {
-      update_->scaled(loss).backward();
-    }
-  }
-  return passes;
-}
-
-at::Tensor Run::forward(const Batch& batch, std::vector<PassSums>& passes) {
-  const auto images = static_cast<double>(batch.count());
-  if (setup_.emulated) {
-    setup_.emulated->forward(batch.count());
-    passes.push_back({.loss = at::zeros({}), .correct = at::zeros({}, at::kLong), .images = images});
-    return {};
-  }
-  const at::AutoGradMode for_backward(trains());
-  const Autocast autocast(setup_.device, options_.precision);
-  const auto loss_of = [&](const at::Tensor& logits) {
-    return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
-  };
-  const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
-  const at::Tensor loss = loss_of(logits.main);
-  passes.push_back(
-      {.loss = loss.detach(), .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(), .images = images});
-  return logits.auxiliary.defined() ? loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary) : loss;
-}
-
-StepSums Run::read(const std::vector<PassSums>& passes) {
-  std::optional<StepTrace::Span> waits_for_gpu;
-  if (!setup_.device.is_cpu()) waits_for_gpu.emplace(*trace_, Phase::kBackward);
-  StepSums sums;
-  for (const PassSums& pass : passes) {
-    sums.loss += pass.loss.item<double>() * pass.images;
-    sums.correct += static_cast<double>(pass.correct.item<std::int64_t>());
-    sums.images += pass.images;
-  }
-  return sums;
-}
-
 Status Run::fetch() {
   const auto span = trace_->span(Phase::kInput);
-  keep_position();
-  batches_.clear();
-  for (int pass = 0; pass < options_.accumulate; ++pass) {
-    XOE_ASSIGN(Batch batch, next_batch());
-    batches_.push_back(setup_.upload.start(batch));
-  }
-  return {};
-}
-
-// Evaluation goes through the held-out images again and again.
-Result<Batch> Run::next_batch() {
-  if (options_.step_kind != StepKind::kEvaluate || setup_.data->info().held_out == 0) return setup_.data->next();
-  for (int passes = 0; passes < 2; ++passes) {
-    XOE_ASSIGN(auto batch, setup_.data->next_held_out());
-    if (batch && batch->count() > 0) return std::move(*batch);
-    XOE_TRY(setup_.data->start_held_out());
-  }
-  return failure(Code::kInvalidArgument, "{}: rank {} has no held-out images of its own; use fewer ranks",
-                 options_.data_dir, comm_.rank());
-}
-
-void Run::keep_position() {
-  if (!options_.checkpoint_dir.empty() || wishes_.resizing != nullptr) position_ = setup_.data->save();
+  return input_->fetch();
 }
 
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.

@@ -13,15 +13,10 @@
 #include "train/trainer/run_meter.h"
 #include "train/trainer/run_outputs.h"
 #include "train/trainer/setup.h"
+#include "train/trainer/step_batches.h"
 #include "train/trainer/trace.h"
 
 namespace xoe::train {
-
-// The sums of a pass as tensors, which a GPU may still compute.
-struct PassSums {
-  at::Tensor loss, correct;
-  double images = 0;
-};
 
 class Run {
  public:
@@ -36,18 +31,12 @@ class Run {
   // same_run: it goes on with other ranks; else: from a checkpoint.
   Status resume(const Sections& sections, bool same_run);
   // Where the data go on.
-  Status find_position(bool same_run);
+  Status find_position(const Progress& progress, bool same_run);
   Status open_outputs();
   Status step();
   bool updates() const noexcept { return trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
-  std::vector<PassSums> forward_backward();
-  // The loss, for backward; its sums go to `passes`.
-  at::Tensor forward(const Batch& batch, std::vector<PassSums>& passes);
-  Result<Batch> next_batch();
-  StepSums read(const std::vector<PassSums>& passes);
   Status fetch();
-  void keep_position();
   bool evaluation_due() const noexcept;
   // finite: this rank's gradients; then those of all ranks.
   Status exchange(StepSums& sums, bool& finite);
@@ -84,12 +73,11 @@ class Run {
   std::optional<RunOutputs> outputs_;  // of rank 0
   std::unique_ptr<Engine> engine_;
   std::optional<ModelUpdate> update_;
+  std::optional<StepBatches> input_;
   std::optional<StepTrace> trace_;
 
   std::int64_t step_ = 0;  // steps that are finished
   std::int64_t first_step_ = 0;
-  std::vector<Batch> batches_;  // of the next step
-  std::string position_;        // in the data, after the batches of all finished steps; for checkpoints only
   enum class Next : std::uint8_t { kStep, kStop, kNextWorld } next_ = Next::kStep;
   Status held_;
   std::int64_t checkpoint_step_ = -1;

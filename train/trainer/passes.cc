@@ -1,0 +1,63 @@
+#include "train/trainer/passes.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros.h>
+
+#include <optional>
+
+#include "train/trainer/device.h"
+
+namespace xoe::train {
+
+std::vector<PassSums> Passes::run(const std::vector<Batch>& batches) {
+  std::vector<PassSums> passes;
+  for (const Batch& batch : batches) {
+    at::Tensor loss;
+    {
+      const auto span = trace_.span(Phase::kForward);
+      loss = forward(batch, passes);
+    }
+    if (!trains()) continue;
+    const auto span = trace_.span(Phase::kBackward);
+    if (setup_.emulated) {
+      setup_.emulated->backward(batch.count());
+    } else {
+      update_.scaled(loss).backward();
+    }
+  }
+  return passes;
+}
+
+at::Tensor Passes::forward(const Batch& batch, std::vector<PassSums>& passes) {
+  const auto images = static_cast<double>(batch.count());
+  if (setup_.emulated) {
+    setup_.emulated->forward(batch.count());
+    passes.push_back({.loss = at::zeros({}), .correct = at::zeros({}, at::kLong), .images = images});
+    return {};
+  }
+  const at::AutoGradMode for_backward(trains());
+  const Autocast autocast(setup_.device, options_.precision);
+  const auto loss_of = [&](const at::Tensor& logits) {
+    return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
+  };
+  const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
+  const at::Tensor loss = loss_of(logits.main);
+  passes.push_back(
+      {.loss = loss.detach(), .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(), .images = images});
+  return logits.auxiliary.defined() ? loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary) : loss;
+}
+
+StepSums Passes::read(const std::vector<PassSums>& passes) {
+  std::optional<StepTrace::Span> waits_for_gpu;
+  if (!setup_.device.is_cpu()) waits_for_gpu.emplace(trace_, Phase::kBackward);
+  StepSums sums;
+  for (const PassSums& pass : passes) {
+    sums.loss += pass.loss.item<double>() * pass.images;
+    sums.correct += static_cast<double>(pass.correct.item<std::int64_t>());
+    sums.images += pass.images;
+  }
+  return sums;
+}
+
+}  // namespace xoe::train
