@@ -105,7 +105,7 @@ class Tree:
             self.edges.append((path, file))  # how the public headers lie is what users write
         here, there = house_of(path), house_of(file)
         if here and there and HOUSES.index(there) > HOUSES.index(here):
-            return f"the house {here} must not include {there}, which is above it: {header}"
+            return f"the house {here} must not include {there}, which stands on it: {header}"
         folder, target = include_rules.rule_home(posixpath.dirname(path)), folder_granted(file, header)
         if any(path.startswith(public + "/") for public in PUBLIC) or target == "core/include":
             return None

@@ -67,7 +67,7 @@ class Direction(unittest.TestCase):
         for number, house in enumerate(HOUSES[:-1]):
             above = HOUSES[number + 1]
             found = including(f"{house}/x/a.cc", f"{above}/y/a.h", **{f"{house}__x": f"# uses: {above}/y"})
-            self.assertIn(f"{house}/x/a.cc:1: the house {house} must not include {above}, which is above it: {above}/y/a.h", found)
+            self.assertIn(f"{house}/x/a.cc:1: the house {house} must not include {above}, which stands on it: {above}/y/a.h", found)
             self.assertEqual(including(f"{above}/x/a.cc", f"{house}/y/a.h", **{f"{above}__x": f"# uses: {house}/y"}), [])
 
     def test_tests_have_one_line(self):
