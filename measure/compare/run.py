@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from compare import launching, peers, report
 from compare.allreduce import Point, Runner, Sessions
 from compare.machine import machine

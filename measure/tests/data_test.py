@@ -6,8 +6,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parents[2] / "measure"
-sys.path[:0] = [str(BENCH), str(BENCH / "data")]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "measure"), str(ROOT / "data/bench")]
 
 import entrants
 import summary
