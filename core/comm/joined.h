@@ -1,4 +1,4 @@
-// What a rank has when it has joined the others.
+// Joined is the result of joining the other ranks.
 #pragma once
 
 #include <functional>

@@ -21,7 +21,7 @@ struct Plan {
   std::uint64_t calls_per_sample = 1;
 };
 
-// Of core/bench/engine/steps.h.
+// core/bench/engine/steps.h runs it.
 struct StepPlan {
   enum class What : std::int32_t { kSteps, kIdle, kRecord };
   What what = What::kSteps;

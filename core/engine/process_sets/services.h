@@ -1,4 +1,4 @@
-// What process sets need of the engine that they belong to.
+// The services that an engine gives its process sets.
 #pragma once
 
 #include <atomic>

@@ -24,7 +24,7 @@ namespace xoe::engine {
 // 3. A slot's submission owns itself (Submission::self) until take() hands it to the progress engine.
 class InFlightTable {
  public:
-  // For the entries that the readiness table has at first. Called once, before all others.
+  // Makes room for the entries that the readiness table has at first. Called once, before all others.
   void resize(int entries) { slots_ = std::vector<Slot>(static_cast<std::size_t>(entries)); }
 
   // --- any thread ---
@@ -47,7 +47,7 @@ class InFlightTable {
 
   // --- the thread that makes progress ---
 
-  // Takes the ownership of the submission that arrived as `generation`; null: there is none.
+  // The caller then owns the submission that arrived as `generation`. Returns null if there is none.
   std::shared_ptr<Submission> take(int entry, std::uint8_t generation);
   // The submission completes: frees its slot.
   void release(Submission& submission);

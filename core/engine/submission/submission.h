@@ -69,7 +69,7 @@ struct SubmissionProgress {
   std::uint32_t traced_in = 0;    // this one; 0: none
 };
 
-// What a submission gives its caller, besides its status.
+// The results that a caller gets of a submission, besides its status.
 struct SubmissionOutcome {
   std::vector<Output> outputs;
   std::vector<std::int64_t> received_splits;
@@ -81,7 +81,7 @@ class SubmissionPool;  // submission_pool.h
 
 class Submission {
  public:
-  // As SubmittedOperation::make().
+  // See SubmittedOperation::make().
   static Result<std::unique_ptr<Submission>> make(const Request& request, std::string name, int rank, int ranks);
   explicit Submission(SubmittedOperation operation) : operation_(std::move(operation)) {}
   // Turns one that has completed into the submission of `request`. False: it is of no use any more.

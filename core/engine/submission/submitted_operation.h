@@ -46,7 +46,7 @@ struct SubmittedOperation {
   // May renew() succeed?
   bool renewable() const noexcept;
 
-  // What ranks are shown if they differ.
+  // Returns the text that ranks are shown if their operations differ.
   std::string describe() const;
   // "allreduce 'conv1.weight'"
   std::string title() const;

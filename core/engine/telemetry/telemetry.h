@@ -1,4 +1,4 @@
-// What an engine records of its operations: metrics, a timeline, ranges in a profiler, and what the launcher shows.
+// Records an engine's operations in metrics, a timeline, a profiler's ranges, and the launcher's panel.
 #pragma once
 
 #include <chrono>

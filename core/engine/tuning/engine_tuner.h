@@ -17,7 +17,7 @@
 
 namespace xoe::engine {
 
-// For the thread that makes progress. Keeps what it has learned in the options' file.
+// The thread that makes progress calls it. It keeps what it has learned in the options' file.
 class EngineTuner {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

@@ -1,4 +1,4 @@
-// What the mock of a profiler (core/tests/drivers/mock_nvtx.cc) has heard of this process's ranges.
+// Reads the ranges of this process that the mock profiler (core/tests/drivers/mock_nvtx.cc) has heard.
 #pragma once
 
 #include <cstdlib>

@@ -38,7 +38,7 @@ TEST(JoinGate, WaitsForThoseInside) {
   gate.leave();
 }
 
-// Of sets whose end concerns no others.
+// Owns sets whose end concerns no others.
 class NoOtherSets final : public ProcessSetOwner {
  public:
   void try_check_failures() override {}
