@@ -20,19 +20,19 @@ Time next_warning(const WaitLimits& limits, const std::optional<Time>& last) {
 
 }  // namespace
 
-StallTimer::Due StallTimer::check(const WaitLimits& limits, Time age, const Used& used) {
-  if (limits.limit.count() > 0 && limit_reached(limits, age, used)) return Due::kLimit;
-  if (limits.warning.count() <= 0 || age < next_warning(limits, warned_at_)) return Due::kNothing;
+StallTimer::Action StallTimer::check(const WaitLimits& limits, Time age, const Used& used) {
+  if (limits.limit.count() > 0 && limit_reached(limits, age, used)) return Action::kLimit;
+  if (limits.warning.count() <= 0 || age < next_warning(limits, warned_at_)) return Action::kNothing;
   warned_at_ = age;
-  return Due::kWarning;
+  return Action::kWarning;
 }
 
 bool StallTimer::limit_reached(const WaitLimits& limits, Time age, const Used& used) {
   if (!limits.spares_computing) return age >= limits.limit;
   const Time window = window_of(limits);
-  if (age < (looked_at_ ? *looked_at_ + window : limits.limit - 2 * window)) return false;
-  if (!looked_at_) news_at_ = age;
-  looked_at_ = age;
+  if (age < (checked_at_ ? *checked_at_ + window : limits.limit - 2 * window)) return false;
+  if (!checked_at_) news_at_ = age;
+  checked_at_ = age;
   const CpuUse now = used();
   // Between these two points in time all of them are seen.
   if (now.oldest() < (last_ ? last_->newest() + window / 2 : CpuUse::Time(Time(1)))) {
@@ -53,7 +53,7 @@ Time StallTimer::next(const WaitLimits& limits) const {
   if (limits.limit.count() <= 0) return next;
   const Time window = window_of(limits);
   const Time check = !limits.spares_computing ? limits.limit
-                     : looked_at_             ? *looked_at_ + window
+                     : checked_at_            ? *checked_at_ + window
                                               : limits.limit - 2 * window;
   return std::min(next, check);
 }

@@ -20,13 +20,13 @@ struct WaitLimits {
 // One wait. Each pause between warnings is twice as long as the one before.
 class StallTimer {
  public:
-  enum class Due : std::uint8_t { kNothing, kWarning, kLimit };
+  enum class Action : std::uint8_t { kNothing, kWarning, kLimit };
 
   // What the ranks that are waited for have used so far. They may be others than the last time.
   using Used = std::function<CpuUse()>;
 
   // Says what to do after a wait of `age`. used: called seldom.
-  Due check(const WaitLimits& limits, std::chrono::nanoseconds age, const Used& used);
+  Action check(const WaitLimits& limits, std::chrono::nanoseconds age, const Used& used);
   // The age at which to check again.
   std::chrono::nanoseconds next(const WaitLimits& limits) const;
 
@@ -34,7 +34,7 @@ class StallTimer {
   bool limit_reached(const WaitLimits& limits, std::chrono::nanoseconds age, const Used& used);
 
   std::optional<std::chrono::nanoseconds> warned_at_;
-  std::optional<std::chrono::nanoseconds> looked_at_;
+  std::optional<std::chrono::nanoseconds> checked_at_;
   std::chrono::nanoseconds news_at_{0};  // of the last look that found news
   std::optional<CpuUse> last_;           // what it found
 };

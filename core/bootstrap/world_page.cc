@@ -90,11 +90,11 @@ Result<WorldView> WorldView::of_process(const Env& env) {
   return view;
 }
 
-WorldView::Wish WorldView::wish(int joined) const noexcept {
+WorldView::Change WorldView::change(int joined) const noexcept {
   if (layout_ == nullptr || layout_->version.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(joined))
-    return Wish::kStay;
+    return Change::kStay;
   const auto word = layout_->members[static_cast<std::size_t>(slot_) / 64].load(std::memory_order_relaxed);
-  return (word >> (slot_ % 64) & 1) != 0 ? Wish::kReForm : Wish::kLeave;
+  return (word >> (slot_ % 64) & 1) != 0 ? Change::kReForm : Change::kLeave;
 }
 
 }  // namespace xoe::bootstrap

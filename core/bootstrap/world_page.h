@@ -45,18 +45,18 @@ class WorldPage {
 // A rank's side. Copies share the memory; any thread.
 class WorldView {
  public:
-  enum class Wish : std::uint8_t {
+  enum class Change : std::uint8_t {
     kStay,    // nothing has changed since the version that this rank joined
     kReForm,  // another version has begun: leave this world at a step that all ranks agree on, and join it
     kLeave,   // ... and this rank is not in it
   };
 
-  // Reads XOE_WORLD and XOE_RANK. Without them, the wish is always kStay. `invalid_argument`: there is no such page.
+  // Reads XOE_WORLD and XOE_RANK. Without them, the change is always kStay. `invalid_argument`: there is no such page.
   static Result<WorldView> of_process(const Env& env);
 
   bool may_change() const noexcept { return layout_ != nullptr; }
   // `joined`: the version that this rank is in.
-  Wish wish(int joined) const noexcept;
+  Change change(int joined) const noexcept;
 
  private:
   std::shared_ptr<const detail::WorldPageLayout> layout_;

@@ -24,7 +24,7 @@ struct Joined {
   int version = 0;
   // What the launcher wants of this rank.
   bootstrap::WorldView view = {};
-  bootstrap::WorldView::Wish wish() const noexcept { return view.wish(version); }
+  bootstrap::WorldView::Change change() const noexcept { return view.change(version); }
 };
 
 }  // namespace xoe

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 // Tabs and line ends separate the fields.
@@ -72,4 +72,4 @@ Result<Command> decode(std::string_view text) {
   return root;
 }
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

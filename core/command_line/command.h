@@ -7,7 +7,7 @@
 
 #include "xoe/status.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 
 // An option, or an operand: a word that is no option and stands for what its name says.
 struct Argument {
@@ -44,4 +44,4 @@ std::string encode(const Command& command);
 // `data_loss`: not what encode() makes.
 Result<Command> decode(std::string_view text);
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

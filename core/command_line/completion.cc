@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 // What a value is, in the word that the scripts know: "@file", "@dir", "@any" or the choices; empty: there is none.
@@ -346,4 +346,4 @@ std::string completion_script(Shell shell, const Command& root) {
   return {};
 }
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

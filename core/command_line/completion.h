@@ -9,7 +9,7 @@
 
 #include "core/command_line/command.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 
 enum class Shell : std::uint8_t { kBash, kZsh, kFish };
 const std::vector<std::string>& shell_names();  // "bash", "zsh", "fish"
@@ -19,4 +19,4 @@ std::optional<Shell> shell_named(std::string_view name);
 // the options' values. After "ROOT run" and its options the words are those of another program.
 std::string completion_script(Shell shell, const Command& root);
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 constexpr std::size_t kColumn = 26;  // where descriptions begin
@@ -96,4 +96,4 @@ std::string help_text(const Command& command) {
   return out;
 }
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

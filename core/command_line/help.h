@@ -5,7 +5,7 @@
 
 #include "core/command_line/command.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 
 inline constexpr std::size_t kWidth = 80;  // of every line of a help, so that it fits the narrowest common terminal
 
@@ -16,4 +16,4 @@ std::string usage_of(const Command& command);
 // `text` in lines of at most kWidth characters, of which the first `indent` are blank except in the first line.
 std::string wrapped(std::string_view text, std::size_t indent);
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/command_line/version.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a file of /proc
@@ -45,4 +45,4 @@ MachineFacts machine_facts() {
           .memory = human_bytes(read_kilobytes("/proc/meminfo", "MemTotal"))};
 }
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

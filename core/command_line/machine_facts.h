@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace xoe::manners {
+namespace xoe::command_line {
 
 struct MachineFacts {
   std::string started;  // now: "2026-11-26 06:40:29 UTC"
@@ -17,4 +17,4 @@ struct MachineFacts {
 
 MachineFacts machine_facts();
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

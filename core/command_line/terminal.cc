@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 constexpr char kEscape = '\x1b';
@@ -106,4 +106,4 @@ std::size_t columns_of(std::string_view line) {
   return columns;
 }
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

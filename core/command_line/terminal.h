@@ -7,7 +7,7 @@
 
 #include "core/base/env.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 
 // Whether text on this descriptor may have colours: it is a terminal, and NO_COLOR is unset or empty.
 bool colours_wanted(int fd, const Env& env);
@@ -23,4 +23,4 @@ std::string fitted(std::string_view line, std::size_t columns);
 // The columns that a line takes which has no control characters but those of colours.
 std::size_t columns_of(std::string_view line);
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

@@ -1,7 +1,7 @@
 #include "core/command_line/version.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 
 std::string_view version() noexcept { return XOE_VERSION; }
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-namespace xoe::manners {
+namespace xoe::command_line {
 
 std::string_view version() noexcept;  // "1.2.3"
 
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

@@ -43,27 +43,27 @@ std::string describe_assumed_offset(const ImageSource& source, const std::string
   if (!source.label_offset_assumed() || seen.records == 0 || seen.confirmed) return {};
   const std::int64_t first = source.label_offset();
   if (source.classes() > 0 && seen.highest == first + source.classes() - 1) return {};
-  std::string looked = fmt::format("{} of {} records were", seen.records, source.records());
-  if (seen.records == source.records()) looked = fmt::format("all {} records were", seen.records);
-  if (source.records() == 1) looked = "the only record was";
+  std::string scope = fmt::format("{} of {} records were", seen.records, source.records());
+  if (seen.records == source.records()) scope = fmt::format("all {} records were", seen.records);
+  if (source.records() == 1) scope = "the only record was";
   return fmt::format(
       "{}: labels are taken to count from {}, as in ImageNet's files, so label {} is class 0: {} looked at, with "
       "labels {} to {}. Labels that count from 0 look the same where class 0 is absent; say label_offset {} or 0 "
       "(--label-offset)",
-      directory, first, first, looked, seen.lowest, seen.highest, first);
+      directory, first, first, scope, seen.lowest, seen.highest, first);
 }
 
 Result<std::string> check_assumed_offset(const ImageSource& source, const std::string& directory, int threads) {
   if (!source.label_offset_assumed()) return std::string();
   const std::int64_t records = source.records();
   const auto count = static_cast<std::size_t>(std::min(records, kMostRecords));
-  std::vector<std::optional<Result<LabelsSeen>>> looked(count);
+  std::vector<std::optional<Result<LabelsSeen>>> samples(count);
   for_each_in_threads(count, threads, [&](std::size_t i) {
     const auto last = std::max<std::int64_t>(static_cast<std::int64_t>(count) - 1, 1);
-    looked[i] = look_at(source, static_cast<std::int64_t>(i) * (records - 1) / last);
+    samples[i] = look_at(source, static_cast<std::int64_t>(i) * (records - 1) / last);
   });
   LabelsSeen all;
-  for (const auto& one : looked) {
+  for (const auto& one : samples) {
     if (!*one) return failure(one->error());
     const LabelsSeen& seen = **one;
     if (seen.records == 0) continue;

@@ -138,7 +138,7 @@ void warn(const ImagePipelineOptions& options, const std::string& text) {
 
 Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& wanted) {
   ImagePipelineOptions options = wanted;
-  settle_bad_limit(options);
+  resolve_bad_limit(options);
   XOE_TRY(check(options));
   const Remainder remainder = options.remainder.value_or(options.training ? Remainder::kDrop : Remainder::kKeep);
   ImagePlan plan{.options = options,

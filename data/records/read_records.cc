@@ -14,7 +14,7 @@ class RecordReader final : public Produces<RecordReader> {
  public:
   RecordReader(std::string path, RecordOptions options)
       : Produces("read_records", kElementType<Record>), path_(std::move(path)), options_(std::move(options)) {
-    settle_bad_limit(options_);
+    resolve_bad_limit(options_);
   }
 
   Status open() {

@@ -19,7 +19,7 @@ const ImageFormat* format_of(SourceFormat format) {
 }
 
 // For formats `training` alone says which images.
-void settle_split(ImagePipelineOptions& options) {
+void resolve_split(ImagePipelineOptions& options) {
   if (options.split) options.training = *options.split == Split::kTrain;
 }
 
@@ -92,8 +92,8 @@ Status both(Status first, Status second) {
 }
 
 Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_out) {
-  settle_split(options);
-  settle_bad_limit(options);
+  resolve_split(options);
+  resolve_bad_limit(options);
   XOE_ASSIGN(const SourceFormat chosen, detect_source_format(options));
   const ImageFormat* format = format_of(chosen);
   if (format == nullptr)
@@ -117,7 +117,7 @@ void keep_shards(const ImagePipelineOptions& options, std::vector<std::string>& 
 
 bool has_split(const ImagePipelineOptions& wanted) {
   ImagePipelineOptions options = wanted;
-  settle_split(options);
+  resolve_split(options);
   if (!options.training && (!options.pattern.empty() || !is_directory(options.directory))) return false;
   const auto chosen = detect_source_format(options);
   const ImageFormat* format = chosen ? format_of(*chosen) : nullptr;

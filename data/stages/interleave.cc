@@ -425,7 +425,7 @@ class InterleaveIterator final : public Produces<InterleaveIterator> {
   }
 
   void tune() {
-    if (!tuning_ || !tuning_->due()) return;
+    if (!tuning_ || !tuning_->window_ended()) return;
     if (!tuning_->step({.waited = figures_.waited, .idle = figures_.idle, .taken = figures_.given})) return;
     threads_ = tuning_->setting().threads;
     if (auto_cycle(options_)) turns_.set_cycle(tuning_->setting().depth);

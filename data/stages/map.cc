@@ -159,7 +159,7 @@ class ThreadedMapIterator final : public Produces<ThreadedMapIterator, MapIterat
 }  // namespace
 
 AnyStagePtr map(const AnyStagePtr& upstream, const ElementType& type, MapFunction f, MapOptions options) {
-  settle_bad_limit(options);
+  resolve_bad_limit(options);
   const MapRecipe recipe{std::move(f), std::move(options)};
   return make_stage(
       type,

@@ -75,7 +75,7 @@ class BatchMaker final : public Produces<BatchMaker> {
         options_(std::move(options)),
         batch_(static_cast<std::size_t>(batch)),
         delivered_(upstream_->save()) {
-    settle_bad_limit(options_);
+    resolve_bad_limit(options_);
     const bool automatic = options_.threads == kAutoThreads;
     options_.threads = most_threads(options_.threads, options_.processes);
     for (const TensorSpec& spec : specs) {

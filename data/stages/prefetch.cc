@@ -104,7 +104,7 @@ class PrefetchIterator final : public Produces<PrefetchIterator, UpstreamIterato
     account_.open({&thread_, 1});
   }
   void tune() {
-    if (!tuning_->due()) return;
+    if (!tuning_->window_ended()) return;
     tuning_->step({.waited = waited_, .idle = idle_, .taken = taken_});
     depth_ = tuning_->setting().depth;
   }

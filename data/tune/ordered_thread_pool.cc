@@ -161,7 +161,7 @@ std::unique_ptr<Job> OrderedThreadPool::take() {
     const std::lock_guard lock(mutex_);
     stats_.waited += seconds_between(start, Clock::now());
   }
-  if (tuning_ && tuning_->due()) tune();
+  if (tuning_ && tuning_->window_ended()) tune();
   return job;
 }
 

@@ -26,7 +26,9 @@ void Tuning::restart() {
   used_then_ = CpuLedger::of_process().use(account_);
 }
 
-bool Tuning::due() const { return std::chrono::duration<double>(Clock::now() - start_).count() >= kWindowSeconds; }
+bool Tuning::window_ended() const {
+  return std::chrono::duration<double>(Clock::now() - start_).count() >= kWindowSeconds;
+}
 
 bool Tuning::step(const Totals& now) {
   if (now.taken - then_.taken < kWindowJobs) return false;

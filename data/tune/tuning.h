@@ -44,7 +44,7 @@ class Tuning {
   explicit Tuning(const TunerLimits& limits, const CpuAccount* account = nullptr);
 
   // Enough time went by for another decision.
-  bool due() const;
+  bool window_ended() const;
   // True when threads or depth changed.
   bool step(const Totals& now);
   // Counts from 0 again, with the setting that was found; the account is open.

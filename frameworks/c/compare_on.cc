@@ -11,7 +11,7 @@ Result<std::vector<std::string>> gather(Engine& engine, const std::string& text)
   const std::int64_t rows = std::ssize(text);
   const TensorArg tensor{.in = text.data(), .dtype = DType::kUint8, .shape = {&rows, 1}};
   XOE_ASSIGN(EngineHandle handle, engine.submit({.name = "xoe.data.opened",
-                                                 .takes_turns = true,
+                                                 .queue_same_name = true,
                                                  .op = {.kind = OpKind::kAllgather, .needs_all_ranks = true},
                                                  .tensors = {&tensor, 1}}));
   XOE_TRY(handle.wait());

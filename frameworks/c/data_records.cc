@@ -206,7 +206,7 @@ Result<RecordsRequest> request_of(const char* const* patterns, std::size_t count
     const std::lock_guard lock(from->mutex);
     request.options = from->options;
   }
-  data::settle_bad_limit(request.options.reading);
+  data::resolve_bad_limit(request.options.reading);
   return request;
 }
 

@@ -193,19 +193,21 @@ xoe_status xoe_key(const xoe_engine* engine, unsigned char* key) {
   });
 }
 
-xoe_status xoe_world_wish(const xoe_engine* engine, int32_t* wish) {
-  using Wish = xoe::bootstrap::WorldView::Wish;
+xoe_status xoe_world_change(const xoe_engine* engine, int32_t* change) {
+  using Change = xoe::bootstrap::WorldView::Change;
   return with_engine(engine, [&](xoe::Engine&) -> Status {
-    XOE_TRY(need(wish, "wish"));
+    XOE_TRY(need(change, "change"));
     if (!engine->world_view.may_change()) {
-      *wish = XOE_WORLD_FIXED;
+      *change = XOE_WORLD_FIXED;
       return {};
     }
-    const Wish now = engine->world_view.wish(engine->world_version);
-    *wish = now == Wish::kStay ? XOE_WORLD_STAY : now == Wish::kReForm ? XOE_WORLD_RE_FORM : XOE_WORLD_LEAVE;
+    const Change now = engine->world_view.change(engine->world_version);
+    *change = now == Change::kStay ? XOE_WORLD_STAY : now == Change::kReForm ? XOE_WORLD_RE_FORM : XOE_WORLD_LEAVE;
     return {};
   });
 }
+
+xoe_status xoe_world_wish(const xoe_engine* engine, int32_t* change) { return xoe_world_change(engine, change); }
 
 xoe_status xoe_takes_gpu_memory(const xoe_engine* engine) {
   return with_engine(engine, [](xoe::Engine& it) { return it.takes_gpu_memory(); });

@@ -59,7 +59,7 @@ Status check_request(const xoe_request& from) {
   XOE_TRY(check_number(from.reserved, 0, 0, "request: reserved"));
   XOE_TRY(check_number(from.gpu, 0, 1, "request: gpu"));
   XOE_TRY(check_number(from.needs_all_ranks, 0, 1, "request: needs_all_ranks"));
-  XOE_TRY(check_number(from.takes_turns, 0, 1, "request: takes_turns"));
+  XOE_TRY(check_number(from.queue_same_name, 0, 1, "request: queue_same_name"));
   XOE_TRY(check_number(from.timeout, 0, INT64_MAX, "request: timeout"));
   if (from.tensor_count > 0) XOE_TRY(need(from.tensors, "request: tensors"));
   if (from.split_count > 0) XOE_TRY(need(from.splits, "request: splits"));
@@ -123,7 +123,7 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
     XOE_ASSIGN(tensors[i], convert_tensor(request.tensors[i], i));
   }
   parts.request = {.name = request.name == nullptr ? std::string_view() : std::string_view(request.name),
-                   .takes_turns = request.takes_turns != 0,
+                   .queue_same_name = request.queue_same_name != 0,
                    .op = {.kind = static_cast<OpKind>(request.kind),
                           .reduce = static_cast<ReduceOp>(request.reduce),
                           .gpu = request.gpu != 0,

@@ -207,7 +207,7 @@ Status Gradients::put(std::size_t parameter, const void* gradient) {
 // --- before the optimizer's step ---
 
 // Called at the end of a step: takes the gradient of fewer passes, or zeros.
-Status Gradients::settle(std::size_t parameter, bool discarding) {
+Status Gradients::finish(std::size_t parameter, bool discarding) {
   Slot& slot = slots_[parameter];
   const at::Tensor& gradient = parameters_[parameter].tensor.grad();
   if (slot.ready) {
@@ -238,7 +238,7 @@ Status Gradients::complete(bool discarding, const Reduced& reduced) {
 }
 
 Status Gradients::finish_reductions(bool discarding, const Reduced& reduced) {
-  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) XOE_TRY(settle(parameter, discarding));
+  for (std::size_t parameter = 0; parameter < slots_.size(); ++parameter) XOE_TRY(finish(parameter, discarding));
   if (buckets_ != nullptr) {
     XOE_TRY(exchange_flags(discarding));
     return wait_for_buckets(reduced);

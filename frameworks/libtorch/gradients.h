@@ -96,7 +96,7 @@ class Gradients {
   Status take(std::size_t parameter, const at::Tensor& gradient, bool last);
   // The gradient is complete; null: this rank has none.
   Status put(std::size_t parameter, const void* gradient);
-  Status settle(std::size_t parameter, bool discarding);
+  Status finish(std::size_t parameter, bool discarding);
   Status complete(bool discarding, const Reduced& reduced);
   Status finish_reductions(bool discarding, const Reduced& reduced);
   Status exchange_flags(bool discarding);

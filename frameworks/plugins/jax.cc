@@ -173,7 +173,7 @@ xla::Error* run(const xla::CallFrame& frame, void* stream, bool gpu) {
   request.compression = attributes.integer("compression");
   request.splits = splits.empty() ? nullptr : splits.data();
   request.split_count = splits.size();
-  request.takes_turns = name.empty() ? 0 : 1;
+  request.queue_same_name = name.empty() ? 0 : 1;
   request.needs_all_ranks = kind == XOE_BROADCAST ? 1 : 0;
   request.gpu = gpu ? 1 : 0;
   request.stream = stream;

@@ -106,7 +106,7 @@ class Run {
     request.compression = static_cast<std::int32_t>(node_.compression);
     request.splits = splits_.empty() ? nullptr : splits_.data();
     request.split_count = splits_.size();
-    request.takes_turns = node_.name.empty() ? 0 : 1;
+    request.queue_same_name = node_.name.empty() ? 0 : 1;
     request.needs_all_ranks = node_.kind == XOE_BROADCAST ? 1 : 0;
   }
 

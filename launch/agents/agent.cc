@@ -141,6 +141,7 @@ void Agent::on_frame(const remote::Frame& frame) {
     case Kind::kNoMoreRestarts: return command({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
     case Kind::kInput: return streams_.feed(frame.text);
     case Kind::kInputEnd: return streams_.end_input();
+    case Kind::kReport: return report();
     case Kind::kExamine: return become_probe();
     case Kind::kOutcome:
       told_ = remote::Outcome{.code = frame.value, .lines = std::string(frame.text)};
@@ -278,16 +279,32 @@ void Agent::on_supervisor() {
       case SupervisorEvent::Kind::kSupervisorLost:
         launcher_.send({.kind = remote::Frame::Kind::kSupervisorLost, .time = stamp});
         break;
-      case SupervisorEvent::Kind::kAllGone: gone_ = true; break;
+      case SupervisorEvent::Kind::kReported: send_reported(); break;
+      case SupervisorEvent::Kind::kAllGone:
+        gone_ = true;
+        send_reported();
+        break;
       case SupervisorEvent::Kind::kHostLost:
       case SupervisorEvent::Kind::kSignalled: break;
     }
   }
 }
 
+// What this host knows follows from the order of its frames, and what the supervisor knows from that of its events.
+void Agent::report() {
+  reports_ = true;
+  if (!supervisor_ || gone_) return send_reported();
+  command({.kind = SupervisorCommand::Kind::kReport});
+}
+
+void Agent::send_reported() {
+  if (std::exchange(reports_, false))
+    launcher_.send({.kind = remote::Frame::Kind::kReported, .time = remote::HostClock::now().count()});
+}
+
 void Agent::send_status(Clock::time_point now) {
-  if (!status_ || gone_ || abandoned_ || now < status_due_) return;
-  status_due_ = now + kStatusEvery;
+  if (!status_ || gone_ || abandoned_ || now < next_status_) return;
+  next_status_ = now + kStatusEvery;
   if (launcher_.wants_to_write()) return;  // a launcher that is stopped reads nothing, and the next status is better
   launcher_.send({.kind = remote::Frame::Kind::kStatus,
                   .time = remote::HostClock::now().count(),

@@ -56,6 +56,8 @@ class Agent {
   void on_signals();
   void pass_on(int signal);
   void on_supervisor();
+  void report();
+  void send_reported();
   void send_status(Clock::time_point now);
   void finish_output(Clock::time_point now);
   // To the supervisor, while there are processes of the job.
@@ -75,12 +77,13 @@ class Agent {
   std::optional<AgentJob> job_;
   std::optional<JobPlan> plan_;
   std::optional<bootstrap::StatusPage> status_;  // where the launcher shows a panel
-  Clock::time_point status_due_ = {};
+  Clock::time_point next_status_ = {};
   std::optional<SupervisorLink> supervisor_;
   AgentStreams streams_;
   remote::Relay relay_;
   std::vector<pollfd> polled_;
   std::chrono::nanoseconds timeout_;
+  bool reports_ = false;    // the launcher waits for kReported
   bool paused_ = false;     // the launcher announced that it will be silent
   bool gone_ = false;       // all processes of the job
   bool ended_ = false;      // the last frame is queued

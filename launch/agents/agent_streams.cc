@@ -105,7 +105,7 @@ void AgentStreams::pump(const std::vector<pollfd>& polled, remote::FrameConnecti
       read(waiting_[i], launcher, now);
   }
   if (output_ == nullptr) return;
-  for (launch::Stream& copy : copies_) copy.settle(now);
+  for (launch::Stream& copy : copies_) copy.flush_bar(now);
   output_->flush();
 }
 

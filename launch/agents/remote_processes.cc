@@ -82,6 +82,15 @@ std::optional<SupervisorEvent> RemoteProcesses::next() {
   return event;
 }
 
+void RemoteProcesses::ask_for_news(Clock::time_point now) {
+  for (std::size_t host = 0; host < agents_.size(); ++host) {
+    if (hosts_[host].gone || hosts_[host].asked) continue;
+    hosts_[host].asked = now;
+    agents_[host]->frames().send({.kind = remote::Frame::Kind::kReport});
+    agents_[host]->write();
+  }
+}
+
 void RemoteProcesses::pause() {
   send_to_all({.kind = remote::Frame::Kind::kPause});
   for (auto& agent : agents_) {
@@ -170,6 +179,9 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
       return;
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
+    case Kind::kReported:
+      if (const auto asked = std::exchange(hosts_[host].asked, std::nullopt)) hosts_[host].lateness = now - *asked;
+      return;
     case Kind::kAllGone: return mark_gone(host);
     case Kind::kError: return lose_host(host, remote::explain_refusal(*agents_[host], frame.text, value));
     default: return;
@@ -252,7 +264,7 @@ void RemoteProcesses::disconnect_unneeded(std::size_t host) {
 
 // Agents get credit for more output when our own output was taken.
 void RemoteProcesses::pump() {
-  for (Stream& stream : streams_) stream.settle(Clock::now());
+  for (Stream& stream : streams_) stream.flush_bar(Clock::now());
   if (output_.out().full() || output_.err().full()) return;
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     HostProgress& progress = hosts_[host];
@@ -273,8 +285,8 @@ std::optional<RemoteProcesses::Clock::time_point> RemoteProcesses::next_turn(Clo
   for (std::size_t host = 0; host < agents_.size(); ++host)
     if (hosts_[host].needed() && agents_[host]->frames().closed())
       patience = std::min<std::chrono::nanoseconds>(patience, kClosingTurn);
-  const auto settled = first_to_settle(streams_);
-  return settled ? std::min(*settled, now + patience) : now + patience;
+  const auto flush = first_flush(streams_);
+  return flush ? std::min(*flush, now + patience) : now + patience;
 }
 
 }  // namespace xoe::launch

@@ -1,7 +1,9 @@
 // A job's processes on several hosts, behind their agents.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,9 @@ class RemoteProcesses : public JobProcesses {
   std::size_t host_index(int rank) const override { return host_of_[static_cast<std::size_t>(rank)]; }
   std::string host_name(std::size_t host) const override { return agents_[host]->host(); }
   std::vector<std::string> host_failures() const override { return failures_; }
-  std::chrono::nanoseconds news_delay() const override { return kNewsDelay; }
+  void ask_for_news(Clock::time_point now) override;
+  bool awaits_news() const override { return std::ranges::any_of(hosts_, &HostProgress::awaits_report); }
+  Clock::duration lateness(std::size_t host) const override { return hosts_[host].lateness; }
   std::vector<RankSample> samples(Clock::time_point /*now*/) const override { return samples_; }
   void add_to(std::vector<pollfd>& polled) override;
   void take(const std::vector<pollfd>& polled, Clock::time_point now) override;
@@ -41,14 +45,16 @@ class RemoteProcesses : public JobProcesses {
   std::optional<Clock::time_point> next_turn(Clock::time_point now) const override;
 
  private:
-  static constexpr auto kNewsDelay = std::chrono::milliseconds(300);
   struct HostProgress {
     remote::HostClock clock = {};
-    int unfinished = 0;      // ranks
-    std::int64_t owed = 0;   // bytes of output that were taken and not acknowledged yet
-    bool gone = false;       // no process of the job is left there
-    std::size_t behind = 0;  // hosts that it reaches and that are still connected
+    int unfinished = 0;                           // ranks
+    std::int64_t owed = 0;                        // bytes of output that were taken and not acknowledged yet
+    std::optional<Clock::time_point> asked = {};  // for a report
+    Clock::duration lateness = {};                // how long the last report took
+    bool gone = false;                            // no process of the job is left there
+    std::size_t behind = 0;                       // hosts that it reaches and that are still connected
     bool needed() const { return !gone || behind > 0; }
+    bool awaits_report() const { return asked && !gone; }
   };
   void serve(std::size_t host, Clock::time_point now);
   void on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now);

@@ -30,14 +30,14 @@
 #include "launch/remote/program.h"
 #include "launch/remote/shell.h"
 #include "launch/remote/spawn.h"
+#include "launch/rendezvous/member_exit.h"
 #include "launch/rendezvous/membership.h"
-#include "launch/rendezvous/verdict.h"
 #include "launch/supervise/job.h"
 
 namespace xoe::tools {
 namespace {
 
-using manners::kUsageError;
+using command_line::kUsageError;
 
 int print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -66,7 +66,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   const auto token = random_token();
   const auto secret = random_token();
   if (!token || !secret) return fail(token ? secret.error() : token.error());
-  const auto plan = launch::plan_hosts(options, list, env, std::string(manners::version()), *token, *secret);
+  const auto plan = launch::plan_hosts(options, list, env, std::string(command_line::version()), *token, *secret);
   if (!plan) return fail(plan.error());
   if (options.where.dry_run) {
     for (const std::string& line : launch::describe(*plan, options)) fmt::print("{}\n", line);
@@ -200,8 +200,8 @@ int print_kubernetes(const launch::RunArguments& parsed, std::span<const std::st
 int run(std::span<const std::string_view> arguments) {
   auto parsed = launch::parse_run_arguments(arguments);
   if (!parsed) return fail(parsed.error(), kUsageError);
-  if (parsed->help) return print(manners::help_text(launch::run_command()));
-  if (parsed->version) return print(fmt::format("xoe {}\n", manners::version()));
+  if (parsed->help) return print(command_line::help_text(launch::run_command()));
+  if (parsed->version) return print(fmt::format("xoe {}\n", command_line::version()));
   if (parsed->manifest.kind != launch::ManifestKind::kNone) return print_kubernetes(*parsed, arguments);
   launch::RunOptions& options = parsed->options;
   if (options.pool) return run_in_pool(*parsed);

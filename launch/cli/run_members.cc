@@ -21,9 +21,9 @@
 #include "launch/cli/run_texts.h"
 #include "launch/output/job_streams.h"
 #include "launch/remote/spawn.h"
-#include "launch/rendezvous/gathering.h"
 #include "launch/rendezvous/joining.h"
-#include "launch/rendezvous/verdict.h"
+#include "launch/rendezvous/member_exit.h"
+#include "launch/rendezvous/rendezvous_server.h"
 #include "launch/supervise/job.h"
 
 namespace xoe::tools {
@@ -60,7 +60,7 @@ class Leader {
         membership_(membership),
         secret_(std::move(secret)),
         env_(env),
-        version_(manners::version()),
+        version_(command_line::version()),
         restarts_left_(options.restarts) {
     options_.size = membership.ranks * membership.count;
     options_.where.fan_out = 0;
@@ -78,9 +78,9 @@ class Leader {
 
  private:
   tl::expected<std::vector<launch::JoinedHost>, int> gather(Process& process) {
-    auto gathering = launch::Gathering::listen(membership_, secret_, version_, [](const auto& line) { say(line); });
-    if (!gathering) return tl::unexpected(fail(gathering.error(), kRetryElsewhere));
-    auto joined = (*gathering)->run(options_.rendezvous.timeout, process.signals);
+    auto server = launch::RendezvousServer::listen(membership_, secret_, version_, [](const auto& line) { say(line); });
+    if (!server) return tl::unexpected(fail(server.error(), kRetryElsewhere));
+    auto joined = (*server)->run(options_.rendezvous.timeout, process.signals);
     if (joined) return std::move(*joined);
     for (const std::string& line : joined.error().lines) say(line);
     const int code = joined.error().exit_code;
@@ -214,7 +214,7 @@ class Follower {
                                             .output = &output_,
                                             .tag_output = options_.tag_output,
                                             .color = options_.color});
-    agent.run(std::string(manners::version()));
+    agent.run(std::string(command_line::version()));
     flush(output_);
     const auto& told = agent.told();
     if (told)

@@ -27,7 +27,7 @@ int fail(const Error& error, int code) {
 }
 
 int fail(const Error& error) {
-  return fail(error, error.code() == Code::kInvalidArgument ? manners::kUsageError : kLauncherFailed);
+  return fail(error, error.code() == Code::kInvalidArgument ? command_line::kUsageError : kLauncherFailed);
 }
 
 void say_report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {

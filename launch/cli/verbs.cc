@@ -51,24 +51,25 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-manners::Command command_of(const Verb& verb) {
-  manners::Command plain{.name = fmt::format("xoe {}", verb.name), .what = std::string(verb.what)};
+command_line::Command command_of(const Verb& verb) {
+  command_line::Command plain{.name = fmt::format("xoe {}", verb.name), .what = std::string(verb.what)};
   if (verb.name == "run") return launch::run_command();
   if (verb.name == "completion") return completion_command();
   if (verb.built_in) return plain;
-  auto asked = manners::decode(output_of(remote::shell_line({program_of(verb.name), std::string(manners::kDescribe)})));
+  auto asked = command_line::decode(
+      output_of(remote::shell_line({program_of(verb.name), std::string(command_line::kDescribe)})));
   if (!asked) return plain;
   asked->what = verb.what;
   return std::move(*asked);
 }
 
-void add_common_options(manners::Command& command) {
+void add_common_options(command_line::Command& command) {
   command.options.push_back({.names = {"-h", "--help"}, .what = "print this help"});
   command.options.push_back({.names = {"--version"}, .what = "print the version of Xoe"});
 }
 
-manners::Command command_with(manners::Command (*verb_command)(const Verb&)) {
-  manners::Command command{.name = "xoe", .what = "distributed data-parallel training.", .footer = kFooter};
+command_line::Command command_with(command_line::Command (*verb_command)(const Verb&)) {
+  command_line::Command command{.name = "xoe", .what = "distributed data-parallel training.", .footer = kFooter};
   for (const Verb& verb : kVerbs)
     if (is_there(verb)) command.verbs.push_back(verb_command(verb));
   add_common_options(command);
@@ -85,28 +86,28 @@ std::string program_of(std::string_view verb) {
   return (folder / "xoe-").string() + std::string(verb);
 }
 
-manners::Command short_command() {
+command_line::Command short_command() {
   return command_with([](const Verb& verb) {
-    return manners::Command{.name = fmt::format("xoe {}", verb.name), .what = std::string(verb.what)};
+    return command_line::Command{.name = fmt::format("xoe {}", verb.name), .what = std::string(verb.what)};
   });
 }
 
-manners::Command whole_command() {
-  manners::Command whole = command_with(command_of);
+command_line::Command whole_command() {
+  command_line::Command whole = command_with(command_of);
   // `xoe help` takes the names of the others.
   std::vector<std::string> names;
-  for (const manners::Command& verb : whole.verbs) names.push_back(verb.name.substr(whole.name.size() + 1));
+  for (const command_line::Command& verb : whole.verbs) names.push_back(verb.name.substr(whole.name.size() + 1));
   whole.verbs.back().operands.push_back({.names = {"VERB"}, .value = "VERB", .choices = std::move(names)});
   return whole;
 }
 
-manners::Command completion_command() {
-  manners::Command command{.name = "xoe completion",
-                           .what = "prints what a shell needs to complete the command lines of Xoe.",
-                           .usage = "SHELL",
-                           .footer = kCompletionFooter};
+command_line::Command completion_command() {
+  command_line::Command command{.name = "xoe completion",
+                                .what = "prints what a shell needs to complete the command lines of Xoe.",
+                                .usage = "SHELL",
+                                .footer = kCompletionFooter};
   command.operands.push_back(
-      {.names = {"SHELL"}, .value = "SHELL", .choices = manners::shell_names(), .what = "bash, zsh or fish"});
+      {.names = {"SHELL"}, .value = "SHELL", .choices = command_line::shell_names(), .what = "bash, zsh or fish"});
   add_common_options(command);
   return command;
 }

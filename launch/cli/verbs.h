@@ -19,10 +19,10 @@ std::span<const Verb> all_verbs() noexcept;
 // The program of a verb that is not built in.
 std::string program_of(std::string_view verb);
 // The verbs that this Xoe was built with.
-manners::Command short_command();
+command_line::Command short_command();
 // The same with all their options: each program is asked.
-manners::Command whole_command();
+command_line::Command whole_command();
 // Of `xoe completion`.
-manners::Command completion_command();
+command_line::Command completion_command();
 
 }  // namespace xoe::tools

@@ -29,7 +29,7 @@
 namespace {
 
 using namespace xoe;
-using manners::kUsageError;
+using command_line::kUsageError;
 
 constexpr int kCannotRun = 126;
 
@@ -90,21 +90,22 @@ int start_verb(std::vector<std::string_view> words) {
 
 // `words` follow the word `completion`.
 int completion(std::span<const std::string_view> words) {
-  const manners::Command command = tools::completion_command();
+  const command_line::Command command = tools::completion_command();
   for (const std::string_view word : words) {
-    if (word == "-h" || word == "--help") return print(manners::help_text(command));
-    if (word == "--version") return print(fmt::format("xoe {}\n", manners::version()));
+    if (word == "-h" || word == "--help") return print(command_line::help_text(command));
+    if (word == "--version") return print(fmt::format("xoe {}\n", command_line::version()));
   }
-  const auto& shells = manners::shell_names();
+  const auto& shells = command_line::shell_names();
   if (words.size() != 1)
     return usage_error(
-        fmt::format("completion: say for which shell: {}; see xoe completion --help", manners::one_of(shells)));
-  const auto shell = manners::shell_named(words[0]);
-  if (shell) return print(manners::completion_script(*shell, tools::whole_command()));
+        fmt::format("completion: say for which shell: {}; see xoe completion --help", command_line::one_of(shells)));
+  const auto shell = command_line::shell_named(words[0]);
+  if (shell) return print(command_line::completion_script(*shell, tools::whole_command()));
   std::vector<std::string_view> names(shells.begin(), shells.end());
   names.insert(names.end(), {"--help", "--version"});
   return usage_error(fmt::format("completion: unknown {} {}{}", words[0].starts_with('-') ? "option" : "shell",
-                                 words[0], did_you_mean(words[0], names, "; there are " + manners::one_of(shells))));
+                                 words[0],
+                                 did_you_mean(words[0], names, "; there are " + command_line::one_of(shells))));
 }
 
 bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h" || word == "help"; }
@@ -114,11 +115,11 @@ int start(std::span<const std::string_view> words) {
   if (verb == "run") return tools::run(words.subspan(1));
   if (verb == "completion") return completion(words.subspan(1));
   if (verb == "agent")
-    return launch::run_agent(std::string(manners::version()));  // what `xoe run` starts on other hosts
-  if (verb == "--version") return print(fmt::format("xoe {}\n", manners::version()));
+    return launch::run_agent(std::string(command_line::version()));  // what `xoe run` starts on other hosts
+  if (verb == "--version") return print(fmt::format("xoe {}\n", command_line::version()));
   if (!asks_for_help(verb)) return start_verb({words.begin(), words.end()});
   if (words.size() == 1 || verb != "help" || asks_for_help(words[1]))
-    return print(manners::help_text(tools::short_command()));
+    return print(command_line::help_text(tools::short_command()));
   // `xoe help data make` is `xoe data make --help`.
   std::vector<std::string_view> about(words.begin() + 1, words.end());
   about.emplace_back("--help");
@@ -136,7 +137,7 @@ void open_missing_standard_streams() {
 int main(int argc, char** argv) {
   open_missing_standard_streams();
   if (argc < 2) {
-    print(manners::help_text(tools::short_command()));
+    print(command_line::help_text(tools::short_command()));
     return kUsageError;
   }
   const std::vector<std::string_view> words(argv + 1, argv + argc);

@@ -61,9 +61,9 @@ struct DoctorOptions {
 };
 
 doctor::TextOptions text_options(const DoctorOptions& options) {
-  return {.colours = manners::colours_wanted(STDOUT_FILENO, Env::process()),
+  return {.colours = command_line::colours_wanted(STDOUT_FILENO, Env::process()),
           .verbose = options.verbose,
-          .width = std::clamp(manners::terminal_width(STDOUT_FILENO, 80), 60, 120)};
+          .width = std::clamp(command_line::terminal_width(STDOUT_FILENO, 80), 60, 120)};
 }
 
 int print(const std::string& text) {
@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
   CLI::App app("Is this machine ready for training, and what must be fixed?", "xoe doctor");
   app.footer(kExamples);
   DoctorOptions options;
-  options.examine.version = std::string(manners::version());
+  options.examine.version = std::string(command_line::version());
   std::error_code ignored;
   options.examine.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   if (const char* const folder = std::getenv("XOE_PLUGIN_DIR")) options.examine.plugins = folder;

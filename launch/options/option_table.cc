@@ -594,7 +594,7 @@ std::string expected_text(const Option& option, std::string_view value) {
   if (option.choices.empty()) return fmt::format("expected {}", option.expected);
   const auto words = split_text(option.choices, '|');
   const std::vector<std::string_view> views(words.begin(), words.end());
-  return fmt::format("expected {}{}", manners::one_of(words), did_you_mean(value, views));
+  return fmt::format("expected {}{}", command_line::one_of(words), did_you_mean(value, views));
 }
 
 }  // namespace

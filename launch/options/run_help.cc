@@ -27,13 +27,13 @@ program cannot be run or is not there, 128 + N signal N. With --rendezvous also
 
 }  // namespace
 
-manners::Command run_command() {
-  manners::Command command{.name = "xoe run",
-                           .what = "starts a program as several ranks, on this machine or on several hosts.",
-                           .usage = "-np N [options] PROGRAM [arguments of the program]",
-                           .footer = kFooter};
+command_line::Command run_command() {
+  command_line::Command command{.name = "xoe run",
+                                .what = "starts a program as several ranks, on this machine or on several hosts.",
+                                .usage = "-np N [options] PROGRAM [arguments of the program]",
+                                .footer = kFooter};
   for (const Option& option : all_options()) {
-    manners::Argument& argument = command.options.emplace_back();
+    command_line::Argument& argument = command.options.emplace_back();
     for (const std::string_view name : option.names)
       if (!name.empty()) argument.names.emplace_back(name);
     argument.value = option.value;

@@ -5,6 +5,6 @@
 
 namespace xoe::launch {
 
-manners::Command run_command();
+command_line::Command run_command();
 
 }  // namespace xoe::launch

@@ -138,7 +138,7 @@ void JobStreams::pump() {
     else if (streams_[what].open())
       streams_[what].pump();
   }
-  for (Stream& stream : streams_) stream.settle(Clock::now());
+  for (Stream& stream : streams_) stream.flush_bar(Clock::now());
 }
 
 Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {

@@ -43,7 +43,7 @@ class JobStreams {
   // When close_silent() will next have something to close.
   std::optional<Clock::time_point> next_silent(Clock::duration patience) const;
   // When pump() will next have something to do though no stream is ready.
-  std::optional<Clock::time_point> next_settled() const { return first_to_settle(streams_); }
+  std::optional<Clock::time_point> next_flush() const { return first_flush(streams_); }
   bool in_background() const { return relay_.in_background(); }
   std::vector<std::string> file_errors() const { return file_errors_of(streams_); }
   // Our ends of the pipes, which the supervisor must not keep open.

@@ -131,13 +131,13 @@ void LineCutter::commit(std::size_t count, std::string_view tag, std::string& ou
   row_ -= count;
 }
 
-bool LineCutter::unsettled() const noexcept {
+bool LineCutter::has_open_bar() const noexcept {
   if (row_ == 0 || !on_last_row() || went_up_) return false;
   return !goes_up_ || fresh_ || rows_[row_].text.empty();
 }
 
-void LineCutter::settle(std::string_view tag, std::string& out) {
-  if (!unsettled()) return;
+void LineCutter::flush_bar(std::string_view tag, std::string& out) {
+  if (!has_open_bar()) return;
   commit(row_, tag, out);
   goes_up_ = false;
 }

@@ -10,8 +10,8 @@ namespace xoe::launch {
 
 // A bar is a line that is written again and again: each time after '\r', and below another bar by going down with '\n'
 // and up with ESC [ A, as tqdm does. Only its last state becomes a line: when the line below it is begun again, or at
-// the end, or when it was left downwards and nothing more came for a while: settle(). Until then it is one of live().
-// A line that grows past a limit is cut into several.
+// the end, or when it was left downwards and nothing more came for a while: flush_bar(). Until then it is one of
+// live(). A line that grows past a limit is cut into several.
 class LineCutter {
  public:
   enum class Bars : bool { kFollow, kPass };  // kPass: '\r' is a byte like others
@@ -20,9 +20,9 @@ class LineCutter {
   // Appends to `out` each line that `bytes` completes: tag, line, newline.
   void feed(std::string_view bytes, std::string_view tag, std::string& out);
   // Whether the cursor left bars downwards, so that they are done with unless it goes up to them again.
-  bool unsettled() const noexcept;
+  bool has_open_bar() const noexcept;
   // Nothing came for longer than a program takes to draw bars below each other: those above the cursor become lines.
-  void settle(std::string_view tag, std::string& out);
+  void flush_bar(std::string_view tag, std::string& out);
   // At the end of the stream: what is unfinished becomes lines.
   void finish(std::string_view tag, std::string& out);
 

@@ -67,7 +67,7 @@ void Sink::typed(std::size_t line_ends) {
 // narrower, most have wrapped the rows that are too long for it.
 void Sink::take_away() {
   if (drawn_.empty()) return;
-  const auto columns = static_cast<std::size_t>(manners::terminal_width(fd_, kNarrow));
+  const auto columns = static_cast<std::size_t>(command_line::terminal_width(fd_, kNarrow));
   std::size_t rows = 0;
   for (const std::size_t row : drawn_) rows += std::max<std::size_t>(1, (row + columns - 1) / columns);
   queue_.append("\r\x1b[K");
@@ -80,9 +80,9 @@ bool Sink::draw() {
   if (!redraw_ || error_ != 0) return false;
   take_away();
   redraw_ = false;
-  const auto columns = static_cast<std::size_t>(manners::terminal_width(fd_, kNarrow));
+  const auto columns = static_cast<std::size_t>(command_line::terminal_width(fd_, kNarrow));
   // What has left the screen upwards cannot be taken away: the last rows stay.
-  const auto rows = static_cast<std::size_t>(manners::terminal_height(fd_, kLow));
+  const auto rows = static_cast<std::size_t>(command_line::terminal_height(fd_, kLow));
   std::size_t too_many = shown_[0].size() + shown_[1].size() + shown_[2].size();
   too_many -= std::min(too_many, rows);
   for (const auto& lines : shown_) {
@@ -91,9 +91,9 @@ bool Sink::draw() {
         --too_many;
         continue;
       }
-      const std::string row = manners::fitted(line, columns - 1);
+      const std::string row = command_line::fitted(line, columns - 1);
       queue_.append(drawn_.empty() ? "" : "\n").append(row);
-      drawn_.push_back(manners::columns_of(row));
+      drawn_.push_back(command_line::columns_of(row));
     }
   }
   return true;
@@ -146,8 +146,8 @@ void Output::show_panel(std::span<const std::string> last_lines) {
   const int fd = out_.fd();
   out_.show(Sink::Place::kPanel,
             panel_->lines(last_lines, {.color = color_,
-                                       .width = static_cast<std::size_t>(manners::terminal_width(fd, kNarrow)),
-                                       .height = static_cast<std::size_t>(manners::terminal_height(fd, kLow))}));
+                                       .width = static_cast<std::size_t>(command_line::terminal_width(fd, kNarrow)),
+                                       .height = static_cast<std::size_t>(command_line::terminal_height(fd, kLow))}));
 }
 
 void Output::flush() {

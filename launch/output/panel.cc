@@ -63,12 +63,12 @@ std::string padded(std::string text, std::size_t columns) {
 }  // namespace
 
 Panel::Panel(std::vector<std::string> tags, Clock::time_point began)
-    : began_(began), due_(began + kFirst), seen_(began) {
+    : began_(began), next_draw_(began + kFirst), seen_(began) {
   for (std::string& tag : tags) ranks_.push_back({.tag = std::move(tag)});
 }
 
 void Panel::observe(std::span<const RankSample> samples, Clock::time_point now) {
-  due_ = now + kEvery;
+  next_draw_ = now + kEvery;
   seen_ = now;
   for (std::size_t i = 0; i < std::min(samples.size(), ranks_.size()); ++i) {
     Rank& rank = ranks_[i];

@@ -33,7 +33,7 @@ class Panel {
   Panel(std::vector<std::string> tags, Clock::time_point began);
 
   // When to observe() again.
-  Clock::time_point due() const noexcept { return due_; }
+  Clock::time_point next_draw() const noexcept { return next_draw_; }
   void observe(std::span<const RankSample> samples, Clock::time_point now);
   // The rank has ended; `how`: "ended", "exited with code 3".
   void ended(std::size_t rank, std::string how) { ranks_[rank].ended = std::move(how); }
@@ -67,7 +67,7 @@ class Panel {
 
   std::vector<Rank> ranks_;
   Clock::time_point began_;
-  Clock::time_point due_;
+  Clock::time_point next_draw_;
   Clock::time_point seen_;
 };
 

@@ -57,7 +57,7 @@ std::string blame(const JobOutcome& outcome) {
   const RankEnd& end = *outcome.first_failure;
   std::string line = describe_end(end, outcome.host) + hint_for(end.status);
   const bool reason = !outcome.reason.empty();
-  const std::string quote = manners::fitted(trimmed(reason ? outcome.reason : outcome.last_line), kLongestQuote);
+  const std::string quote = command_line::fitted(trimmed(reason ? outcome.reason : outcome.last_line), kLongestQuote);
   return quote.empty() ? line : fmt::format("{}; {}: {}", line, reason ? "it wrote" : "its last line", quote);
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kTailBytes = 4096;
-constexpr auto kBarEvery = std::chrono::seconds(10);      // where there is no terminal
-constexpr auto kSettle = std::chrono::milliseconds(200);  // bars below each other are drawn in much less
+constexpr auto kBarEvery = std::chrono::seconds(10);        // where there is no terminal
+constexpr auto kBarPause = std::chrono::milliseconds(200);  // bars below each other are drawn in much less
 
 }  // namespace
 
@@ -41,20 +41,20 @@ void Stream::feed(std::string_view bytes) {
   std::string lines;
   lines.reserve(bytes.size() + 64 * tag_.size());
   cutter_.feed(bytes, tag_, lines);
-  settles_at_ = cutter_.unsettled() ? std::optional(Clock::now() + kSettle) : std::nullopt;
+  flush_at_ = cutter_.has_open_bar() ? std::optional(Clock::now() + kBarPause) : std::nullopt;
   write_lines(std::move(lines));
 }
 
-void Stream::settle(Clock::time_point now) {
-  if (!settles_at_ || now < *settles_at_) return;
-  settles_at_.reset();
+void Stream::flush_bar(Clock::time_point now) {
+  if (!flush_at_ || now < *flush_at_) return;
+  flush_at_.reset();
   std::string lines;
-  cutter_.settle(tag_, lines);
+  cutter_.flush_bar(tag_, lines);
   write_lines(std::move(lines));
 }
 
 void Stream::close() {
-  settles_at_.reset();
+  flush_at_.reset();
   std::string lines;
   cutter_.finish(tag_, lines);
   write_lines(std::move(lines));
@@ -123,10 +123,10 @@ std::vector<std::string> Stream::last_lines(std::size_t most) const {
   return lines;
 }
 
-std::optional<std::chrono::steady_clock::time_point> first_to_settle(const std::vector<Stream>& streams) {
+std::optional<std::chrono::steady_clock::time_point> first_flush(const std::vector<Stream>& streams) {
   std::optional<std::chrono::steady_clock::time_point> first;
   for (const Stream& stream : streams)
-    if (const auto at = stream.settles_at()) first = std::min(first.value_or(*at), *at);
+    if (const auto at = stream.flush_at()) first = std::min(first.value_or(*at), *at);
   return first;
 }
 

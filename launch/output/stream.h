@@ -30,9 +30,9 @@ class Stream {
   void pump();
   // Bytes that did not come through the pipe.
   void feed(std::string_view bytes);
-  // When settle() has something to do, unless more comes: a bar was ended, and may be drawn again from below.
-  std::optional<std::chrono::steady_clock::time_point> settles_at() const noexcept { return settles_at_; }
-  void settle(std::chrono::steady_clock::time_point now);
+  // When flush_bar() has something to do, unless more comes: a bar was ended, and may be drawn again from below.
+  std::optional<std::chrono::steady_clock::time_point> flush_at() const noexcept { return flush_at_; }
+  void flush_bar(std::chrono::steady_clock::time_point now);
   // Drops what may still come.
   void close();
   // Whole lines of the last 4 KiB.
@@ -59,15 +59,15 @@ class Stream {
   std::optional<Sink::Place> place_;
   Clock::time_point bar_written_ = {};
   Clock::time_point heard_ = {};
-  std::optional<Clock::time_point> settles_at_;
+  std::optional<Clock::time_point> flush_at_;
   std::string tail_;  // of each bar the last state
   bool tail_cut_ = false;
   bool tail_returned_ = false;  // after '\r'
   std::string file_error_;
 };
 
-// The first time at which one of them settles.
-std::optional<std::chrono::steady_clock::time_point> first_to_settle(const std::vector<Stream>& streams);
+// The first time at which one of them has a bar to flush.
+std::optional<std::chrono::steady_clock::time_point> first_flush(const std::vector<Stream>& streams);
 
 // The file errors of all streams that have one.
 std::vector<std::string> file_errors_of(const std::vector<Stream>& streams);

@@ -52,6 +52,8 @@ struct Frame {
     kEnd = 32,  // SIGTERM to all ranks
     // From the launcher, to an agent that joined by itself.
     kOutcome = 33,  // the last one; value: the code of an Outcome, text: its lines
+    // From the launcher, when it asks what came first.
+    kReport = 34,  // answered by kReported, after all that has happened there
     // From the agent.
     kHello = 64,        // text: a Hello
     kReady = 65,        // text: the program's path there and the ranks' locality, as texts; time: its clock
@@ -74,6 +76,8 @@ struct Frame {
     kStatus = 78,  // text: the facts of all ranks there, time: as in kAlive
     // From an agent that joined by itself.
     kSignalled = 79,  // value: the signal that it got, for the whole job
+    // From the agent.
+    kReported = 80,
   };
   Kind kind = Kind::kAlive;
   std::int64_t rank = 0;

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "launch/rendezvous/find_address.h"
-#include "launch/rendezvous/gathering.h"
+#include "launch/rendezvous/rendezvous_server.h"
 
 namespace xoe::launch {
 namespace {

@@ -31,24 +31,73 @@ int strength(const Fault& fault) {
 bool may_answer(const Fault& fault) { return strength(fault) == 0; }
 
 void FirstFault::add(Fault fault) {
-  if (const auto cause = std::exchange(suspect_, std::nullopt); cause && fault.at - cause->at < kSoon) add(*cause);
+  if (const auto cause = take(Event::Kind::kSuspicion); cause && fault.at - cause->at < kSoon) add(*cause);
   if (fault.end && WIFEXITED(fault.end->status) && strength(fault) > 0) fault.at -= kShellDelay;
-  const auto announced = std::ranges::find_if(faults_, [&](const Fault& known) {
-    return known.end && fault.end && known.end->announced && known.end->rank == fault.end->rank;
+  for (auto& [kind, known] : events_) {
+    if (kind != Event::Kind::kFault || !known.end || !fault.end) continue;
+    if (!known.end->announced || known.end->rank != fault.end->rank) continue;
+    known.end = fault.end;
+    known.at = std::min(known.at, fault.at);
+    return;
+  }
+  events_.push_back({Event::Kind::kFault, fault});
+}
+
+void FirstFault::suspect(const Fault& fault) {
+  take(Event::Kind::kSuspicion);
+  events_.push_back({Event::Kind::kSuspicion, fault});
+}
+
+void FirstFault::announce(const Fault& fault) {
+  const bool known = std::ranges::any_of(events_, [&](const Event& event) {
+    return event.kind == Event::Kind::kAnnouncement && event.fault.end->rank == fault.end->rank;
   });
-  if (announced == faults_.end()) return faults_.push_back(fault);
-  announced->end = fault.end;
-  announced->at = std::min(announced->at, fault.at);
+  if (!known) events_.push_back({Event::Kind::kAnnouncement, fault});
 }
 
 std::optional<Fault> FirstFault::take_announced(int rank, pid_t pid) {
-  const auto taken = announced_.extract(rank);
-  return taken.empty() || taken.mapped().end->pid != pid ? std::nullopt : std::optional(taken.mapped());
+  const auto taken = take(Event::Kind::kAnnouncement, rank);
+  return taken && taken->end->pid == pid ? taken : std::nullopt;
 }
 
 void FirstFault::add_announced(const Fault& answer) {
-  for (const auto& [rank, fault] : announced_)
-    if (fault.at < answer.at + (fault.host == answer.host ? Clock::duration() : kUncertainty)) add(fault);
+  std::vector<Fault> before;
+  for (const auto& [kind, fault] : events_) {
+    if (kind != Event::Kind::kAnnouncement) continue;
+    const bool same_host = fault.host == answer.host;
+    if (same_host ? fault.at < answer.at : earliest_time(fault) < answer.at + kUncertainty) before.push_back(fault);
+  }
+  for (const Fault& fault : before) add(fault);
+}
+
+std::vector<Fault> FirstFault::take_if(const std::function<bool(const Fault&)>& explained) {
+  std::vector<Fault> taken;
+  std::erase_if(events_, [&](const Event& event) {
+    if (event.kind != Event::Kind::kFault || !explained(event.fault)) return false;
+    taken.push_back(event.fault);
+    return true;
+  });
+  return taken;
+}
+
+std::optional<Fault> FirstFault::take(Event::Kind kind, std::optional<int> rank) {
+  const auto found = std::ranges::find_if(
+      events_, [&](const Event& event) { return event.kind == kind && (!rank || event.fault.end->rank == *rank); });
+  if (found == events_.end()) return std::nullopt;
+  const Fault taken = found->fault;
+  events_.erase(found);
+  return taken;
+}
+
+const Fault* FirstFault::find(const std::function<bool(const Fault&)>& wanted) const {
+  for (const auto& [kind, fault] : events_)
+    if (kind == Event::Kind::kFault && wanted(fault)) return &fault;
+  return nullptr;
+}
+
+FirstFault::Clock::time_point FirstFault::earliest_time(const Fault& fault) const {
+  const auto late = lateness_.find(fault.host);
+  return late == lateness_.end() ? fault.at : fault.at - late->second;
 }
 
 // The peers that it lost, those that they lost, and so on.
@@ -67,7 +116,7 @@ std::vector<LostPeer> FirstFault::causes_of(const Fault& fault) const {
 }
 
 bool FirstFault::awaits(const std::set<int>& running) const {
-  if (faults_.empty()) return false;
+  if (empty()) return false;
   return std::ranges::any_of(causes_of(first()), [&](const LostPeer& peer) { return running.contains(peer.rank); });
 }
 
@@ -75,10 +124,9 @@ bool FirstFault::awaits(const std::set<int>& running) const {
 bool FirstFault::is_effect(const Fault& fault) const {
   for (const LostPeer& peer : causes_of(fault)) {
     if (fault.end->rank == peer.rank) continue;
-    const auto cause = std::ranges::find_if(faults_, [&](const Fault& other) {
-      return other.end ? other.end->rank == peer.rank : other.host == peer.host;
-    });
-    if (cause == faults_.end()) continue;
+    const Fault* const cause =
+        find([&](const Fault& other) { return other.end ? other.end->rank == peer.rank : other.host == peer.host; });
+    if (cause == nullptr) continue;
     const auto back = causes_of(*cause);
     if (std::ranges::find(back, fault.end->rank, &LostPeer::rank) == back.end()) return true;
   }
@@ -87,7 +135,8 @@ bool FirstFault::is_effect(const Fault& fault) const {
 
 std::vector<const Fault*> FirstFault::order() const {
   std::map<std::size_t, const Fault*> first_of_host;
-  for (const Fault& fault : faults_) {
+  for (const auto& [kind, fault] : events_) {
+    if (kind != Event::Kind::kFault) continue;
     const Fault*& known = first_of_host[fault.host];
     if ((known == nullptr || fault.at < known->at) && !is_effect(fault)) known = &fault;
   }
@@ -96,7 +145,7 @@ std::vector<const Fault*> FirstFault::order() const {
     if (fault != nullptr) early.push_back(fault);
   const auto at = [](const Fault* fault) { return fault->at; };
   const auto earliest = at(*std::ranges::min_element(early, {}, at));
-  std::erase_if(early, [&](const Fault* fault) { return fault->at - earliest >= kUncertainty; });
+  std::erase_if(early, [&](const Fault* fault) { return earliest_time(*fault) - earliest >= kUncertainty; });
   std::ranges::sort(early, [](const Fault* a, const Fault* b) {
     return std::pair(-strength(*a), a->at) < std::pair(-strength(*b), b->at);
   });

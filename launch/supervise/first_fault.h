@@ -49,27 +49,23 @@ class FirstFault {
   bool awaits(const std::set<int>& running) const;
   // A rank that runs says that it fails. `fault` is what it would be if the rank had to be ended: of now, and
   // announced.
-  void announce(const Fault& fault) { announced_.try_emplace(fault.end->rank, fault); }
+  void announce(const Fault& fault);
   // The rank has ended: what the process had announced, if it had.
   std::optional<Fault> take_announced(int rank, pid_t pid);
   // Adds what was announced before `answer`, which may be an answer to it.
   void add_announced(const Fault& answer);
-  bool any_announced() const noexcept { return !announced_.empty(); }
+  bool any_announced() const noexcept { return has(Event::Kind::kAnnouncement); }
   // One that counts only if another follows soon, because of it.
-  void suspect(const Fault& fault) { suspect_ = fault; }
+  void suspect(const Fault& fault);
   // Takes out those for which it is true.
-  template <class Predicate>
-  std::vector<Fault> take_if(Predicate&& explained) {
-    const auto rest = std::stable_partition(faults_.begin(), faults_.end(), std::not_fn(explained));
-    std::vector<Fault> taken(rest, faults_.end());
-    faults_.erase(rest, faults_.end());
-    return taken;
-  }
-  bool empty() const noexcept { return faults_.empty(); }
+  std::vector<Fault> take_if(const std::function<bool(const Fault&)>& explained);
+  bool empty() const noexcept { return !has(Event::Kind::kFault); }
+  // A host's clock, and what is noted on it, may be late by this much, as a question to it was just answered.
+  void note_lateness(std::size_t host, Clock::duration lateness) { lateness_[host] = lateness; }
   // What follows from another fault, as the ranks say themselves, is not the first. Of the rest the order is known on
   // one host. Between hosts the earliest counts, but a lost host or supervisor outranks the end of a rank, and a signal
-  // outranks an exit, when the earliest is earlier by less than kUncertainty: an exit may well be the answer to a lost
-  // peer, and the others cannot.
+  // outranks an exit, when the earliest is earlier by less than kUncertainty and the lateness of the other one's host:
+  // an exit may well be the answer to a lost peer, and the others cannot.
   const Fault& first() const { return *order().front(); }
   // Faults of other hosts that came so near to first() that the order is not known.
   std::vector<Fault> rivals() const;
@@ -79,15 +75,29 @@ class FirstFault {
     pid_t pid = 0;
     std::vector<LostPeer> peers = {};
   };
+  // What was heard, in the order in which it was.
+  struct Event {
+    enum class Kind : std::uint8_t {
+      kFault,         // it counts
+      kAnnouncement,  // of a rank that runs; one for each rank
+      kSuspicion,     // at most one
+    };
+    Kind kind = Kind::kFault;
+    Fault fault = {};
+  };
+  bool has(Event::Kind kind) const noexcept { return std::ranges::find(events_, kind, &Event::kind) != events_.end(); }
+  std::optional<Fault> take(Event::Kind kind, std::optional<int> rank = {});
+  // The first counting fault for which it is true.
+  const Fault* find(const std::function<bool(const Fault&)>& wanted) const;
+  Clock::time_point earliest_time(const Fault& fault) const;
   std::vector<LostPeer> causes_of(const Fault& fault) const;
   bool is_effect(const Fault& fault) const;
   // The first one, and its rivals.
   std::vector<const Fault*> order() const;
 
-  std::vector<Fault> faults_;
-  std::map<int, Losses> lost_;  // by rank
-  std::optional<Fault> suspect_;
-  std::map<int, Fault> announced_;  // by rank
+  std::vector<Event> events_;
+  std::map<int, Losses> lost_;                       // by rank
+  std::map<std::size_t, Clock::duration> lateness_;  // by host
 };
 
 }  // namespace xoe::launch

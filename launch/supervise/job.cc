@@ -14,10 +14,10 @@
 #include "core/bootstrap/store.h"
 #include "launch/output/job_streams.h"
 #include "launch/output/report.h"
-#include "launch/supervise/asked_ends.h"
 #include "launch/supervise/end_signals.h"
 #include "launch/supervise/first_fault.h"
 #include "launch/supervise/local_processes.h"
+#include "launch/supervise/requested_stop.h"
 #include "launch/supervise/resizing.h"
 #include "launch/supervise/restart_policy.h"
 #include "launch/supervise/shutdown_policy.h"
@@ -36,6 +36,8 @@ constexpr std::size_t kNamedRanks = 4;
 constexpr auto kLastWords = std::chrono::seconds(30);
 // For a rank that others have lost: its own end is the cause of theirs, and takes a while.
 constexpr auto kEndOfLost = std::chrono::seconds(10);
+// For hosts that do not answer, and may be lost.
+constexpr auto kNewsPatience = std::chrono::seconds(5);
 constexpr std::size_t kHere = 0;  // the host at which our own signals come
 
 class Job {
@@ -58,11 +60,12 @@ class Job {
 
   JobOutcome run() {
     while (true) {
-      take_due_steps();
+      run_timers();
       if (finished()) return conclude();
       wait();
       while (const auto signal = signals_.next()) on_signal(*signal, kHere);
       while (const auto event = processes_->next()) on_event(*event);
+      if (waits_for_news_ && !processes_->awaits_news()) on_news();
       store_->serve();
       look_at_changes();
       processes_->pump();
@@ -92,13 +95,13 @@ class Job {
     if (!resizing_ || gone_) return;
     resizing_->look(*store_, Clock::now());
     // A rank that is about to be restarted need not leave first.
-    for (auto due = due_restarts_.begin(); due != due_restarts_.end();) {
-      const SupervisorEvent end = due->end;
+    for (auto restart = scheduled_restarts_.begin(); restart != scheduled_restarts_.end();) {
+      const SupervisorEvent end = restart->end;
       if (!resizing_->leaves(end.rank)) {
-        ++due;
+        ++restart;
         continue;
       }
-      due = due_restarts_.erase(due);
+      restart = scheduled_restarts_.erase(restart);
       end_in_slot(end, remote::describe_status(end.value));
     }
   }
@@ -153,10 +156,10 @@ class Job {
     };
     if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
     if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
-    for (const DueRestart& due : due_restarts_) earlier(due.at);
+    for (const ScheduledRestart& restart : scheduled_restarts_) earlier(restart.at);
     if (const auto step = resizing_ && !gone_ ? resizing_->next() : std::nullopt) earlier(*step);
     if (remind_at_ && !gone_) earlier(*remind_at_);
-    if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->due());
+    if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->next_draw());
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
@@ -166,14 +169,14 @@ class Job {
     processes_->take(polled_, Clock::now());
   }
 
-  void take_due_steps() {
+  void run_timers() {
     if (gone_) return;
-    if (const Panel* panel = output_->panel(); panel != nullptr && Clock::now() >= panel->due())
+    if (const Panel* panel = output_->panel(); panel != nullptr && Clock::now() >= panel->next_draw())
       show_panel(Clock::now());
-    while (!due_restarts_.empty() && Clock::now() >= due_restarts_.front().at) restart_next();
+    while (!scheduled_restarts_.empty() && Clock::now() >= scheduled_restarts_.front().at) restart_next();
     if (remind_at_ && Clock::now() >= *remind_at_) remind();
-    for (auto step = shutdown_.due(Clock::now()); step != ShutdownPolicy::Step::kNothing;
-         step = shutdown_.due(Clock::now())) {
+    for (auto step = shutdown_.next_step(Clock::now()); step != ShutdownPolicy::Step::kNothing;
+         step = shutdown_.next_step(Clock::now())) {
       if (step == ShutdownPolicy::Step::kKill) {
         processes_->send({.kind = SupervisorCommand::Kind::kKillAll});
         continue;
@@ -279,6 +282,7 @@ class Job {
       case SupervisorEvent::Kind::kSupervisorLost: return on_lost(Cause::kSupervisorLost, event, now);
       case SupervisorEvent::Kind::kHostLost: return on_lost(Cause::kHostLost, event, now);
       case SupervisorEvent::Kind::kSignalled: return on_signal(event.value, event.host);
+      case SupervisorEvent::Kind::kReported: return;
     }
   }
 
@@ -303,8 +307,9 @@ class Job {
     if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
       // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
       begin_next_world();
-      const DueRestart due{.at = now + *pause, .end = event};
-      due_restarts_.insert(std::ranges::upper_bound(due_restarts_, due.at, {}, &DueRestart::at), due);
+      const ScheduledRestart restart{.at = now + *pause, .end = event};
+      scheduled_restarts_.insert(std::ranges::upper_bound(scheduled_restarts_, restart.at, {}, &ScheduledRestart::at),
+                                 restart);
       if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
       return;
     }
@@ -337,15 +342,15 @@ class Job {
   void sort_out(const Fault& end, Clock::time_point now) {
     const int status = end.end->status;
     if (outcome_.passed_on != 0 && (status == 0 || ended_as_asked(status, outcome_.passed_on))) {
-      asked_.add(end);
+      stop_request_.add(end);
       if (outcome_.passed_on == SIGTERM || outcome_.passed_on == SIGHUP)
         shutdown_.limit_others(now + options_.signal_limit);
       // The news of what followed may have come first, from another host.
-      for (const Fault& explained : faults_.take_if([&](const Fault& fault) { return asked_.explain(fault); }))
-        asked_.follow(explained);
+      for (const Fault& explained : faults_.take_if([&](const Fault& fault) { return stop_request_.explain(fault); }))
+        stop_request_.follow(explained);
       if (faults_.empty() && shutdown_.cause() == Cause::kRankFailed) shutdown_.withdraw();
-    } else if (status != 0 && asked_.explain(end)) {
-      asked_.follow(end);
+    } else if (status != 0 && stop_request_.explain(end)) {
+      stop_request_.follow(end);
     } else if (status != 0) {
       if (may_answer(end)) faults_.add_announced(end);
       faults_.add(end);
@@ -355,11 +360,26 @@ class Job {
 
   // Because of the faults so far. The first of them may be still to come.
   void end_others(Clock::time_point now) {
+    if (shutdown_.cause() == Cause::kNone) {
+      processes_->ask_for_news(now);
+      waits_for_news_ = processes_->awaits_news();
+    }
     const bool awaited = faults_.awaits(running_);
     shutdown_.begin(Cause::kRankFailed, now,
                     faults_.any_announced() ? kLastWords
                     : awaited               ? kEndOfLost
-                                            : processes_->news_delay());
+                    : waits_for_news_       ? kNewsPatience
+                                            : Clock::duration());
+  }
+
+  // Each host has told what happened there before it heard of the first fault: its cause is known.
+  void on_news() {
+    waits_for_news_ = false;
+    for (int rank = 0; rank < options_.size; ++rank) {
+      const std::size_t host = processes_->host_index(rank);
+      faults_.note_lateness(host, processes_->lateness(host));
+    }
+    if (shutdown_.cause() == Cause::kRankFailed && !faults_.empty()) end_others(Clock::now());
   }
 
   void note_lost_peers() {
@@ -402,14 +422,14 @@ class Job {
   }
 
   void restart_next() {
-    const RankEnd end = end_of(due_restarts_.front().end);
-    due_restarts_.erase(due_restarts_.begin());
+    const RankEnd end = end_of(scheduled_restarts_.front().end);
+    scheduled_restarts_.erase(scheduled_restarts_.begin());
     outcome_.restarts.push_back(Clock::now() - started_);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
-    output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
-                                     describe_end(end, processes_->host_of(end.rank)),
-                                     restarts_.left() + static_cast<int>(due_restarts_.size()), options_.restarts));
+    output_->err().write(fmt::format(
+        "xoe run: {}; restarted, {} of {} restarts left\n", describe_end(end, processes_->host_of(end.rank)),
+        restarts_.left() + static_cast<int>(scheduled_restarts_.size()), options_.restarts));
   }
 
   // Ranks that were about to be restarted have failed for good.
@@ -417,7 +437,8 @@ class Job {
     if (!restarts_.forbid()) return;
     if (resizing_) resizing_->stop();
     processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
-    for (const DueRestart& due : std::exchange(due_restarts_, {})) on_last_end(due.end, Clock::now());
+    for (const ScheduledRestart& restart : std::exchange(scheduled_restarts_, {}))
+      on_last_end(restart.end, Clock::now());
   }
 
   JobOutcome conclude() {
@@ -432,7 +453,7 @@ class Job {
     if (!faults_.empty()) {
       blame(faults_.first());
       name_rivals(faults_.first());
-    } else if (const auto failure = asked_.first_failure()) {
+    } else if (const auto failure = stop_request_.first_failure()) {
       if (outcome_.cause == Cause::kNone) outcome_.cause = Cause::kRankFailed;
       blame(*failure);
       outcome_.followed = followed_text();
@@ -441,7 +462,7 @@ class Job {
   }
 
   std::string followed_text() const {
-    const auto& followed = asked_.followed();
+    const auto& followed = stop_request_.followed();
     if (followed.empty()) return {};
     const RankEnd& first = *followed.front().end;
     std::string text = describe_end(first, processes_->host_of(first.rank)) + ", when another rank had ended";
@@ -475,7 +496,7 @@ class Job {
                                             human_seconds(std::chrono::abs(rival.at - first.at))));
   }
 
-  struct DueRestart {
+  struct ScheduledRestart {
     Clock::time_point at;
     SupervisorEvent end;
   };
@@ -496,9 +517,10 @@ class Job {
   int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
-  std::vector<DueRestart> due_restarts_;  // by time
+  std::vector<ScheduledRestart> scheduled_restarts_;  // by time
   FirstFault faults_;
-  AskedEnds asked_;
+  bool waits_for_news_ = false;
+  RequestedStop stop_request_;
   std::set<int> running_;
   std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
   std::optional<Clock::time_point> gone_;       // since when no process of the job is left

@@ -33,7 +33,7 @@ void LocalProcesses::add_to(std::vector<pollfd>& polled) {
 std::optional<LocalProcesses::Clock::time_point> LocalProcesses::next_turn(Clock::time_point now) const {
   auto next = gone_ ? streams_.next_silent(kDrainPatience) : std::nullopt;
   const auto earlier = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
-  if (const auto settled = streams_.next_settled()) earlier(*settled);
+  if (const auto flush = streams_.next_flush()) earlier(*flush);
   if (streams_.in_background()) earlier(now + kBackgroundTurn);
   return next;
 }

@@ -59,7 +59,7 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
     if (version_ > 0) actions_.tell(fmt::format("the job goes on with {}", counted(std::ssize(members()), "rank")));
   }
   if (formed_ && !stopped_) change_world(store);
-  take_due_steps(now);
+  run_timers(now);
 }
 
 // All that wait come and go with one version.
@@ -76,7 +76,7 @@ void Resizing::change_world(const bootstrap::StoreService& store) {
   if (changes) actions_.begin_world();
 }
 
-void Resizing::take_due_steps(Clock::time_point now) {
+void Resizing::run_timers(Clock::time_point now) {
   for (Slot& slot : slots_) {
     if (slot.terminate_at && now >= *slot.terminate_at) {
       actions_.tell(fmt::format("the rank with {} did not leave in time, and is ended", slot.device));

@@ -82,7 +82,7 @@ class Resizing {
   void leave(const std::string& device, std::string_view seconds, Clock::time_point now);
   void change_world(const bootstrap::StoreService& store);
   void begin_world();
-  void take_due_steps(Clock::time_point now);
+  void run_timers(Clock::time_point now);
   void end(Slot& slot, Clock::time_point now);
   void signal(Slot& slot, int signal);
   Slot* with_device(const std::string& device);

@@ -27,7 +27,7 @@ void ShutdownPolicy::leftovers(Clock::time_point now) {
   terminate_at_ = std::min(terminate_at_.value_or(Clock::time_point::max()), now + kLeftoverPatience);
 }
 
-ShutdownPolicy::Step ShutdownPolicy::due(Clock::time_point now) {
+ShutdownPolicy::Step ShutdownPolicy::next_step(Clock::time_point now) {
   if (killed_) return Step::kNothing;
   if (limit_ && now >= *limit_) begin(Cause::kTimeout, now);
   if (others_until_ && now >= *others_until_) begin(Cause::kSignalLimit, now);

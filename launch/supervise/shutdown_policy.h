@@ -26,9 +26,9 @@ class ShutdownPolicy {
   // Some ranks have ended because of a signal: the others have until then. The first call counts.
   void limit_others(Clock::time_point at) { others_until_ = others_until_.value_or(at); }
   void kill_at_once(Clock::time_point now) { kill_at_ = now; }
-  // The step that is due now; call it until it returns kNothing.
-  Step due(Clock::time_point now);
-  // When the next step will be due.
+  // The step to take now; call it until it returns kNothing.
+  Step next_step(Clock::time_point now);
+  // When there will be a step to take.
   std::optional<Clock::time_point> next() const;
   // The launcher and its job were stopped for this long.
   void shift(Clock::duration pause);

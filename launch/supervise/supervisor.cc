@@ -141,6 +141,10 @@ bool Supervisor::handle_commands() {
     case SupervisorCommand::Kind::kNoMoreRestarts:
       if (std::exchange(restarts_, false)) close_streams();
       break;
+    case SupervisorCommand::Kind::kReport:
+      reap_ranks();
+      report({.kind = SupervisorEvent::Kind::kReported});
+      break;
     case SupervisorCommand::Kind::kEnd:
       note_asked();
       signal_all(SIGTERM);

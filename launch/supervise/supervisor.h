@@ -27,6 +27,7 @@ struct SupervisorCommand {
     kRestart,         // restarts `rank`, which has ended, or starts one that has not been started yet
     kSignalRank,      // to the process group of `rank`, or what is left of it
     kNoMoreRestarts,  // no rank will be restarted
+    kReport,          // answered by kReported
   };
   Kind kind = Kind::kSignal;
   int signal = 0;
@@ -43,6 +44,7 @@ struct SupervisorEvent {
     kSupervisorLost,  // it was killed; value, as in kHostLost: how many of its ranks are not known to have ended
     kHostLost,        // from RemoteProcesses only
     kSignalled,       // from RemoteProcesses only; value: a signal that a host got for the job
+    kReported,        // all that had happened when kReport came has been told
   };
   Kind kind = Kind::kAllGone;
   int rank = -1;

@@ -1,6 +1,6 @@
 #include "launch/supervise/first_fault.h"
 
-#include "launch/supervise/asked_ends.h"
+#include "launch/supervise/requested_stop.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,6 +32,17 @@ TEST(FirstFault, ASignalOutranksAnExitThatSeemsEarlier) {
   EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(1, 3, SIGKILL, 200ms)}), 3);
   EXPECT_EQ(first_rank({ended(0, 0, exited(5), 0ms), ended(1, 3, exited(137), 200ms)}), 3) << "behind a shell";
   EXPECT_EQ(first_rank({ended(0, 0, exited(7), 0ms), ended(1, 3, SIGSEGV, 600ms)}), 0) << "too late to be its cause";
+}
+
+TEST(FirstFault, NewsOfAHostThatAnswersLateMayBeOlderThanItSeems) {
+  FirstFault all;
+  all.add(ended(0, 0, exited(5), 0ms));
+  all.add(ended(1, 3, SIGKILL, 2s));
+  EXPECT_EQ(all.first().end->rank, 0);
+  all.note_lateness(1, 1700ms);
+  EXPECT_EQ(all.first().end->rank, 3);
+  all.note_lateness(1, 1400ms);
+  EXPECT_EQ(all.first().end->rank, 0);
 }
 
 TEST(FirstFault, ASurvivorThatAbortsOutranksNothing) {
@@ -162,8 +173,8 @@ TEST(FirstFault, ALostHostOutranksRanks) {
   EXPECT_EQ(first_rank({ended(0, 0, exited(7), -5000ms), lost}), 0);
 }
 
-TEST(AskedEnds, ExplainWhatFailsAfterThemButNoCrash) {
-  AskedEnds asked;
+TEST(RequestedStop, ExplainWhatFailsAfterThemButNoCrash) {
+  RequestedStop asked;
   EXPECT_FALSE(asked.explain(ended(0, 1, exited(1), 5ms)));
   asked.add(ended(0, 0, exited(0), 10ms));
   EXPECT_FALSE(asked.first_failure());

@@ -158,6 +158,17 @@ TEST_F(HostsFailure, ARankThatIsKilledFarAwayIsNamed) {
   }
 }
 
+// The launcher waits for what each host has to tell, however long its agent takes.
+TEST_F(HostsFailure, ARankThatIsKilledWhereTheAgentIsSlowIsNamed) {
+  const std::string place = hosts_.folder() + "/pid";
+  const auto ran = hosts_.run(
+      "one,two", "F=" + place + "; if [ $XOE_RANK = 1 ]; then A=$(cut -d' ' -f4 /proc/$PPID/stat); " +
+                     "kill -STOP $A; (sleep 2; kill -CONT $A) & echo $BASHPID > $F.new; mv $F.new $F; sleep 0.1; " +
+                     "kill -9 $BASHPID; fi; " + kSurvive);
+  EXPECT_EQ(ran.code, 137);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 1 (host two, "), HasSubstr("SIGKILL"), Not(HasSubstr("rank 0"))));
+}
+
 TEST_F(HostsFailure, ASupervisorThatIsKilledFarAwayIsNamed) {
   const std::string place = hosts_.folder() + "/pid";
   const auto ran =

@@ -120,27 +120,27 @@ TEST(LineCutter, BarsBelowEachOther) {
 }
 
 // What comes out when nothing follows `bytes` for a while; and then, when `rest` follows.
-std::array<std::string, 2> settled(const std::string& bytes, const std::string& rest) {
+std::array<std::string, 2> flushed(const std::string& bytes, const std::string& rest) {
   LineCutter cutter;
   std::array<std::string, 2> out;
   cutter.feed(bytes, "", out[0]);
   EXPECT_EQ(out[0], "");
-  EXPECT_TRUE(cutter.unsettled());
-  cutter.settle("", out[0]);
-  EXPECT_FALSE(cutter.unsettled());
+  EXPECT_TRUE(cutter.has_open_bar());
+  cutter.flush_bar("", out[0]);
+  EXPECT_FALSE(cutter.has_open_bar());
   cutter.feed(rest, "", out[1]);
   cutter.finish("", out[1]);
   return out;
 }
 
 TEST(LineCutter, ABarThatEndedIsALineThoughNothingFollows) {
-  EXPECT_EQ(settled("\r 0%\r100%\n", "next\n"), (std::array<std::string, 2>{"100%\n", "next\n"}));
-  EXPECT_EQ(settled("\r100%\n", "\r100%\n"), (std::array<std::string, 2>{"100%\n", "100%\n"}));
-  EXPECT_EQ(settled("\r100%\npart of ", "a line\n"), (std::array<std::string, 2>{"100%\n", "part of a line\n"}));
-  EXPECT_EQ(settled("\rfirst 100%\n\rsecond 0%", "\rsecond 9%"),
+  EXPECT_EQ(flushed("\r 0%\r100%\n", "next\n"), (std::array<std::string, 2>{"100%\n", "next\n"}));
+  EXPECT_EQ(flushed("\r100%\n", "\r100%\n"), (std::array<std::string, 2>{"100%\n", "100%\n"}));
+  EXPECT_EQ(flushed("\r100%\npart of ", "a line\n"), (std::array<std::string, 2>{"100%\n", "part of a line\n"}));
+  EXPECT_EQ(flushed("\rfirst 100%\n\rsecond 0%", "\rsecond 9%"),
             (std::array<std::string, 2>{"first 100%\n", "second 9%\n"}));
   // The outer one of two, after the inner one was erased.
-  EXPECT_EQ(settled("\router 0\n\rinner 1\x1b[A\n\r       \x1b[A\router 2\n", "after\n"),
+  EXPECT_EQ(flushed("\router 0\n\rinner 1\x1b[A\n\r       \x1b[A\router 2\n", "after\n"),
             (std::array<std::string, 2>{"outer 2\n", "after\n"}));
 }
 
@@ -152,8 +152,8 @@ TEST(LineCutter, ABarAboveTheCursorIsNotDoneWithWhereTheProgramGoesUp) {
     cutter.feed(bytes, "", out);
     const std::string before = out;
     const auto live = cutter.live();
-    EXPECT_FALSE(cutter.unsettled()) << bytes;
-    cutter.settle("", out);
+    EXPECT_FALSE(cutter.has_open_bar()) << bytes;
+    cutter.flush_bar("", out);
     EXPECT_EQ(out, before);
     EXPECT_EQ(cutter.live(), live);
   }

@@ -57,7 +57,7 @@ TEST_F(Panels, NothingIsShownBeforeARankHasJoined) {
   EXPECT_THAT(lines()[1], HasSubstr("starting"));
 }
 
-TEST_F(Panels, ShortJobsShowNone) { EXPECT_EQ(panel_->due(), kBegan + seconds(1)); }
+TEST_F(Panels, ShortJobsShowNone) { EXPECT_EQ(panel_->next_draw(), kBegan + seconds(1)); }
 
 TEST_F(Panels, RatesAndLastLines) {
   last_lines_ = {"epoch 3: loss 0.22", "", "", ""};

@@ -79,7 +79,7 @@ int print(const char* verb, const std::string& text) {
   return kFailed;
 }
 
-bool colours_wanted() { return manners::colours_wanted(STDOUT_FILENO, Env::process()); }
+bool colours_wanted() { return command_line::colours_wanted(STDOUT_FILENO, Env::process()); }
 
 std::string time_text(std::int64_t ns) {
   const auto value = static_cast<double>(ns);
@@ -126,7 +126,7 @@ class Table {
     }
     std::size_t others = 2 * widths.size();
     for (std::size_t i = 1; i < widths.size(); ++i) others += widths[i];
-    const auto columns = static_cast<std::size_t>(manners::terminal_width(STDOUT_FILENO, kUnlimited));
+    const auto columns = static_cast<std::size_t>(command_line::terminal_width(STDOUT_FILENO, kUnlimited));
     widths[0] = std::min(widths[0], std::max(kNarrowest, columns - std::min(columns, others)));
     std::string out;
     for (std::size_t row = 0; row < rows_.size(); ++row) {

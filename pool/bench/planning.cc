@@ -75,12 +75,12 @@ class Bench {
 
   void ask() {
     const auto& user = std::next(state_.users.begin(), pick(static_cast<int>(state_.users.size())))->second;
-    Ask ask{.gpus = 1 + pick(pick(4) == 0 ? 8 : 3), .duration = minutes(20 + pick(600)), .wait = true};
-    if (pick(4) == 0 && ask.gpus <= 4) ask.type = pick(2) == 0 ? "t4" : "a100";
-    if (pick(8) == 0 && ask.gpus <= 2) ask.same_nvlink = true;
-    if (pick(8) == 0) ask.any_host = true;
+    LeaseRequest request{.gpus = 1 + pick(pick(4) == 0 ? 8 : 3), .duration = minutes(20 + pick(600)), .wait = true};
+    if (pick(4) == 0 && request.gpus <= 4) request.type = pick(2) == 0 ? "t4" : "a100";
+    if (pick(8) == 0 && request.gpus <= 2) request.same_nvlink = true;
+    if (pick(8) == 0) request.any_host = true;
     const std::int64_t id = state_.next_lease++;
-    state_.leases[id] = {.id = id, .user = user.name, .team = user.team, .ask = ask, .asked = now_};
+    state_.leases[id] = {.id = id, .user = user.name, .team = user.team, .request = request, .asked = now_};
   }
 
   void end_what_is_over() {
@@ -114,7 +114,7 @@ class Bench {
       if (!lease.starts || *lease.starts > now_) continue;
       lease.state = LeaseState::kOpen;
       lease.begins = now_;
-      lease.expires = now_ + lease.ask.duration;
+      lease.expires = now_ + lease.request.duration;
     }
     return time;
   }

@@ -32,12 +32,12 @@ double seconds_until(const Json& time) {
 
 }  // namespace
 
-ExtraGpus::ExtraGpus(Client& client, const Connection& connection, const Keeper& keeper, LeaseOptions wishes, int count,
-                     Fd control, Span grace, Say say)
+ExtraGpus::ExtraGpus(Client& client, const Connection& connection, const LeaseReaper& reaper, LeaseOptions request,
+                     int count, Fd control, Span grace, Say say)
     : client_(client),
       connection_(connection),
-      keeper_(keeper),
-      wishes_(std::move(wishes)),
+      reaper_(reaper),
+      request_(std::move(request)),
       extras_(static_cast<std::size_t>(count)),
       control_(std::move(control)),
       grace_(grace),
@@ -65,9 +65,9 @@ bool ExtraGpus::ask(Client& client, Extra& extra) {
     }
     extra.token = *token;
   }
-  LeaseOptions wishes = wishes_;
-  wishes.token = extra.token;
-  const auto reply = ask_lease(client, connection_, wishes, "/v1/leases");
+  LeaseOptions request = request_;
+  request.token = extra.token;
+  const auto reply = request_lease(client, connection_, request, "/v1/leases");
   if (!reply || may_pass(*reply)) {
     refused(reply ? reply->message() : reply.error().message());
     return false;
@@ -79,7 +79,7 @@ bool ExtraGpus::ask(Client& client, Extra& extra) {
     return true;
   }
   extra.lease = lease->at("id").get<std::int64_t>();
-  keeper_.holds(extra.lease);
+  reaper_.holds(extra.lease);
   extra.state = State::kWaiting;
   if (lease->at("state") != "open" || lease->value("closed", false)) return true;
   extra.gpu = lease->at("gpus").at(0).get<std::string>();
@@ -163,7 +163,7 @@ bool ExtraGpus::give_back(Extra& extra) {
     return false;
   }
   if (released) {
-    keeper_.gave_back(extra.lease);
+    reaper_.gave_back(extra.lease);
   } else {
     say_(released.error().message());
   }
@@ -177,7 +177,7 @@ void ExtraGpus::give_back_all(Client& patient) {
     if (extra.state == State::kNone && !extra.token.empty()) ask(patient, extra);
     if (extra.state == State::kNone) continue;
     if (const Status released = release(patient, connection_, extra.lease))
-      keeper_.gave_back(extra.lease);
+      reaper_.gave_back(extra.lease);
     else
       say_(released.error().message());
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
-#include "pool/cli/keeper.h"
+#include "pool/cli/lease_reaper.h"
 #include "pool/cli/verbs.h"
 
 namespace xoe::tools::pool {
@@ -19,9 +19,9 @@ class ExtraGpus {
  public:
   using Clock = std::chrono::steady_clock;
   using Say = std::function<void(const std::string&)>;
-  // wishes: for one of them. control: a socket to the launcher. grace: that a rank has to leave, where the pool gives
+  // request: for one of them. control: a socket to the launcher. grace: that a rank has to leave, where the pool gives
   // no time. All references outlive it.
-  ExtraGpus(Client& client, const Connection& connection, const Keeper& keeper, LeaseOptions wishes, int count,
+  ExtraGpus(Client& client, const Connection& connection, const LeaseReaper& reaper, LeaseOptions request, int count,
             Fd control, Span grace, Say say);
 
   // Before the program starts: asks for all, and returns the GPUs that are there at once, for its first ranks.
@@ -67,8 +67,8 @@ class ExtraGpus {
 
   Client& client_;
   const Connection& connection_;
-  const Keeper& keeper_;
-  LeaseOptions wishes_;
+  const LeaseReaper& reaper_;
+  LeaseOptions request_;
   std::vector<Extra> extras_;
   Fd control_;
   Span grace_;

@@ -129,7 +129,7 @@ void set_count(LeaseOptions& options, const std::string& text) {
   if (!least || *least < 1 || *least > kMost || !most || *most < *least || *most > kMost)
     throw CLI::ValidationError(fmt::format("--gpus {}: expected a number from 1 to {}, or MIN:MAX", text, kMost),
                                CLI::ExitCodes::ValidationError);
-  options.ask["gpus"] = *least;
+  options.request["gpus"] = *least;
   options.most_gpus = colon == std::string::npos ? 0 : static_cast<int>(*most);
 }
 
@@ -159,7 +159,7 @@ const char* visible_variable(const Json& lease) {
 
 void add_lease_options(CLI::App& verb, LeaseOptions& options) {
   const auto set = [&options](const char* field) {
-    return [&options, field](const auto& value) { options.ask[field] = value; };
+    return [&options, field](const auto& value) { options.request[field] = value; };
   };
   verb.add_option_function<std::string>(
           "--gpus", [&options](const std::string& text) { set_count(options, text); }, "how many, all or none")
@@ -172,40 +172,41 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
       ->check(
           [](const std::string& text) { return parse_bytes(text) ? std::string() : "expected a size such as 16G"; });
   verb.add_flag_callback(
-      "--same-nvlink", [&options] { options.ask["same_nvlink"] = true; }, "NVLinks between all of them");
+      "--same-nvlink", [&options] { options.request["same_nvlink"] = true; }, "NVLinks between all of them");
   verb.add_flag_callback(
-      "--any-host", [&options] { options.ask["any_host"] = true; }, "they may be on several hosts");
+      "--any-host", [&options] { options.request["any_host"] = true; }, "they may be on several hosts");
   add_span_option(verb, "--for", options.duration, "for how long");
   verb.add_option_function<int>("--priority", set("priority"), "more goes first; your user has a limit")
       ->default_str("0");
   verb.add_flag_callback(
-      "--wait", [&options] { options.ask["wait"] = true; }, "in the queue, until there are GPUs");
+      "--wait", [&options] { options.request["wait"] = true; }, "in the queue, until there are GPUs");
   verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
 }
 
 void add_place_options(CLI::App& verb, LeaseOptions& options) {
   verb.add_option_function<std::string>(
-          "--host", [&options](const std::string& name) { options.ask["host"] = name; }, "only GPUs of this host")
+          "--host", [&options](const std::string& name) { options.request["host"] = name; }, "only GPUs of this host")
       ->type_name("NAME");
   CLI::Option* const vm = verb.add_option_function<std::string>(
-      "--vm", [&options](const std::string& name) { options.ask["vm"] = name; },
+      "--vm", [&options](const std::string& name) { options.request["vm"] = name; },
       "give them to this virtual machine of a vSphere");
   vm->type_name("NAME");
   verb.add_flag_callback(
-          "--power-cycle", [&options] { options.ask["power_cycle"] = true; },
+          "--power-cycle", [&options] { options.request["power_cycle"] = true; },
           "shut the machine down for that, if it runs, and start it again; also when they are taken back")
       ->needs(vm);
   verb.add_flag_callback(
-          "--slurm", [&options] { options.ask["slurm"] = true; }, "as an allocation of a Slurm cluster")
+          "--slurm", [&options] { options.request["slurm"] = true; }, "as an allocation of a Slurm cluster")
       ->excludes(vm);
 }
 
-Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path) {
+Result<Reply> request_lease(Client& client, const Connection& connection, const LeaseOptions& options,
+                            const char* path) {
   std::string token = options.token;
   if (token.empty()) {
     XOE_ASSIGN(token, random_token());
   }
-  Json body = options.ask;
+  Json body = options.request;
   body["token"] = token;
   body["seconds"] = std::chrono::duration<double>(options.duration).count();
   if (!options.memory.empty()) body["memory"] = *parse_bytes(options.memory);
@@ -223,7 +224,7 @@ Result<Reply> ask_lease(Client& client, const Connection& connection, const Leas
 
 Result<Reply> acquire(Client& client, const Connection& connection, const LeaseOptions& options, const char* path,
                       const std::function<void(std::int64_t)>& holds) {
-  XOE_ASSIGN(Reply reply, ask_lease(client, connection, options, path));
+  XOE_ASSIGN(Reply reply, request_lease(client, connection, options, path));
   if (!reply.ok()) return reply;
   const auto id = reply.body.at("lease").at("id").get<std::int64_t>();
   if (holds && reply.body.at("lease").at("state") != "ended") holds(id);
@@ -281,15 +282,15 @@ void add_lease_verbs(CLI::App& app, int& code) {
       ->add_option_function<std::vector<std::string>>(
           "UUID",
           [adopted](const std::vector<std::string>& uuids) {
-            adopted->lease.ask["exact"] = uuids;
-            adopted->lease.ask["gpus"] = uuids.size();
+            adopted->lease.request["exact"] = uuids;
+            adopted->lease.request["gpus"] = uuids.size();
           },
           "the GPUs, as `xoe pool status` names them")
       ->required();
   add_span_option(*adopt, "--for", adopted->lease.duration, "for how long");
   adopt
       ->add_option_function<std::string>(
-          "--vm", [adopted](const std::string& name) { adopted->lease.ask["vm"] = name; },
+          "--vm", [adopted](const std::string& name) { adopted->lease.request["vm"] = name; },
           "the virtual machine that has them (admins)")
       ->type_name("NAME");
   adopt->callback([adopted, &code] { code = acquire_or_adopt(*adopted, "/v1/leases/adopt"); });

@@ -23,7 +23,7 @@
 #include "launch/remote/spawn.h"
 #include "pool/cli/extra_gpus.h"
 #include "pool/cli/held_signals.h"
-#include "pool/cli/keeper.h"
+#include "pool/cli/lease_reaper.h"
 #include "pool/cli/verbs.h"
 #include "pool/core/wall_clock.h"
 #include "pool/enforce/device_rule.h"
@@ -220,7 +220,7 @@ std::vector<std::string> command_line(const RunOptions& options, const std::vect
   return words;
 }
 
-int run_program(Client& client, const RunOptions& options, const Json& lease, const Keeper& keeper,
+int run_program(Client& client, const RunOptions& options, const Json& lease, const LeaseReaper& reaper,
                 const sigset_t& before, const std::vector<std::string>& program, int passed, ExtraGpus* extras) {
   std::optional<DeviceRule> rule;
   if (options.device_rule) {
@@ -237,28 +237,28 @@ int run_program(Client& client, const RunOptions& options, const Json& lease, co
     fail(pid.error());
     return 127;
   }
-  keeper.runs(*pid);
+  reaper.runs(*pid);
   const int status = Watch(client, options, lease, *pid, extras).wait();
   end_leftovers(older, std::min<std::chrono::nanoseconds>(options.grace, kLeftoversGrace));
   return remote::exit_code_of(status);
 }
 
-// The wishes for one of the GPUs beyond those that are needed.
-LeaseOptions extra_wishes(const RunOptions& options) {
-  LeaseOptions wishes = options.lease;
-  wishes.ask["gpus"] = 1;
-  wishes.ask["same_nvlink"] = false;
-  wishes.ask["wait"] = true;
-  wishes.ask["yields"] = true;
-  wishes.ask["priority"] = options.extra_priority.value_or(options.lease.ask.value("priority", 0) - 1);
-  return wishes;
+// The request for one of the GPUs beyond those that are needed.
+LeaseOptions extra_request(const RunOptions& options) {
+  LeaseOptions one = options.lease;
+  one.request["gpus"] = 1;
+  one.request["same_nvlink"] = false;
+  one.request["wait"] = true;
+  one.request["yields"] = true;
+  one.request["priority"] = options.extra_priority.value_or(options.lease.request.value("priority", 0) - 1);
+  return one;
 }
 
 // The options of `xoe run` for the lease's GPUs: on this host, or, where it has others, too, on all of its hosts, this
 // one's ranks first.
 Result<std::vector<std::string>> rank_words(const RunOptions& options, const Json& lease) {
   const std::vector<std::string> here = lease.at("gpus");
-  if (!options.lease.ask.value("any_host", false))
+  if (!options.lease.request.value("any_host", false))
     return std::vector<std::string>{"--devices", fmt::format("{}", fmt::join(here, ","))};
   const std::string own = host_name("localhost");
   std::vector<std::pair<std::string, std::vector<std::string>>> places;
@@ -287,7 +287,7 @@ Result<std::vector<std::string>> rank_words(const RunOptions& options, const Jso
 }
 
 // One rank for each GPU, and further ones while there are GPUs for them.
-int run_ranks(Client& patient, Client& client, const RunOptions& options, const Json& lease, const Keeper& keeper,
+int run_ranks(Client& patient, Client& client, const RunOptions& options, const Json& lease, const LeaseReaper& reaper,
               const sigset_t& before) {
   if (visible_variable(lease) != std::string_view("CUDA_VISIBLE_DEVICES"))
     return fail(Error(Code::kUnsupported, "the ranks of xoe run use NVIDIA's GPUs; --type names such ones"));
@@ -296,16 +296,16 @@ int run_ranks(Client& patient, Client& client, const RunOptions& options, const 
   if (options.lease.most_gpus == 0 || extra == 0) {
     const auto words = rank_words(options, lease);
     if (!words) return fail(words.error());
-    return run_program(client, options, lease, keeper, before, command_line(options, *words), -1, nullptr);
+    return run_program(client, options, lease, reaper, before, command_line(options, *words), -1, nullptr);
   }
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return fail(Error(Code::kUnavailable, fmt::format("no socket: {}", errno_text(errno))));
   const Fd theirs(ends[1]);
-  ExtraGpus extras(client, options.connection, keeper, extra_wishes(options), extra, Fd(ends[0]), options.grace, say);
+  ExtraGpus extras(client, options.connection, reaper, extra_request(options), extra, Fd(ends[0]), options.grace, say);
   for (std::string& gpu : extras.take_at_once()) gpus.push_back(std::move(gpu));
   say(fmt::format("{} to begin with, {} at most", counted(std::ssize(gpus), "rank"), options.lease.most_gpus));
-  const int code = run_program(client, options, lease, keeper, before,
+  const int code = run_program(client, options, lease, reaper, before,
                                command_line(options, {"--devices", fmt::format("{}", fmt::join(gpus, ",")), "--resize",
                                                       fmt::format("{}:{}", theirs.get(), options.lease.most_gpus)}),
                                theirs.get(), &extras);
@@ -318,7 +318,7 @@ int run_on_cpu(const RunOptions& options, const std::string& why, const sigset_t
   const bool is_behind = options.ranks && dash != options.program.end() && dash + 1 != options.program.end();
   say(fmt::format("no GPU ({}): {} runs on the CPU", why, is_behind ? dash[1] : options.program[0]));
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  const auto words = command_line(options, {"-np", std::to_string(options.lease.ask.value("gpus", 1))});
+  const auto words = command_line(options, {"-np", std::to_string(options.lease.request.value("gpus", 1))});
   std::vector<char*> argv = remote::c_strings(words);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::execvp(argv[0], argv.data());
@@ -330,9 +330,9 @@ Status check(const RunOptions& options) {
   if (options.lease.most_gpus > 0 && !options.ranks)
     return failure(Code::kInvalidArgument,
                    "--gpus {}:{} is for a training whose ranks come and go: xoe run --pool --gpus {}:{} PROGRAM",
-                   options.lease.ask.value("gpus", 1), options.lease.most_gpus, options.lease.ask.value("gpus", 1),
-                   options.lease.most_gpus);
-  const bool any_host = options.lease.ask.value("any_host", false);
+                   options.lease.request.value("gpus", 1), options.lease.most_gpus,
+                   options.lease.request.value("gpus", 1), options.lease.most_gpus);
+  const bool any_host = options.lease.request.value("any_host", false);
   if (any_host && !options.ranks)
     return failure(
         Code::kInvalidArgument,
@@ -371,14 +371,14 @@ Result<std::string> name_of_this_host(Client& client) {
 }
 
 Status take_from_this_host(Client& client, RunOptions& options) {
-  if (options.device_rule) options.lease.ask["device_rule"] = true;
-  const bool any_host = options.lease.ask.value("any_host", false);
+  if (options.device_rule) options.lease.request["device_rule"] = true;
+  const bool any_host = options.lease.request.value("any_host", false);
   if (options.host.empty()) {
     const auto name = name_of_this_host(client);
     if (!name && !any_host) return failure(name.error());
     if (name) options.host = *name;
   }
-  if (!any_host) options.lease.ask["host"] = options.host;
+  if (!any_host) options.lease.request["host"] = options.host;
   return {};
 }
 
@@ -390,11 +390,11 @@ int run(RunOptions options) {
   if (!client) return fail(client.error());
   if (const Status here = take_from_this_host(*client, options); !here)
     return options.or_cpu ? run_on_cpu(options, here.error().message(), held.before()) : fail(here.error());
-  const auto keeper = Keeper::start(options.connection);
-  if (!keeper) return fail(keeper.error());
+  const auto reaper = LeaseReaper::start(options.connection);
+  if (!reaper) return fail(reaper.error());
   auto reply = acquire(*client, options.connection, options.lease, "/v1/leases",
-                       [&](std::int64_t lease) { keeper->holds(lease); });
-  // What could not be given back, the keeper gives back once this process has ended or runs another program.
+                       [&](std::int64_t lease) { reaper->holds(lease); });
+  // What could not be given back, the reaper gives back once this process has ended or runs another program.
   if (!reply && options.or_cpu && !HeldSignals::any())
     return run_on_cpu(options, reply.error().message(), held.before());
   if (!reply) return fail(reply.error());
@@ -403,7 +403,7 @@ int run(RunOptions options) {
   const Json& lease = reply->body.at("lease");
   const auto id = lease.at("id").get<std::int64_t>();
   if (lease.at("state") != "open") {
-    keeper->gave_back(id);
+    reaper->gave_back(id);
     if (options.or_cpu) return run_on_cpu(options, lease.value("why", ""), held.before());
     say(lease.value("why", ""));
     return kNoGpu;
@@ -416,13 +416,13 @@ int run(RunOptions options) {
   auto watcher = connect_briefly(options.connection);
   const int code = !watcher ? fail(watcher.error())
                    : options.ranks
-                       ? run_ranks(*client, *watcher, options, lease, *keeper, held.before())
-                       : run_program(*watcher, options, lease, *keeper, held.before(), options.program, -1, nullptr);
-  // The keeper tries longer.
+                       ? run_ranks(*client, *watcher, options, lease, *reaper, held.before())
+                       : run_program(*watcher, options, lease, *reaper, held.before(), options.program, -1, nullptr);
+  // The reaper tries longer.
   if (const Status released = release(*client, options.connection, id); !released)
     say(released.error().message());
   else
-    keeper->gave_back(id);
+    reaper->gave_back(id);
   return code;
 }
 

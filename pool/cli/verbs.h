@@ -63,9 +63,9 @@ bool sleep_until_signal(Span span);
 // A span such as 90s, 30m, 4h, 2d, or a number of seconds.
 void add_span_option(CLI::App& verb, const std::string& name, Span& value, const std::string& what);
 
-// The wishes of the command line.
+// A request for a lease as the command line gives it.
 struct LeaseOptions {
-  Json ask = Json::object();
+  Json request = Json::object();
   std::string memory = {};
   Span duration = std::chrono::hours(4);
   std::string at = {};
@@ -76,7 +76,8 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options);
 // Where the GPUs shall be: --host, a virtual machine, or a cluster.
 void add_place_options(CLI::App& verb, LeaseOptions& options);
 // Asks for a lease, which may wait then; its token is remembered.
-Result<Reply> ask_lease(Client& client, const Connection& connection, const LeaseOptions& options, const char* path);
+Result<Reply> request_lease(Client& client, const Connection& connection, const LeaseOptions& options,
+                            const char* path);
 // The same, and waits if it is asked to. Its reply has the lease, which is open, waits for its reserved time, or has
 // ended because it was refused. The lease's token is remembered. The caller has HeldSignals; when one comes, or the
 // server does not answer any more, the lease is given back. `holds` is called as soon as there is a lease.

@@ -61,7 +61,7 @@ void CommandQueue::wake() {
 }
 
 void CommandQueue::work(const std::stop_token& stop) {
-  bool due = true;  // what passed while no server ran
+  bool overdue = true;  // what passed while no server ran
   bool failed = false;
   for (;;) {
     std::vector<Entry*> entries;
@@ -70,7 +70,7 @@ void CommandQueue::work(const std::stop_token& stop) {
       Span sleep = kLongestSleep;
       if (const auto next = pool_.next_event())
         sleep = std::clamp(*next - clock_(), failed ? kPauseAfterFailure : Span(0), kLongestSleep);
-      if (!due) arrived_.wait_for(lock, stop, sleep, [&] { return !waiting_.empty() || woken_; });
+      if (!overdue) arrived_.wait_for(lock, stop, sleep, [&] { return !waiting_.empty() || woken_; });
       if (stop.stop_requested() && waiting_.empty()) return;
       entries = std::exchange(waiting_, {});
       woken_ = false;
@@ -79,8 +79,8 @@ void CommandQueue::work(const std::stop_token& stop) {
     const bool changes = std::ranges::any_of(entries, [](const Entry* entry) { return bool(entry->command); });
     const bool paused = failed && !entries.empty();  // only reads came
     const Time now = clock_();
-    const bool turns = changes || due || (!paused && ((next && *next <= now) || note_jump()));
-    due = false;
+    const bool turns = changes || overdue || (!paused && ((next && *next <= now) || note_jump()));
+    overdue = false;
     if (turns) failed = !run_turn(entries);
     for (Entry* const entry : entries)
       if (entry->status && entry->after) entry->after(pool_);

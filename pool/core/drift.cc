@@ -47,7 +47,7 @@ std::vector<std::int64_t> processes_to_end(const State& state, std::string_view 
 std::vector<GpuHolder> holders_on(const State& state, std::string_view host) {
   std::vector<GpuHolder> holders;
   for (const auto& [id, lease] : state.leases) {
-    if (!lease.is_open() || lease.ask.backend() != Backend::kHost) continue;
+    if (!lease.is_open() || lease.request.backend() != Backend::kHost) continue;
     for (const std::string& uuid : lease.gpus)
       if (const auto gpu = state.gpus.find(uuid); gpu != state.gpus.end() && gpu->second.host == host)
         holders.push_back({uuid, lease.user});

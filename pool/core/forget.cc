@@ -9,7 +9,7 @@ namespace {
 
 const Lease* lease_that_needs(const State& state, const Gpu& gpu) {
   for (const auto& [id, lease] : state.leases)
-    if (std::ranges::count(lease.gpus, gpu.uuid) != 0 || std::ranges::count(lease.ask.exact, gpu.uuid) != 0)
+    if (std::ranges::count(lease.gpus, gpu.uuid) != 0 || std::ranges::count(lease.request.exact, gpu.uuid) != 0)
       return &lease;
   return nullptr;
 }
@@ -59,7 +59,7 @@ void MissingGpus::observe(const State& state, const HostReport& report, Time now
   }
 }
 
-std::vector<std::string> MissingGpus::due(const State& state, const std::string& host, Time now) const {
+std::vector<std::string> MissingGpus::expired(const State& state, const std::string& host, Time now) const {
   std::vector<std::string> uuids;
   for (const auto& [uuid, since] : since_) {
     const auto gpu = state.gpus.find(uuid);

@@ -29,7 +29,7 @@ class MissingGpus {
  public:
   void observe(const State& state, const HostReport& report, Time now);
   // Those of the host that have been missing for long and can be forgotten.
-  std::vector<std::string> due(const State& state, const std::string& host, Time now) const;
+  std::vector<std::string> expired(const State& state, const std::string& host, Time now) const;
   void forget(const std::string& uuid) { since_.erase(uuid); }
 
  private:

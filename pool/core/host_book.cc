@@ -66,7 +66,7 @@ Status HostBook::take(const Turn& turn, const HostReport& report, std::string_vi
   take_activity(turn.state, report);
   for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(turn, gpu));
   missing_.observe(turn.state, report, turn.now);
-  for (const std::string& uuid : missing_.due(turn.state, host.name, turn.now))
+  for (const std::string& uuid : missing_.expired(turn.state, host.name, turn.now))
     XOE_TRY(
         forget_gpu(turn, uuid, "pool", fmt::format("{} has not had it for {}", host.name, span_text(kForgetAfter))));
   return {};

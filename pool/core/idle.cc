@@ -61,7 +61,7 @@ void IdleWindow::add(const IdleSample& sample, const IdlePolicy& policy) {
   while (samples_.front().at < oldest) samples_.pop_front();
 }
 
-IdleVerdict IdleWindow::judge(const IdlePolicy& policy, Time begins, Time now) const {
+IdleAssessment IdleWindow::assess(const IdlePolicy& policy, Time begins, Time now) const {
   if (!policy.on) return {};
   const Summary recent = sum_up(samples_, now - policy.no_process_window);
   if (recent.covers(policy.no_process_window, now - begins) && !recent.processes)
@@ -77,7 +77,7 @@ void IdleWatch::observe(const State& state, const HostReport& report, Span since
   std::map<std::int64_t, IdleSample> samples;
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     const Lease* const lease = state.holder_of(report.gpus[i].uuid);
-    if (lease == nullptr || lease->ask.backend() != Backend::kHost) continue;  // what it does is not seen
+    if (lease == nullptr || lease->request.backend() != Backend::kHost) continue;  // what it does is not seen
     const GpuActivity& seen = report.activity[i];
     IdleSample& sample = samples[lease->id];
     sample.at = now;
@@ -89,11 +89,11 @@ void IdleWatch::observe(const State& state, const HostReport& report, Span since
   for (const auto& [id, sample] : samples) windows_[id].add(sample, state.policy.idle);
 }
 
-IdleVerdict IdleWatch::judge(const State& state, const Lease& lease, Time now) const {
+IdleAssessment IdleWatch::assess(const State& state, const Lease& lease, Time now) const {
   const auto user = state.users.find(lease.user);
   if (lease.idle_exempt || (user != state.users.end() && user->second.idle_exempt)) return {};
   const auto window = windows_.find(lease.id);
-  return window == windows_.end() ? IdleVerdict{} : window->second.judge(state.policy.idle, lease.begins, now);
+  return window == windows_.end() ? IdleAssessment{} : window->second.assess(state.policy.idle, lease.begins, now);
 }
 
 }  // namespace xoe::pool

@@ -18,7 +18,7 @@ struct IdleSample {
   double cpus = 0;         // that the processes use
 };
 
-struct IdleVerdict {
+struct IdleAssessment {
   bool idle = false;
   std::string why = {};  // "no process used its GPUs for 15 min"
 };
@@ -33,7 +33,7 @@ class IdleWindow {
   // However fast reports come, there are not many more than kMostSamples.
   std::size_t samples() const { return samples_.size(); }
   // `begins`: of the lease, which is not idle before it is as old as a window.
-  IdleVerdict judge(const IdlePolicy& policy, Time begins, Time now) const;
+  IdleAssessment assess(const IdlePolicy& policy, Time begins, Time now) const;
 
  private:
   std::deque<IdleSample> samples_;  // the oldest first
@@ -45,7 +45,7 @@ class IdleWatch {
   // `since`: the time before `now` that the report stands for.
   void observe(const State& state, const HostReport& report, Span since, Time now);
   // Never idle: leases that are exempt, or of a user who is.
-  IdleVerdict judge(const State& state, const Lease& lease, Time now) const;
+  IdleAssessment assess(const State& state, const Lease& lease, Time now) const;
   void forget(std::int64_t lease) { windows_.erase(lease); }
   // Whether it is time to judge again.
   bool is_due(Time now) const { return now < judged_ || now - judged_ >= std::chrono::seconds(1); }

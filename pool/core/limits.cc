@@ -14,20 +14,20 @@ namespace {
 constexpr std::size_t kMaxName = 255;  // bytes
 
 // GPUs that are named, so that the database is not filled with names of GPUs that do not exist.
-Status check_exact(const Ask& ask) {
-  if (ask.exact.empty()) return {};
-  if (ask.exact.size() != static_cast<std::size_t>(ask.gpus))
-    return failure(Code::kInvalidArgument, "exact: {} named, {} wanted", counted(std::ssize(ask.exact), "GPU"),
-                   ask.gpus);
-  std::vector<std::string> names = ask.exact;
+Status check_exact(const LeaseRequest& request) {
+  if (request.exact.empty()) return {};
+  if (request.exact.size() != static_cast<std::size_t>(request.gpus))
+    return failure(Code::kInvalidArgument, "exact: {} named, {} wanted", counted(std::ssize(request.exact), "GPU"),
+                   request.gpus);
+  std::vector<std::string> names = request.exact;
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
     return failure(Code::kInvalidArgument, "exact: {} is named twice", *twice);
   return {};
 }
 
-Status check_known(const State& state, const Ask& ask) {
-  for (const std::string& uuid : ask.exact)
+Status check_known(const State& state, const LeaseRequest& request) {
+  for (const std::string& uuid : request.exact)
     if (!state.gpus.contains(uuid)) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
   return {};
 }
@@ -79,9 +79,9 @@ Status check_room(const State& state, const HostReport& report, Time now) {
 }
 
 // What the user and the team hold already counts, as it does for a lease that the pool grants.
-Status check_held(const State& state, const User& user, const Ask& ask) {
-  std::int64_t by_user = ask.gpus;
-  std::int64_t by_team = ask.gpus;
+Status check_held(const State& state, const User& user, const LeaseRequest& request) {
+  std::int64_t by_user = request.gpus;
+  std::int64_t by_team = request.gpus;
   for (const auto& [id, lease] : state.leases) {
     if (!lease.is_open()) continue;
     if (lease.user == user.name) by_user += std::ssize(lease.gpus);
@@ -105,36 +105,36 @@ Status check_duration(const Policy& policy, Span duration) {
                  span_text(duration));
 }
 
-Status check_form(const Ask& ask) {
-  if (ask.gpus < 1 || ask.gpus > static_cast<int>(kMaxGpus))
-    return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", ask.gpus, kMaxGpus);
-  if (ask.type.size() > 64 || ask.purpose.size() > 200)
-    return failure(Code::kInvalidArgument, "{} is longer than {} characters", ask.type.size() > 64 ? "type" : "purpose",
-                   ask.type.size() > 64 ? 64 : 200);
-  if (ask.host.size() > kMaxName || ask.vm.size() > kMaxName)
-    return failure(Code::kInvalidArgument, "{} is longer than {} bytes", ask.vm.size() > kMaxName ? "vm" : "host",
+Status check_form(const LeaseRequest& request) {
+  if (request.gpus < 1 || request.gpus > static_cast<int>(kMaxGpus))
+    return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", request.gpus, kMaxGpus);
+  if (request.type.size() > 64 || request.purpose.size() > 200)
+    return failure(Code::kInvalidArgument, "{} is longer than {} characters",
+                   request.type.size() > 64 ? "type" : "purpose", request.type.size() > 64 ? 64 : 200);
+  if (request.host.size() > kMaxName || request.vm.size() > kMaxName)
+    return failure(Code::kInvalidArgument, "{} is longer than {} bytes", request.vm.size() > kMaxName ? "vm" : "host",
                    kMaxName);
-  if (has_hidden_characters(ask.purpose))
+  if (has_hidden_characters(request.purpose))
     return failure(Code::kInvalidArgument,
                    "purpose: it has characters that control a terminal or turn the direction of text");
-  return check_exact(ask);
+  return check_exact(request);
 }
 
-Status check_ask(const State& state, const User& user, const Ask& ask, Time now) {
-  XOE_TRY(check_duration(state.policy, ask.duration));
-  if (ask.at && *ask.at < now - kThisMinute)
-    return failure(Code::kInvalidArgument, "at: {} is over", time_text(*ask.at));
-  if (ask.at && *ask.at > now + std::chrono::days(366))
-    return failure(Code::kInvalidArgument, "at: {} is not within the next year", time_text(*ask.at));
-  XOE_TRY(check_known(state, ask));
-  if (ask.priority > user.max_priority)
+Status check_request(const State& state, const User& user, const LeaseRequest& request, Time now) {
+  XOE_TRY(check_duration(state.policy, request.duration));
+  if (request.at && *request.at < now - kThisMinute)
+    return failure(Code::kInvalidArgument, "at: {} is over", time_text(*request.at));
+  if (request.at && *request.at > now + std::chrono::days(366))
+    return failure(Code::kInvalidArgument, "at: {} is not within the next year", time_text(*request.at));
+  XOE_TRY(check_known(state, request));
+  if (request.priority > user.max_priority)
     return failure(Code::kResourceExhausted, "{} may ask with a priority of {} at most, not {}", user.name,
-                   user.max_priority, ask.priority);
-  if (user.max_gpus != 0 && ask.gpus > user.max_gpus)
+                   user.max_priority, request.priority);
+  if (user.max_gpus != 0 && request.gpus > user.max_gpus)
     return failure(Code::kResourceExhausted, "{} may hold {} at once, not {}", user.name, counted(user.max_gpus, "GPU"),
-                   ask.gpus);
+                   request.gpus);
   const auto team = state.teams.find(user.team);
-  if (team != state.teams.end() && !team->second.may_borrow && ask.gpus > team->second.quota)
+  if (team != state.teams.end() && !team->second.may_borrow && request.gpus > team->second.quota)
     return failure(Code::kResourceExhausted, "team {} has a quota of {} and may not borrow", user.team,
                    counted(team->second.quota, "GPU"));
   const auto waiting = std::ranges::count_if(
@@ -144,12 +144,12 @@ Status check_ask(const State& state, const User& user, const Ask& ask, Time now)
   return {};
 }
 
-Status check_adoption(const State& state, const User& user, const Ask& ask) {
-  if (ask.exact.empty()) return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
-  XOE_TRY(check_held(state, user, ask));
-  for (const std::string& uuid : ask.exact) {
+Status check_adoption(const State& state, const User& user, const LeaseRequest& request) {
+  if (request.exact.empty()) return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
+  XOE_TRY(check_held(state, user, request));
+  for (const std::string& uuid : request.exact) {
     const auto gpu = state.gpus.find(uuid);
-    XOE_TRY(check_adoption_by_vm(state, ask, gpu->second));
+    XOE_TRY(check_adoption_by_vm(state, request, gpu->second));
     if (const Lease* holder = state.holder_of(uuid))
       return failure(Code::kResourceExhausted, "{} holds {} (lease {})", holder->user, uuid, holder->id);
     const auto& processes = state.unleased_processes(gpu->second);

@@ -16,12 +16,12 @@ inline constexpr Span kThisMinute = std::chrono::minutes(1);
 inline constexpr std::string_view kPoolItself = "pool";
 
 // `invalid_argument`: no pool would give it. One that is sent again is refused, too.
-Status check_form(const Ask& ask);
+Status check_form(const LeaseRequest& request);
 // Of an ask in good form. `invalid_argument`: this pool would not give it now. `resource_exhausted`: a limit of the
 // user or its team.
-Status check_ask(const State& state, const User& user, const Ask& ask, Time now);
+Status check_request(const State& state, const User& user, const LeaseRequest& request, Time now);
 // Whether the GPUs that it names are in use by the user's processes, or its VM, and by no lease.
-Status check_adoption(const State& state, const User& user, const Ask& ask);
+Status check_adoption(const State& state, const User& user, const LeaseRequest& request);
 // `agent`: who tells it; empty: an admin. `invalid_argument`: another agent tells of this host, or another host has one
 // of the GPUs.
 Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now);

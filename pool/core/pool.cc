@@ -6,8 +6,8 @@
 #include "core/base/constant_time.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "pool/core/due.h"
 #include "pool/core/limits.h"
+#include "pool/core/next_event.h"
 #include "pool/core/targets.h"
 #include "pool/scheduler/plan.h"
 #include "pool/state/token.h"
@@ -42,11 +42,11 @@ std::string describe(const User& user, bool new_token) {
                      user.max_priority, user.idle_exempt ? ", idle-exempt" : "", new_token ? ", with a new token" : "");
 }
 
-Lease new_lease(State& state, const User& user, const Ask& ask, std::string token_hash, Time now) {
+Lease new_lease(State& state, const User& user, const LeaseRequest& request, std::string token_hash, Time now) {
   return {.id = state.next_lease++,
           .user = user.name,
           .team = user.team,
-          .ask = ask,
+          .request = request,
           .token_hash = std::move(token_hash),
           .asked = now};
 }
@@ -95,7 +95,7 @@ Status Pool::tell(const ClockJump& jump) {
 }
 
 Status Pool::finish() {
-  XOE_TRY(settle());
+  XOE_TRY(apply_rules());
   for (auto& [id, lease] : state_.leases)
     if (lease.is_open()) XOE_TRY(watch_lease(lease));
   const bool stores_usage = usage_.is_due(now_);
@@ -141,42 +141,42 @@ Result<std::optional<std::int64_t>> Pool::known(const User& user, const std::str
   return std::optional((*found)->id);
 }
 
-Result<std::int64_t> Pool::acquire(const User& user, const Ask& ask, std::string_view token) {
+Result<std::int64_t> Pool::acquire(const User& user, const LeaseRequest& request, std::string_view token) {
   XOE_TRY(check_token(token));
-  XOE_TRY(check_form(ask));
+  XOE_TRY(check_form(request));
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) {
     XOE_TRY(claim(user, *before));
     return *before;
   }
-  XOE_TRY(check_ask(state_, user, ask, now_));
-  XOE_ASSIGN(Ask placed, with_host_of_vm(state_, user, ask));
+  XOE_TRY(check_request(state_, user, request, now_));
+  XOE_ASSIGN(LeaseRequest placed, with_host_of_vm(state_, user, request));
   if (placed.at) placed.at = std::max(*placed.at, now_);
   Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
   touch(id, now_);
-  XOE_TRY(journal_.log(
-      user.name, "asked", id, {},
-      fmt::format("{} for {}{}{}{}", counted(ask.gpus, "GPU"), span_text(ask.duration),
-                  ask.vm.empty() ? "" : " for VM " + ask.vm, ask.purpose.empty() ? "" : ": ", ask.purpose)));
+  XOE_TRY(journal_.log(user.name, "asked", id, {},
+                       fmt::format("{} for {}{}{}{}", counted(request.gpus, "GPU"), span_text(request.duration),
+                                   request.vm.empty() ? "" : " for VM " + request.vm,
+                                   request.purpose.empty() ? "" : ": ", request.purpose)));
   XOE_TRY(save(state_.leases.emplace(id, std::move(lease)).first->second));
   return id;
 }
 
-Result<std::int64_t> Pool::adopt(const User& user, const Ask& ask, std::string_view token) {
+Result<std::int64_t> Pool::adopt(const User& user, const LeaseRequest& request, std::string_view token) {
   XOE_TRY(check_token(token));
-  XOE_TRY(check_form(ask));
+  XOE_TRY(check_form(request));
   std::string hash = hash_of_token(token);
   XOE_ASSIGN(const auto before, known(user, hash));
   if (before) return *before;
-  XOE_TRY(check_ask(state_, user, ask, now_));
-  XOE_TRY(check_adoption(state_, user, ask));
-  Lease lease = new_lease(state_, user, ask, std::move(hash), now_);
-  lease.gpus = ask.exact;
+  XOE_TRY(check_request(state_, user, request, now_));
+  XOE_TRY(check_adoption(state_, user, request));
+  Lease lease = new_lease(state_, user, request, std::move(hash), now_);
+  lease.gpus = request.exact;
   const std::int64_t id = lease.id;
   Lease& stored = state_.leases.emplace(id, std::move(lease)).first->second;
-  XOE_TRY(journal_.log(user.name, "adopted", id, gpus_text(stored.gpus), ask.purpose));
+  XOE_TRY(journal_.log(user.name, "adopted", id, gpus_text(stored.gpus), request.purpose));
   XOE_TRY(open_lease(stored, now_));
   return id;
 }
@@ -287,7 +287,7 @@ Status Pool::report(const HostReport& report, std::string_view agent) {
   XOE_TRY(hosts_.take(turn(), report, agent));
   for (const std::int64_t id : forbidden_waits(state_)) {
     Lease& lease = state_.leases.at(id);
-    XOE_TRY(end(lease, now_, kPoolItself, fmt::format("VM {} is not for {} any more", lease.ask.vm, lease.user)));
+    XOE_TRY(end(lease, now_, kPoolItself, fmt::format("VM {} is not for {} any more", lease.request.vm, lease.user)));
   }
   const Span stands_for = std::min(since, state_.policy.host_timeout);
   idle_.observe(state_, report, stands_for, now_);
@@ -307,11 +307,11 @@ Result<Lease> Pool::lease(std::int64_t id) {
 Status Pool::open_lease(Lease& lease, Time begins) {
   lease.state = LeaseState::kOpen;
   lease.begins = begins;
-  lease.expires = begins + lease.ask.duration;
+  lease.expires = begins + lease.request.duration;
   lease.told = {.expires = lease.expires};
   lease.starts.reset();
   lease.position = 0;
-  lease.unclaimed = lease.id < first_new_ && !lease.ask.at;
+  lease.unclaimed = lease.id < first_new_ && !lease.request.at;
   if (lease.unclaimed)
     touched_[lease.id] = now_;
   else
@@ -373,19 +373,19 @@ Status Pool::watch_lease(Lease& lease) {
 
 Status Pool::watch_idle(Lease& lease) {
   const IdlePolicy& policy = state_.policy.idle;
-  const IdleVerdict verdict = idle_.judge(state_, lease, now_);
-  if (!verdict.idle) {
+  const IdleAssessment assessment = idle_.assess(state_, lease, now_);
+  if (!assessment.idle) {
     if (lease.idle_phase == IdlePhase::kBusy) return {};
     return enter_phase(lease, IdlePhase::kBusy, "idle-over", "it is used again");
   }
   switch (lease.idle_phase) {
-    case IdlePhase::kBusy: return enter_phase(lease, IdlePhase::kWarned, "idle-warned", verdict.why);
+    case IdlePhase::kBusy: return enter_phase(lease, IdlePhase::kWarned, "idle-warned", assessment.why);
     case IdlePhase::kWarned:
       if (now_ - lease.idle_phase_since < policy.warn_grace) return {};
-      return enter_phase(lease, IdlePhase::kSignalled, "idle-signalled", verdict.why);
+      return enter_phase(lease, IdlePhase::kSignalled, "idle-signalled", assessment.why);
     case IdlePhase::kSignalled:
       if (now_ - lease.idle_phase_since < policy.signal_grace) return {};
-      return end(lease, now_, kPoolItself, "idle: " + verdict.why);
+      return end(lease, now_, kPoolItself, "idle: " + assessment.why);
   }
   return {};
 }
@@ -399,7 +399,7 @@ Status Pool::enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, s
 
 // --- planning ---
 
-Status Pool::settle() {
+Status Pool::apply_rules() {
   if (state_.policy.idle.on && idle_.is_due(now_)) {
     idle_.judged(now_);
     std::vector<Lease*> open;
@@ -463,12 +463,12 @@ Status Pool::apply_plan() {
 Result<bool> Pool::refuse_those_that_do_not_wait() {
   std::vector<Lease*> refused;
   for (auto& [id, lease] : state_.leases) {
-    if (!lease.is_waiting() || lease.ask.wait) continue;
-    if (!lease.ask.at || lease.starts != lease.ask.at) {
+    if (!lease.is_waiting() || lease.request.wait) continue;
+    if (!lease.request.at || lease.starts != lease.request.at) {
       refused.push_back(&lease);
       continue;
     }
-    lease.ask.wait = true;  // a reservation that has its time waits for it
+    lease.request.wait = true;  // a reservation that has its time waits for it
     XOE_TRY(journal_.log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
     XOE_TRY(save(lease));
   }

@@ -44,9 +44,9 @@ class Pool {
 
   // Returns the lease's id. The same user and token: the lease of the first time, whatever has become of it.
   // `invalid_argument`, `resource_exhausted`: refused by a limit.
-  Result<std::int64_t> acquire(const User& user, const Ask& ask, std::string_view token);
+  Result<std::int64_t> acquire(const User& user, const LeaseRequest& request, std::string_view token);
   // For GPUs that the user's processes use without a lease.
-  Result<std::int64_t> adopt(const User& user, const Ask& ask, std::string_view token);
+  Result<std::int64_t> adopt(const User& user, const LeaseRequest& request, std::string_view token);
   // The next two take the lease's token, or none: its user, who has proved who it is, may speak for all of its leases.
   // Makes the lease end `duration` from now if that is later. `resource_exhausted`: its GPUs are promised to another.
   // The audit log has a line of it at once, or, where there was one within kLinePause, of all renewals after that time.
@@ -91,7 +91,7 @@ class Pool {
   Status watch_lease(Lease& lease);
   Status watch_idle(Lease& lease);
   Status enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why);
-  Status settle();
+  Status apply_rules();
   Result<bool> refuse_those_that_do_not_wait();
   Status apply_plan();
 

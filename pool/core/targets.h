@@ -18,12 +18,12 @@ bool may_use(const User& user, const Vm& vm);
 // to have it.
 std::vector<std::int64_t> forbidden_waits(const State& state);
 
-// The wishes with the host of their VM; without a VM, as they are. Refused with the reason: there is no such VM, it is
+// The request with the host of its VM; without a VM, as it is. Refused with the reason: there is no such VM, it is
 // for other users, it runs and may not be shut down, its memory is not reserved, it would have too many devices.
-Result<Ask> with_host_of_vm(const State& state, const User& user, const Ask& ask);
+Result<LeaseRequest> with_host_of_vm(const State& state, const User& user, const LeaseRequest& request);
 
 // A GPU that a VM has may become part of a lease for that VM only.
-Status check_adoption_by_vm(const State& state, const Ask& ask, const Gpu& gpu);
+Status check_adoption_by_vm(const State& state, const LeaseRequest& request, const Gpu& gpu);
 
 // For the agent of a host's vCenter. What a VM has without ever having had a lease for it is not taken from it.
 Result<std::vector<VmAssignment>> vm_assignments(const State& state, Store& store, std::string_view host);

@@ -9,7 +9,7 @@ namespace xoe::pool {
 void UsageMeter::observe(const State& state, const HostReport& report, Span since, Time now) {
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     const Lease* const lease = state.holder_of(report.gpus[i].uuid);
-    if (lease == nullptr || lease->ask.backend() != Backend::kHost) continue;  // what it does is not seen
+    if (lease == nullptr || lease->request.backend() != Backend::kHost) continue;  // what it does is not seen
     const GpuActivity& seen = report.activity[i];
     const bool busy = seen.work() >= state.policy.idle.utilisation && !seen.processes.empty();
     Use& use = uses_[{lease->user, lease->team}];

@@ -21,8 +21,8 @@ std::string sentence_of(const Notice& notice) {
   const Lease& lease = notice.lease;
   const std::string& why = notice.event.why;
   if (notice.event.kind == "granted")
-    return fmt::format("lease {}: {} on {} {}", lease.id, counted(lease.ask.gpus, "GPU"), fmt::join(notice.hosts, ", "),
-                       why);
+    return fmt::format("lease {}: {} on {} {}", lease.id, counted(lease.request.gpus, "GPU"),
+                       fmt::join(notice.hosts, ", "), why);
   if (notice.event.kind == "expiry-warned")
     return fmt::format("lease {} {}; xoe pool renew {} makes it longer", lease.id, why, lease.id);
   if (notice.event.kind == "give-way") return fmt::format("lease {} is asked to give way {}", lease.id, why);

@@ -142,8 +142,8 @@ struct Team {
   bool operator==(const Team&) const = default;
 };
 
-// The wishes of a user.
-struct Ask {
+// What a user asks for.
+struct LeaseRequest {
   int gpus = 1;
   std::string type = {};     // part of the GPU's name, in any case: "t4"
   std::uint64_t memory = 0;  // at least, bytes of each
@@ -199,7 +199,7 @@ struct Lease {
   std::int64_t id = 0;
   std::string user = {};
   std::string team = {};
-  Ask ask = {};
+  LeaseRequest request = {};
   std::string token_hash = {};
   LeaseState state = LeaseState::kWaiting;
   Time asked = {};
@@ -227,7 +227,7 @@ struct Lease {
   bool is_open() const noexcept { return state == LeaseState::kOpen; }
   bool is_waiting() const noexcept { return state == LeaseState::kWaiting; }
   // Only while its client asks for it. A reservation needs no client.
-  bool needs_client() const noexcept { return is_waiting() ? !ask.at : is_open() && unclaimed; }
+  bool needs_client() const noexcept { return is_waiting() ? !request.at : is_open() && unclaimed; }
   // When the audit log tells of a renewal that it has not told of; nullopt: there is none.
   std::optional<Time> renewal_due() const {
     return is_open() && told.expires != expires ? std::optional(told.renewed + kLinePause) : std::nullopt;

@@ -60,9 +60,9 @@ struct Choice {
   std::tuple<std::size_t, std::size_t, std::size_t, std::size_t> cost;
 };
 
-std::optional<Choice> choose_on_host(const GpuTable& table, HostRange host, const Ask& ask, const GpuSet& free,
-                                     const GpuSet& avoid) {
-  const auto wanted = static_cast<std::size_t>(ask.gpus);
+std::optional<Choice> choose_on_host(const GpuTable& table, HostRange host, const LeaseRequest& request,
+                                     const GpuSet& free, const GpuSet& avoid) {
+  const auto wanted = static_cast<std::size_t>(request.gpus);
   if (free.count() < wanted) return std::nullopt;
   const auto rated = [&](const GpuSet& gpus) {
     return Choice{gpus,
@@ -79,7 +79,7 @@ std::optional<Choice> choose_on_host(const GpuTable& table, HostRange host, cons
     if (best || among.count() < wanted) continue;
     for (std::size_t seed = host.first; seed < host.end; ++seed) {
       if (!among[seed]) continue;
-      if (!ask.same_nvlink) {
+      if (!request.same_nvlink) {
         consider(grow(table, host, among, seed, wanted));
         continue;
       }
@@ -92,8 +92,8 @@ std::optional<Choice> choose_on_host(const GpuTable& table, HostRange host, cons
 }
 
 // As few hosts as possible: those with the most free GPUs first.
-std::optional<GpuSet> choose_on_any_host(const GpuTable& table, const Ask& ask, const GpuSet& free) {
-  auto missing = static_cast<std::size_t>(ask.gpus);
+std::optional<GpuSet> choose_on_any_host(const GpuTable& table, const LeaseRequest& request, const GpuSet& free) {
+  auto missing = static_cast<std::size_t>(request.gpus);
   if (free.count() < missing) return std::nullopt;
   std::vector<GpuSet> by_host;
   for (const auto& [first, end] : table.hosts()) {
@@ -150,25 +150,26 @@ std::vector<std::string> GpuTable::uuids_of(const GpuSet& set) const {
   return uuids;
 }
 
-GpuSet suitable_gpus(const GpuTable& table, const Ask& ask) {
+GpuSet suitable_gpus(const GpuTable& table, const LeaseRequest& request) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
-    set[gpu] = table[gpu].backend() == ask.backend() && (ask.host.empty() || table[gpu].host == ask.host) &&
-               has_memory(table[gpu], ask.memory) && contains_ignoring_case(table[gpu].name, ask.type) &&
-               (ask.exact.empty() || std::ranges::find(ask.exact, table[gpu].uuid) != ask.exact.end());
+    set[gpu] = table[gpu].backend() == request.backend() && (request.host.empty() || table[gpu].host == request.host) &&
+               has_memory(table[gpu], request.memory) && contains_ignoring_case(table[gpu].name, request.type) &&
+               (request.exact.empty() || std::ranges::find(request.exact, table[gpu].uuid) != request.exact.end());
   return set;
 }
 
-std::optional<GpuSet> choose_gpus(const GpuTable& table, const Ask& ask, const GpuSet& free, const GpuSet& avoid) {
-  if (ask.any_host && !ask.same_nvlink) {
-    const auto preferred = choose_on_any_host(table, ask, free & ~avoid);
-    return preferred ? preferred : choose_on_any_host(table, ask, free);
+std::optional<GpuSet> choose_gpus(const GpuTable& table, const LeaseRequest& request, const GpuSet& free,
+                                  const GpuSet& avoid) {
+  if (request.any_host && !request.same_nvlink) {
+    const auto preferred = choose_on_any_host(table, request, free & ~avoid);
+    return preferred ? preferred : choose_on_any_host(table, request, free);
   }
   std::optional<Choice> best;
   for (const HostRange host : table.hosts()) {
     GpuSet here;
     for (std::size_t gpu = host.first; gpu < host.end; ++gpu) here[gpu] = free[gpu];
-    auto choice = choose_on_host(table, host, ask, here, avoid);
+    auto choice = choose_on_host(table, host, request, here, avoid);
     if (choice && (!best || choice->cost < best->cost)) best = choice;
   }
   if (!best) return std::nullopt;

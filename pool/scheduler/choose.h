@@ -40,11 +40,12 @@ class GpuTable {
 };
 
 // Those that fulfil the conditions on each single GPU.
-GpuSet suitable_gpus(const GpuTable& table, const Ask& ask);
+GpuSet suitable_gpus(const GpuTable& table, const LeaseRequest& request);
 
-// Picks ask.gpus of `free` that fulfil the conditions on their position: one host unless ask.any_host, NVLinks between
-// all of them if ask.same_nvlink. Without such a wish it still prefers GPUs with links among them, and leaves linked
-// ones and emptier hosts to others; `avoid` comes last. nullopt: they cannot be found.
-std::optional<GpuSet> choose_gpus(const GpuTable& table, const Ask& ask, const GpuSet& free, const GpuSet& avoid = {});
+// Picks request.gpus of `free` that fulfil the conditions on their position: one host unless request.any_host, NVLinks
+// between all of them if request.same_nvlink. Without that it still prefers GPUs with links among them, and leaves
+// linked ones and emptier hosts to others; `avoid` comes last. nullopt: they cannot be found.
+std::optional<GpuSet> choose_gpus(const GpuTable& table, const LeaseRequest& request, const GpuSet& free,
+                                  const GpuSet& avoid = {});
 
 }  // namespace xoe::pool

@@ -10,25 +10,25 @@ namespace xoe::pool {
 namespace {
 
 // "2 GPUs of type T4"
-std::string gpus_like(const Ask& ask, std::string text) {
-  if (!ask.type.empty()) text += fmt::format(" of type {}", ask.type);
-  if (ask.memory > 0) text += fmt::format(" with {}", human_bytes(ask.memory));
-  if (!ask.host.empty()) text += " on " + ask.host;
-  if (ask.backend() == Backend::kVsphere) text += " for VMs";
-  if (ask.backend() == Backend::kSlurm) text += " of a Slurm cluster";
+std::string gpus_like(const LeaseRequest& request, std::string text) {
+  if (!request.type.empty()) text += fmt::format(" of type {}", request.type);
+  if (request.memory > 0) text += fmt::format(" with {}", human_bytes(request.memory));
+  if (!request.host.empty()) text += " on " + request.host;
+  if (request.backend() == Backend::kVsphere) text += " for VMs";
+  if (request.backend() == Backend::kSlurm) text += " of a Slurm cluster";
   return text;
 }
 
 // No start is known.
 std::string explain_no_start(const PlanView& view, const Demand& demand) {
-  const Ask& ask = demand.lease->ask;
+  const LeaseRequest& request = demand.lease->request;
   const GpuSet& suitable = demand.suitable;
-  if (suitable.count() < static_cast<std::size_t>(ask.gpus))
+  if (suitable.count() < static_cast<std::size_t>(request.gpus))
     return fmt::format("the pool has {}, and {} are asked for",
-                       gpus_like(ask, counted(static_cast<std::int64_t>(suitable.count()), "GPU")), ask.gpus);
-  if (!choose_gpus(view.table, ask, suitable))
-    return fmt::format("no host has {} such GPUs{}", ask.gpus,
-                       ask.same_nvlink ? " with NVLinks between all of them" : "");
+                       gpus_like(request, counted(static_cast<std::int64_t>(suitable.count()), "GPU")), request.gpus);
+  if (!choose_gpus(view.table, request, suitable))
+    return fmt::format("no host has {} such GPUs{}", request.gpus,
+                       request.same_nvlink ? " with NVLinks between all of them" : "");
   for (std::size_t gpu = 0; gpu < view.table.size(); ++gpu) {
     if (!suitable[gpu] || view.available[gpu]) continue;
     const Gpu& missing = view.table[gpu];
@@ -42,7 +42,8 @@ std::string explain_no_start(const PlanView& view, const Demand& demand) {
                          missing.host);
     if (!view.state.is_present(missing)) return fmt::format("{} on {} is offline", missing.uuid, missing.host);
   }
-  if (ask.at) return fmt::format("no {} is free for the whole time from {}", gpus_like(ask, "GPU"), time_text(*ask.at));
+  if (request.at)
+    return fmt::format("no {} is free for the whole time from {}", gpus_like(request, "GPU"), time_text(*request.at));
   return "the limit of its user or team leaves no room";
 }
 
@@ -63,7 +64,7 @@ std::string explain_wait(const PlanView& view, const Demand& demand, const std::
   const Lease& lease = *demand.lease;
   const Limits& limits = demand.limits;
   if (!slot) return explain_no_start(view, demand);
-  if (lease.ask.at) return fmt::format("it is reserved for {}", time_text(slot->from));
+  if (lease.request.at) return fmt::format("it is reserved for {}", time_text(slot->from));
   const Claim* const claim = claim_in_the_way(view, lease, *slot);
   // A moment before, would there have been GPUs? Then it is a limit that holds it back.
   if (const Time before = slot->from - Span(1);

@@ -79,10 +79,10 @@ class Planner {
     bool has_quota;   // which is one of its own, and it could be within it
     Class rank;       // of its slot: whether that is within the quota
     std::optional<Slot> slot = {};
-    std::optional<std::size_t> looked = {};  // at so many of freed_, it could not move
+    std::optional<std::size_t> freed_seen = {};  // at so many of freed_, it could not move
 
     const Lease& lease() const { return *demand.lease; }
-    Time ends() const { return slot->from + lease().ask.duration; }
+    Time ends() const { return slot->from + lease().request.duration; }
   };
   using Entries = std::span<Entry>;
 
@@ -90,10 +90,11 @@ class Planner {
     times_.put(claim_of(entry.lease(), entry.slot->gpus, entry.slot->from, entry.ends(), false));
   }
 
-  // Many wish for the same.
-  const GpuSet& suitable_for(const Ask& ask) {
-    const auto [known, is_new] = suitable_.try_emplace({ask.type, ask.host, ask.backend(), ask.memory, ask.exact});
-    if (is_new) known->second = suitable_gpus(table_, ask);
+  // Many ask for the same.
+  const GpuSet& suitable_for(const LeaseRequest& request) {
+    const auto [known, is_new] =
+        suitable_.try_emplace({request.type, request.host, request.backend(), request.memory, request.exact});
+    if (is_new) known->second = suitable_gpus(table_, request);
     return known->second;
   }
 
@@ -101,17 +102,17 @@ class Planner {
   void fill_queue() {
     for (const auto& [id, lease] : state_.leases) {
       if (!lease.is_waiting()) continue;
-      const Demand demand{&lease, limits_of(state_, lease), suitable_for(lease.ask)};
-      Entry& entry = queue_.emplace_back(Entry{demand, demand, true, {lease.ask.priority, false}});
+      const Demand demand{&lease, limits_of(state_, lease), suitable_for(lease.request)};
+      Entry& entry = queue_.emplace_back(Entry{demand, demand, true, {lease.request.priority, false}});
       const auto team = state_.teams.find(lease.team);
       if (team == state_.teams.end()) continue;
       entry.in_quota.limits.team = team->second.quota;
-      entry.has_quota = lease.ask.gpus <= team->second.quota;
+      entry.has_quota = lease.request.gpus <= team->second.quota;
     }
     std::ranges::stable_sort(queue_, std::greater(), [](const Entry& e) { return e.rank.first; });
   }
 
-  Time earliest(const Lease& lease) const { return lease.ask.at ? std::max(*lease.ask.at, now_) : now_; }
+  Time earliest(const Lease& lease) const { return lease.request.at ? std::max(*lease.request.at, now_) : now_; }
 
   // First each lease gets its place within its team's quota: the plans that still hold are kept, and each moves forward
   // as far as the others leave room, until none moves. Then what is left is lent.
@@ -152,13 +153,13 @@ class Planner {
     std::ranges::stable_sort(order, {}, [this](const Entry* entry) { return share_in_use(entry->lease().team); });
     for (Entry* const entry : order) {
       const Lease& lease = entry->lease();
-      const auto looked = std::exchange(entry->looked, std::nullopt);
-      const Time latest = entry->has_quota && !lease.ask.at ? now_ + Span(1) : Time::max();
+      const auto freed_seen = std::exchange(entry->freed_seen, std::nullopt);
+      const Time latest = entry->has_quota && !lease.request.at ? now_ + Span(1) : Time::max();
       const bool moved = move_forward(*entry, entry->demand, latest);
-      if (!moved) entry->looked = looked;
+      if (!moved) entry->freed_seen = freed_seen;
       any |= moved;
       if (!moved || entry->slot->from > now_) continue;
-      in_use_[lease.team] += lease.ask.gpus;
+      in_use_[lease.team] += lease.request.gpus;
       return true;
     }
     return any;
@@ -171,15 +172,15 @@ class Planner {
     return static_cast<double>(in_use_[name]) / std::max(team->second.quota, 1);
   }
 
-  // Room that has become free since the lease was looked at: only a start that uses some of it can be new.
+  // Room that has become free since the lease was freed_seen at: only a start that uses some of it can be new.
   struct Room {
     Time from = {};
     Time to = {};
   };
   std::optional<Room> new_room_for(const Entry& entry) const {
-    if (!entry.looked) return Room{Time::min(), Time::max()};
+    if (!entry.freed_seen) return Room{Time::min(), Time::max()};
     std::optional<Room> all;
-    for (const Room& room : std::span(freed_).subspan(*entry.looked)) {
+    for (const Room& room : std::span(freed_).subspan(*entry.freed_seen)) {
       if (entry.slot && room.from >= entry.ends()) continue;
       all = all ? Room{std::min(all->from, room.from), std::max(all->to, room.to)} : room;
     }
@@ -190,18 +191,18 @@ class Planner {
   bool move_forward(Entry& entry, const Demand& demand, Time latest = Time::max()) {
     const Lease& lease = entry.lease();
     const auto room = new_room_for(entry);
-    entry.looked = freed_.size();
+    entry.freed_seen = freed_.size();
     const Time first = earliest(lease);
     if (!room || (entry.slot && entry.slot->from <= first)) return false;
-    const bool anywhere = room->from == Time::min() || lease.ask.at;
-    const Time from = anywhere ? first : std::max(first, room->from - lease.ask.duration);
+    const bool anywhere = room->from == Time::min() || lease.request.at;
+    const Time from = anywhere ? first : std::max(first, room->from - lease.request.duration);
     const Time before = std::min({latest, room->to, entry.slot ? entry.slot->from : Time::max()});
     const auto found = times_.find(demand, from, before);
     if (!found) return false;
     entry.rank.second = entry.has_quota && times_.within_limits(lease, entry.in_quota.limits, found->from);
     if (entry.slot) {
       freed_.push_back({entry.slot->from, entry.ends()});
-      entry.looked = freed_.size();
+      entry.freed_seen = freed_.size();
     }
     entry.slot = found;
     claim(entry);
@@ -210,11 +211,11 @@ class Planner {
 
   // When the holder of an open lease could be made to end it for `entry`; nullopt: not at all.
   std::optional<Time> could_end(const Lease& holder, const Entry& entry) const {
-    const Class theirs{holder.ask.priority, !holder.borrowed};
+    const Class theirs{holder.request.priority, !holder.borrowed};
     if (theirs >= entry.rank || holder.give_way) return std::nullopt;
     const Policy& policy = state_.policy;
     const Time earliest = now_ + policy.give_way_grace;
-    return std::min(holder.ask.yields ? earliest : std::max(earliest, holder.begins + policy.min_runtime),
+    return std::min(holder.request.yields ? earliest : std::max(earliest, holder.begins + policy.min_runtime),
                     holder.expires);
   }
 
@@ -231,7 +232,7 @@ class Planner {
     kept.emplace(Shortened{entry.rank, times_});
     for (Claim claim : times_.claims()) {
       const Lease& holder = state_.leases.at(claim.lease);
-      if (!claim.open || (yielding && !holder.ask.yields)) continue;
+      if (!claim.open || (yielding && !holder.request.yields)) continue;
       const auto end = could_end(holder, entry);
       if (!end || *end >= claim.to) continue;
       claim.to = *end;
@@ -245,7 +246,7 @@ class Planner {
   // yielding: only of those that said that they can. False: none needs to, or can.
   bool call_holders(Entry& entry, Plan& plan, bool yielding) {
     const Lease& lease = entry.lease();
-    if (lease.ask.at || called_for_.contains(lease.id)) return false;
+    if (lease.request.at || called_for_.contains(lease.id)) return false;
     const Shortened& shortened = shortened_for(entry, yielding);
     if (shortened.gpus.none()) return false;
     std::optional<Time> before;
@@ -255,7 +256,7 @@ class Planner {
     if (!better) return false;
     const GpuSet free = shortened.times.free_for(lease, better->from) & entry.demand.suitable;
     const GpuSet untouched = times_.free_for(lease, better->from);
-    const auto gpus = choose_gpus(table_, lease.ask, free, shortened.gpus & ~untouched);
+    const auto gpus = choose_gpus(table_, lease.request, free, shortened.gpus & ~untouched);
     return gpus && give_way(entry, {better->from, *gpus}, plan);
   }
 
@@ -264,7 +265,7 @@ class Planner {
     bool sure = true;  // that all will end by then
     std::vector<Claim> called;
     for (const Claim& claim : times_.claims())
-      if (claim.open && claim.overlaps(slot.from, slot.from + lease.ask.duration) && (claim.gpus & slot.gpus).any())
+      if (claim.open && claim.overlaps(slot.from, slot.from + lease.request.duration) && (claim.gpus & slot.gpus).any())
         called.push_back(claim);
     // Else the limits of its user or team leave no room.
     const auto can = [&](const Claim& claim) { return could_end(state_.leases.at(claim.lease), entry).has_value(); };
@@ -272,7 +273,7 @@ class Planner {
     for (Claim& claim : called) {
       const Lease& holder = state_.leases.at(claim.lease);
       const auto end = could_end(holder, entry);
-      const bool ends = state_.policy.give_way == GiveWayPolicy::kReclaim || holder.ask.yields;
+      const bool ends = state_.policy.give_way == GiveWayPolicy::kReclaim || holder.request.yields;
       plan.calls.push_back({claim.lease, {now_, ends ? end : std::nullopt, lease.id}});
       sure = sure && ends;
       if (!ends) continue;
@@ -340,7 +341,7 @@ std::optional<Promise> promise_before(const State& state, const Lease& lease, Ti
     if (other.is_open())
       times.put(claim_of(other, gpus, other.begins, other.id == lease.id ? until : other.ends(), true));
     if (!other.is_waiting() || !other.starts) continue;
-    times.put(claim_of(other, gpus, *other.starts, *other.starts + other.ask.duration, false));
+    times.put(claim_of(other, gpus, *other.starts, *other.starts + other.request.duration, false));
     promised.push_back(&other);
   }
   std::optional<Promise> first;

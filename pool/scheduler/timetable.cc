@@ -32,7 +32,7 @@ void Timetable::apply(const Claim& claim, bool add) {
 
 GpuSet Timetable::free_for(const Lease& lease, Time from) const {
   const Claim* const own = claim_of(lease.id);
-  const Time end = from + lease.ask.duration;
+  const Time end = from + lease.request.duration;
   GpuSet free = available_;
   for (Step step = used_.at(from); step != used_.end() && step->first < end; ++step) {
     GpuSet used = step->second.gpus;
@@ -49,11 +49,11 @@ std::optional<Time> Timetable::beyond(int limit, const Counts& counts, const std
   const auto found = limit == 0 ? counts.end() : counts.find(name);
   if (found == counts.end()) return std::nullopt;
   const Claim* const own = claim_of(lease.id);
-  const int own_gpus = own == nullptr ? 0 : lease.ask.gpus;
+  const int own_gpus = own == nullptr ? 0 : lease.request.gpus;
   const auto first = found->second.at(from);
-  for (auto step = found->second.at(from + lease.ask.duration - Span(1));; --step) {
+  for (auto step = found->second.at(from + lease.request.duration - Span(1));; --step) {
     const bool is_own = own != nullptr && step->first >= own->from && step->first < own->to;
-    if (step->second - (is_own ? own_gpus : 0) + lease.ask.gpus > limit) {
+    if (step->second - (is_own ? own_gpus : 0) + lease.request.gpus > limit) {
       const auto next = std::next(step);
       return next == found->second.end() ? Time::max() : next->first;
     }
@@ -93,14 +93,14 @@ int Timetable::room_in(const Use& use, bool any_host) const {
 // then the next step in which it is worth to look.
 std::pair<GpuSet, Timetable::Step> Timetable::window(const Demand& demand, const Claim* own, Step first,
                                                      Time start) const {
-  const Ask& ask = demand.lease->ask;
-  const auto wanted = static_cast<std::size_t>(ask.gpus);
-  const Time end = start + ask.duration;
+  const LeaseRequest& request = demand.lease->request;
+  const auto wanted = static_cast<std::size_t>(request.gpus);
+  const Time end = start + request.duration;
   const GpuSet candidates = demand.suitable & available_;
   GpuSet free = candidates;
   for (Step step = first; step != used_.end() && step->first < end; ++step) {
     const bool is_own = own != nullptr && step->first >= own->from && step->first < own->to;
-    if (!is_own && room_in(step->second, ask.any_host) < ask.gpus) return {GpuSet(), std::next(step)};
+    if (!is_own && room_in(step->second, request.any_host) < request.gpus) return {GpuSet(), std::next(step)};
     const GpuSet taken = is_own ? step->second.gpus & ~own->gpus : step->second.gpus;
     if ((free & taken).none()) continue;
     free &= ~taken;
@@ -118,15 +118,15 @@ std::optional<Slot> Timetable::find(const Demand& demand, Time from, std::option
   Time start = from;
   for (Step step = used_.at(from); !before || start < *before;) {
     if (const auto later = beyond(lease, demand.limits, start)) {
-      if (lease.ask.at || *later == Time::max()) break;
+      if (lease.request.at || *later == Time::max()) break;
       start = *later;
       step = used_.at(start);
       continue;
     }
     const auto [free, next] = window(demand, own, step, start);
     if (free.any())
-      if (const auto gpus = choose_gpus(table_, lease.ask, free)) return Slot{start, *gpus};
-    if (lease.ask.at || next == used_.end()) break;
+      if (const auto gpus = choose_gpus(table_, lease.request, free)) return Slot{start, *gpus};
+    if (lease.request.at || next == used_.end()) break;
     step = next;
     start = step->first;
   }

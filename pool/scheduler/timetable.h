@@ -42,7 +42,7 @@ struct Limits {
 struct Demand {
   const Lease* lease = nullptr;
   Limits limits = {};
-  GpuSet suitable = {};  // suitable_gpus() of its wishes
+  GpuSet suitable = {};  // suitable_gpus() of its request
 };
 
 // The own claim of a lease is never in its way. A search walks over the steps in which the claims change, not over the

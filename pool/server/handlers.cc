@@ -204,8 +204,8 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
   const auto body = body_of(request, response);
   if (!body) return;
   const auto token = text_field(*body, "token");
-  const auto ask = ask_of(*body);
-  if (!token || !ask) return refuse(response, token ? ask.error() : token.error());
+  const auto wanted = request_of(*body);
+  if (!token || !wanted) return refuse(response, token ? wanted.error() : token.error());
   const Error too_many(Code::kResourceExhausted, "too many leases were asked for in a second: wait");
   bool refused = false;
   std::int64_t id = 0;
@@ -217,7 +217,7 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
         const std::int64_t next = pool.state().next_lease;
         refused = !new_leases_.would_take(user.name, now);
         if (refused) return failure(too_many);
-        XOE_ASSIGN(id, adopt ? pool.adopt(user, *ask, *token) : pool.acquire(user, *ask, *token));
+        XOE_ASSIGN(id, adopt ? pool.adopt(user, *wanted, *token) : pool.acquire(user, *wanted, *token));
         if (id >= next) new_leases_.take(user.name, now);
         return {};
       },

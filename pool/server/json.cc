@@ -179,21 +179,21 @@ Json json_of(const Lease& lease, const State& state) {
             {"team", lease.team},
             {"state", name_of(lease.state)},
             {"asked", json_of(lease.asked)},
-            {"count", lease.ask.gpus},
-            {"priority", lease.ask.priority},
-            {"seconds", seconds_of(lease.ask.duration)},
-            {"purpose", lease.ask.purpose},
+            {"count", lease.request.gpus},
+            {"priority", lease.request.priority},
+            {"seconds", seconds_of(lease.request.duration)},
+            {"purpose", lease.request.purpose},
             {"borrowed", lease.borrowed},
-            {"yields", lease.ask.yields},
-            {"enforced", lease.ask.device_rule ? "cgroup" : "environment"}};
-  if (!lease.ask.vm.empty()) json["vm"] = lease.ask.vm;
-  if (lease.ask.slurm) json["slurm"] = true;
+            {"yields", lease.request.yields},
+            {"enforced", lease.request.device_rule ? "cgroup" : "environment"}};
+  if (!lease.request.vm.empty()) json["vm"] = lease.request.vm;
+  if (lease.request.slurm) json["slurm"] = true;
   if (!lease.why.empty()) json["why"] = lease.why;
   if (lease.is_waiting()) {
     json["position"] = lease.position;
     json["starts"] = lease.starts ? json_of(*lease.starts) : Json();
     json["planned_gpus"] = lease.gpus;
-    if (lease.ask.at) json["at"] = json_of(*lease.ask.at);
+    if (lease.request.at) json["at"] = json_of(*lease.request.at);
     return json;
   }
   json["gpus"] = lease.gpus;
@@ -216,7 +216,7 @@ Json json_of(const Lease& lease, const State& state) {
   if (!lease.is_open()) json["ended"] = json_of(lease.ended);
   // The job that an allocation of Slurm has become.
   if (const auto seen = state.activity.find(lease.gpus.empty() ? std::string() : lease.gpus.front());
-      lease.ask.slurm && lease.is_open() && seen != state.activity.end() && !seen->second.processes.empty())
+      lease.request.slurm && lease.is_open() && seen != state.activity.end() && !seen->second.processes.empty())
     json["job"] = seen->second.processes.front().pid;
   return json;
 }
@@ -366,33 +366,33 @@ Result<std::vector<VmAssignment>> assignments_of(const Json& answer) {
   return assignments;
 }
 
-Result<Ask> ask_of(const Json& json) {
-  Ask ask;
+Result<LeaseRequest> request_of(const Json& json) {
+  LeaseRequest request;
   Fields fields(json);
-  double seconds = seconds_of(ask.duration);
+  double seconds = seconds_of(request.duration);
   double at = -1;
-  fields.number("gpus", ask.gpus, 1, kMaxGpus);
-  fields.text("type", ask.type);
-  fields.number("memory", ask.memory, 0, 1e15);
-  fields.flag("same_nvlink", ask.same_nvlink);
-  fields.flag("any_host", ask.any_host);
-  fields.text("host", ask.host);
-  fields.flag("yields", ask.yields);
-  fields.flag("device_rule", ask.device_rule);
+  fields.number("gpus", request.gpus, 1, kMaxGpus);
+  fields.text("type", request.type);
+  fields.number("memory", request.memory, 0, 1e15);
+  fields.flag("same_nvlink", request.same_nvlink);
+  fields.flag("any_host", request.any_host);
+  fields.text("host", request.host);
+  fields.flag("yields", request.yields);
+  fields.flag("device_rule", request.device_rule);
   fields.number("seconds", seconds, 0, kMaxSeconds);
-  fields.number("priority", ask.priority, -1000, 1000);
+  fields.number("priority", request.priority, -1000, 1000);
   fields.number("at", at, 0, kMaxSeconds);
-  fields.flag("wait", ask.wait);
-  fields.text("purpose", ask.purpose);
-  fields.texts("exact", ask.exact);
-  fields.text("vm", ask.vm);
-  fields.flag("power_cycle", ask.power_cycle);
-  fields.flag("slurm", ask.slurm);
+  fields.flag("wait", request.wait);
+  fields.text("purpose", request.purpose);
+  fields.texts("exact", request.exact);
+  fields.text("vm", request.vm);
+  fields.flag("power_cycle", request.power_cycle);
+  fields.flag("slurm", request.slurm);
   fields.ignore("token");
   XOE_TRY(fields.done());
-  ask.duration = span_of_seconds(seconds);
-  if (at >= 0) ask.at = Time(span_of_seconds(at));
-  return ask;
+  request.duration = span_of_seconds(seconds);
+  if (at >= 0) request.at = Time(span_of_seconds(at));
+  return request;
 }
 
 Result<HostReport> report_of(const Json& json) {

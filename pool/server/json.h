@@ -33,7 +33,7 @@ Json json_of(const ClusterLease& lease);
 Json json_of(const GpuHolder& holder);
 
 // `invalid_argument` names the field that is missing, unknown, or not what it should be.
-Result<Ask> ask_of(const Json& json);
+Result<LeaseRequest> request_of(const Json& json);
 Result<HostReport> report_of(const Json& json);
 // Of the pool's answer to a report.
 Result<std::vector<VmAssignment>> assignments_of(const Json& answer);

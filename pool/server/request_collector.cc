@@ -167,7 +167,7 @@ void RequestCollector::drop_silent_ones() {
 
 void RequestCollector::work(const std::stop_token& stop) {
   std::array<epoll_event, 64> events;
-  auto looked = Clock::now();
+  auto checked = Clock::now();
   while (!stop.stop_requested()) {
     const int count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()),
                                    static_cast<int>(kLookAround.count()));
@@ -177,8 +177,8 @@ void RequestCollector::work(const std::stop_token& stop) {
       if (found == entries_.end() || !found->second->collecting) continue;  // it was dropped meanwhile
       if (!collect(found->first, *found->second)) entries_.erase(found);
     }
-    if (Clock::now() - looked < kLookAround) continue;
-    looked = Clock::now();
+    if (Clock::now() - checked < kLookAround) continue;
+    checked = Clock::now();
     drop_silent_ones();
   }
 }

@@ -46,7 +46,7 @@ Status Webhook::post(const Notice& notice) {
                     {"team", lease.team},
                     {"gpus", lease.gpus},
                     {"hosts", notice.hosts},
-                    {"purpose", lease.ask.purpose}}}};
+                    {"purpose", lease.request.purpose}}}};
   const std::string body = to_text(json);
   httplib::Headers headers;
   if (!secret_.empty()) headers.emplace("X-Xoe-Signature", "sha256=" + signature_of(body, secret_));

@@ -24,48 +24,48 @@ std::optional<Time> optional_time(const Json& json) {
   return to_time(json.get<std::int64_t>());
 }
 
-std::string ask_text(const Ask& ask) {
-  return Json{{"gpus", ask.gpus},
-              {"type", ask.type},
-              {"memory", ask.memory},
-              {"same_nvlink", ask.same_nvlink},
-              {"any_host", ask.any_host},
-              {"duration", ask.duration.count()},
-              {"priority", ask.priority},
-              {"at", optional_time(ask.at)},
-              {"wait", ask.wait},
-              {"purpose", ask.purpose},
-              {"exact", ask.exact},
-              {"host", ask.host},
-              {"yields", ask.yields},
-              {"device_rule", ask.device_rule},
-              {"vm", ask.vm},
-              {"power_cycle", ask.power_cycle},
-              {"slurm", ask.slurm}}
+std::string request_text(const LeaseRequest& request) {
+  return Json{{"gpus", request.gpus},
+              {"type", request.type},
+              {"memory", request.memory},
+              {"same_nvlink", request.same_nvlink},
+              {"any_host", request.any_host},
+              {"duration", request.duration.count()},
+              {"priority", request.priority},
+              {"at", optional_time(request.at)},
+              {"wait", request.wait},
+              {"purpose", request.purpose},
+              {"exact", request.exact},
+              {"host", request.host},
+              {"yields", request.yields},
+              {"device_rule", request.device_rule},
+              {"vm", request.vm},
+              {"power_cycle", request.power_cycle},
+              {"slurm", request.slurm}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Ask ask_of(const Json& json) {
-  Ask ask;
-  json.at("gpus").get_to(ask.gpus);
-  json.at("type").get_to(ask.type);
-  json.at("memory").get_to(ask.memory);
-  json.at("same_nvlink").get_to(ask.same_nvlink);
-  json.at("any_host").get_to(ask.any_host);
-  ask.duration = Span(json.at("duration").get<std::int64_t>());
-  json.at("priority").get_to(ask.priority);
-  ask.at = optional_time(json.at("at"));
-  json.at("wait").get_to(ask.wait);
-  json.at("purpose").get_to(ask.purpose);
-  json.at("exact").get_to(ask.exact);
+LeaseRequest request_of(const Json& json) {
+  LeaseRequest request;
+  json.at("gpus").get_to(request.gpus);
+  json.at("type").get_to(request.type);
+  json.at("memory").get_to(request.memory);
+  json.at("same_nvlink").get_to(request.same_nvlink);
+  json.at("any_host").get_to(request.any_host);
+  request.duration = Span(json.at("duration").get<std::int64_t>());
+  json.at("priority").get_to(request.priority);
+  request.at = optional_time(json.at("at"));
+  json.at("wait").get_to(request.wait);
+  json.at("purpose").get_to(request.purpose);
+  json.at("exact").get_to(request.exact);
   // Leases of before there were these have none.
-  ask.host = json.value("host", "");
-  ask.yields = json.value("yields", false);
-  ask.device_rule = json.value("device_rule", false);
-  ask.vm = json.value("vm", "");
-  ask.power_cycle = json.value("power_cycle", false);
-  ask.slurm = json.value("slurm", false);
-  return ask;
+  request.host = json.value("host", "");
+  request.yields = json.value("yields", false);
+  request.device_rule = json.value("device_rule", false);
+  request.vm = json.value("vm", "");
+  request.power_cycle = json.value("power_cycle", false);
+  request.slurm = json.value("slurm", false);
+  return request;
 }
 
 std::string progress_text(const Lease& lease) {
@@ -116,7 +116,7 @@ Result<Lease> lease_of(const Statement& row) {
   lease.ended = to_time(row.integer(8));
   lease.why = row.text(9);
   try {
-    lease.ask = ask_of(Json::parse(row.text(10)));
+    lease.request = request_of(Json::parse(row.text(10)));
     read_progress(Json::parse(row.text(11)), lease);
   } catch (const Json::exception& error) {
     return failure(Code::kDataLoss, "the pool's database: lease {} cannot be read: {}", lease.id, error.what());
@@ -305,11 +305,11 @@ Status Store::save(const Lease& lease) {
                         std::string_view(lease.token_hash), name_of(lease.state), to_number(lease.asked),
                         to_number(lease.begins), to_number(lease.expires), to_number(lease.ended),
                         lease.state == LeaseState::kEnded ? std::string_view(lease.why) : std::string_view(),
-                        std::string_view(ask_text(lease.ask)), std::string_view(progress_text(lease)))
+                        std::string_view(request_text(lease.request)), std::string_view(progress_text(lease)))
               .run());
   if (lease.is_open())
     for (const std::string& gpu : lease.gpus)
-      XOE_TRY(hold_.bind_all(lease.id, std::string_view(gpu), std::string_view(lease.ask.vm)).run());
+      XOE_TRY(hold_.bind_all(lease.id, std::string_view(gpu), std::string_view(lease.request.vm)).run());
   if (lease.state == LeaseState::kEnded) XOE_TRY(end_holdings_.bind_all(to_number(lease.ended), lease.id).run());
   return {};
 }

@@ -119,12 +119,12 @@ class AuditedPool {
       case 0:
       case 1:
       case 2: {
-        const Ask ask{.gpus = 1 + pick(2),
-                      .duration = minutes(5 + pick(120)),
-                      .priority = pick(2) == 0 ? 0 : pick(who.max_priority + 1),
-                      .at = pick(8) == 0 ? std::optional(now_ + minutes(pick(300))) : std::nullopt,
-                      .wait = pick(3) != 0};
-        const auto made = pool_.acquire(who, ask, token_number(++tokens_));
+        const LeaseRequest request{.gpus = 1 + pick(2),
+                                   .duration = minutes(5 + pick(120)),
+                                   .priority = pick(2) == 0 ? 0 : pick(who.max_priority + 1),
+                                   .at = pick(8) == 0 ? std::optional(now_ + minutes(pick(300))) : std::nullopt,
+                                   .wait = pick(3) != 0};
+        const auto made = pool_.acquire(who, request, token_number(++tokens_));
         if (made) tokens_of_[*made] = {who, token_number(tokens_)};
         break;
       }

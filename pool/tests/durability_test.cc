@@ -122,11 +122,11 @@ class Client {
 
   void acquire() {
     const std::string token = fmt::format("{:x<40}", name_ + "n" + std::to_string(++tokens_) + "n");
-    const Ask ask{.gpus = 1 + pick(3), .any_host = pick(2) == 0, .wait = pick(4) == 0};
+    const LeaseRequest request{.gpus = 1 + pick(3), .any_host = pick(2) == 0, .wait = pick(4) == 0};
     std::optional<Lease> lease;
     for (int attempt = 0; attempt < 2; ++attempt) {  // as if the first reply had been lost
       Result<std::int64_t> id = failure(Code::kInternal, "");
-      const auto done = queue_.change([&](Pool& pool) { id = pool.acquire(user_, ask, token); },
+      const auto done = queue_.change([&](Pool& pool) { id = pool.acquire(user_, request, token); },
                                       [&](Pool& pool) {
                                         if (id) lease = pool.lease(*id).value();
                                       });
@@ -546,7 +546,7 @@ TEST(History, TheLastLeaseOfAGpuIsOneLookUp) {
     ASSERT_TRUE(store.begin());
     for (int i = 0; i < leases; ++i) {
       Lease lease{.id = ++id, .user = "ann", .token_hash = std::to_string(id), .gpus = {"GPU-1"}};
-      lease.ask.vm = id % 3 == 0 ? "python" : "";
+      lease.request.vm = id % 3 == 0 ? "python" : "";
       for (const LeaseState state : {LeaseState::kOpen, LeaseState::kEnded}) {
         lease.state = state;
         ASSERT_TRUE(store.save(lease));
@@ -570,7 +570,7 @@ TEST(Migration, LeasesForMachinesOfBeforeAreKnown) {
   {
     Store store = Store::open(path).value();
     Lease lease{.id = 1, .user = "ann", .token_hash = "1", .state = LeaseState::kOpen, .gpus = {"GPU-1"}};
-    lease.ask.vm = "python";
+    lease.request.vm = "python";
     ASSERT_TRUE(store.save(lease));
   }
   {

@@ -77,9 +77,9 @@ class PoolTest : public ::testing::Test {
     }
   }
 
-  Result<std::int64_t> acquire(const User& user, const Ask& ask) {
+  Result<std::int64_t> acquire(const User& user, const LeaseRequest& request) {
     Result<std::int64_t> id = failure(Code::kInternal, "no turn");
-    turn([&] { id = pool_.acquire(user, ask, token_number(++tokens_)); });
+    turn([&] { id = pool_.acquire(user, request, token_number(++tokens_)); });
     return id;
   }
   Lease lease(std::int64_t id) { return pool_.lease(id).value(); }

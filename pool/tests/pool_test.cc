@@ -158,8 +158,8 @@ TEST_F(Leases, StartWhenItWasSaidAlsoWhenTheTurnIsLate) {
 TEST_F(Leases, LimitsAreSaid) {
   User small = ann_;
   small.max_gpus = 1;
-  const auto refused = [&](const User& user, const Ask& ask) {
-    const auto id = acquire(user, ask);
+  const auto refused = [&](const User& user, const LeaseRequest& request) {
+    const auto id = acquire(user, request);
     return id ? std::string("granted") : id.error().message();
   };
   EXPECT_EQ(refused(small, {.gpus = 2}), "ann may hold 1 GPU at once, not 2");
@@ -170,7 +170,7 @@ TEST_F(Leases, LimitsAreSaid) {
 }
 
 TEST_F(Leases, OnlyGpusThatThereAreCanBeNamed) {
-  const auto refused = [&](const Ask& ask) { return acquire(ann_, ask).error().message(); };
+  const auto refused = [&](const LeaseRequest& request) { return acquire(ann_, request).error().message(); };
   EXPECT_EQ(refused({.exact = {"GPU-a0", "GPU-a1"}}), "exact: 2 GPUs named, 1 wanted");
   EXPECT_EQ(refused({.gpus = 2, .exact = {"GPU-a0", "GPU-a0"}}), "exact: GPU-a0 is named twice");
   EXPECT_EQ(refused({.exact = {"GPU-z"}}), "the pool has no GPU GPU-z");
@@ -299,7 +299,7 @@ TEST_F(GivesWay, NotIfThatOneNoLongerWaits) {
 class Yields : public PoolTest {
  protected:
   Yields() : PoolTest({.give_way = GiveWayPolicy::kOff, .give_way_grace = minutes(5)}) {}
-  Ask yielding() const { return {.yields = true, .priority = -1, .wait = true}; }
+  LeaseRequest yielding() const { return {.yields = true, .priority = -1, .wait = true}; }
 };
 
 TEST_F(Yields, ALeaseThatSaidSoAtAnyTimeAndWhateverTheRule) {
@@ -341,7 +341,7 @@ TEST_F(Yields, NotToItsEquals) {
   ASSERT_TRUE(acquire(ann_, {.gpus = 3}));
   const auto extra = acquire(ann_, yielding()).value();
   now_ += seconds(1);
-  Ask same = yielding();
+  LeaseRequest same = yielding();
   ASSERT_TRUE(acquire(bob_, same));
   EXPECT_FALSE(lease(extra).give_way);
 }
@@ -370,20 +370,21 @@ TEST_F(Hosts, ThatAreSilentGiveNoGpuAndKeepTheirLeases) {
 
 TEST_F(Hosts, ARequestThatIsSentAgainHasItsForm) {
   pass(seconds(30), [](HostReport& report) { report.activity[0].processes = {{.pid = 7, .user = "ann"}}; });
-  const Ask ask{.gpus = 1, .exact = {"GPU-a0"}};
+  const LeaseRequest request{.gpus = 1, .exact = {"GPU-a0"}};
   std::int64_t first = 0;
-  turn([&] { first = pool_.adopt(ann_, ask, token_number(1)).value(); });
+  turn([&] { first = pool_.adopt(ann_, request, token_number(1)).value(); });
   for (const auto& spoil :
-       {+[](Ask& some) { some.vm = std::string(1000, 'v'); }, +[](Ask& some) { some.gpus = 0; },
-        +[](Ask& some) { some.purpose = "\x1b[2J"; }, +[](Ask& some) { some.exact.push_back("b"); }}) {
-    Ask spoilt = ask;
+       {+[](LeaseRequest& some) { some.vm = std::string(1000, 'v'); }, +[](LeaseRequest& some) { some.gpus = 0; },
+        +[](LeaseRequest& some) { some.purpose = "\x1b[2J"; },
+        +[](LeaseRequest& some) { some.exact.push_back("b"); }}) {
+    LeaseRequest spoilt = request;
     spoil(spoilt);
     turn([&] {
       EXPECT_EQ(pool_.adopt(ann_, spoilt, token_number(1)).error().code(), Code::kInvalidArgument);
       EXPECT_EQ(pool_.acquire(ann_, spoilt, token_number(1)).error().code(), Code::kInvalidArgument);
     });
   }
-  turn([&] { EXPECT_EQ(pool_.adopt(ann_, ask, token_number(1)).value(), first); });
+  turn([&] { EXPECT_EQ(pool_.adopt(ann_, request, token_number(1)).value(), first); });
 }
 
 TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
@@ -391,7 +392,7 @@ TEST_F(Hosts, AGpuInUseWithoutALeaseIsShownAndMayBeAdopted) {
   EXPECT_EQ(find_drift(pool_.state(), now_).at(0).what, "in use without a lease by bob (process 7)");
   const auto id = acquire(ann_, {.gpus = 4}).value();
   EXPECT_EQ(lease(id).state, LeaseState::kEnded);
-  Ask adopted{.gpus = 1, .exact = {"GPU-a0"}};
+  LeaseRequest adopted{.gpus = 1, .exact = {"GPU-a0"}};
   turn([&] { EXPECT_THAT(pool_.adopt(ann_, adopted, token_number(50)).error().message(), HasSubstr("not yours")); });
   std::int64_t taken = 0;
   turn([&] { taken = pool_.adopt(bob_, adopted, token_number(51)).value(); });
@@ -486,25 +487,25 @@ class Vms : public PoolTest {
 
 TEST_F(Vms, AreForThoseWhomTheirAgentNames) {
   turn([&] { EXPECT_TRUE(pool_.set_user(admin_, eve_)); });
-  const Ask ask{.wait = true, .vm = "python"};
+  const LeaseRequest request{.wait = true, .vm = "python"};
   tell({"eve", "@y"});
-  EXPECT_THAT(acquire(ann_, ask).error().message(), HasSubstr("VM python is for eve, @y, not for ann"));
-  EXPECT_TRUE(acquire(admin_, ask));
-  EXPECT_TRUE(acquire(eve_, ask));
+  EXPECT_THAT(acquire(ann_, request).error().message(), HasSubstr("VM python is for eve, @y, not for ann"));
+  EXPECT_TRUE(acquire(admin_, request));
+  EXPECT_TRUE(acquire(eve_, request));
   tell({"@x"});
-  EXPECT_TRUE(acquire(bob_, ask));
-  EXPECT_FALSE(acquire(eve_, ask));  // no team is not a team named ""
+  EXPECT_TRUE(acquire(bob_, request));
+  EXPECT_FALSE(acquire(eve_, request));  // no team is not a team named ""
   tell({"@"});
-  EXPECT_FALSE(acquire(eve_, ask));
+  EXPECT_FALSE(acquire(eve_, request));
   tell({});
-  EXPECT_TRUE(acquire(eve_, ask));
+  EXPECT_TRUE(acquire(eve_, request));
 }
 
 TEST_F(Vms, AListThatChangesEndsWhatWaitsAndNoMore) {
   tell({"@x"});
-  const Ask ask{.wait = true, .vm = "python"};
-  const auto open = acquire(ann_, ask).value();
-  const auto waits = acquire(bob_, ask).value();
+  const LeaseRequest request{.wait = true, .vm = "python"};
+  const auto open = acquire(ann_, request).value();
+  const auto waits = acquire(bob_, request).value();
   tell({"eve"});
   EXPECT_TRUE(lease(open).is_open());
   EXPECT_EQ(lease(waits).why, "VM python is not for bob any more");

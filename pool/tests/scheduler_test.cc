@@ -24,22 +24,23 @@ std::vector<Interval> intervals_of(const State& state) {
   for (const auto& [id, lease] : state.leases) {
     if (lease.is_open()) all.push_back({&lease, lease.begins, lease.ends(), &lease.gpus});
     if (lease.is_waiting() && lease.starts)
-      all.push_back({&lease, *lease.starts, *lease.starts + lease.ask.duration, &lease.gpus});
+      all.push_back({&lease, *lease.starts, *lease.starts + lease.request.duration, &lease.gpus});
   }
   return all;
 }
 
 // --- the reference: plain definitions ---
 
-bool position_is_right(const State& state, const Ask& ask, const std::vector<std::string>& gpus) {
-  if (gpus.size() != static_cast<std::size_t>(ask.gpus)) return false;
+bool position_is_right(const State& state, const LeaseRequest& request, const std::vector<std::string>& gpus) {
+  if (gpus.size() != static_cast<std::size_t>(request.gpus)) return false;
   for (const std::string& uuid : gpus) {
     const Gpu& gpu = state.gpus.at(uuid);
-    if (!ask.type.empty() && gpu.name.find(ask.type) == std::string::npos) return false;
-    if (gpu.memory < ask.memory || !state.is_present(gpu)) return false;
-    if (!ask.any_host && gpu.host != state.gpus.at(gpus[0]).host) return false;
+    if (!request.type.empty() && gpu.name.find(request.type) == std::string::npos) return false;
+    if (gpu.memory < request.memory || !state.is_present(gpu)) return false;
+    if (!request.any_host && gpu.host != state.gpus.at(gpus[0]).host) return false;
     for (const std::string& other : gpus)
-      if (ask.same_nvlink && other != uuid && std::ranges::find(gpu.nvlinks, other) == gpu.nvlinks.end()) return false;
+      if (request.same_nvlink && other != uuid && std::ranges::find(gpu.nvlinks, other) == gpu.nvlinks.end())
+        return false;
   }
   return true;
 }
@@ -47,7 +48,7 @@ bool position_is_right(const State& state, const Ask& ask, const std::vector<std
 // GPUs that the lease's team can count on; a lease for more than that has no place within the quota.
 std::optional<int> quota_of(const State& state, const Lease& lease) {
   const auto team = state.teams.find(lease.team);
-  if (team == state.teams.end() || lease.ask.gpus > team->second.quota) return std::nullopt;
+  if (team == state.teams.end() || lease.request.gpus > team->second.quota) return std::nullopt;
   return team->second.quota;
 }
 
@@ -61,13 +62,14 @@ int limit_of(const State& state, const Lease& lease) {
 bool could_start(const State& state, const Lease& lease, Time start, Time now) {
   std::vector<Interval> others;
   for (const Interval& interval : intervals_of(state))
-    if (interval.lease != &lease && (interval.lease->is_open() || interval.lease->ask.priority >= lease.ask.priority))
+    if (interval.lease != &lease &&
+        (interval.lease->is_open() || interval.lease->request.priority >= lease.request.priority))
       others.push_back(interval);
-  const Time end = start + lease.ask.duration;
+  const Time end = start + lease.request.duration;
   const auto quota = quota_of(state, lease);
   for (Time moment = start; moment < end; moment += minutes(1)) {
-    int of_user = lease.ask.gpus;
-    int of_team = lease.ask.gpus;
+    int of_user = lease.request.gpus;
+    int of_team = lease.request.gpus;
     for (const Interval& other : others) {
       if (other.from > moment || moment >= other.to) continue;
       const int gpus = static_cast<int>(other.gpus->size());
@@ -83,11 +85,11 @@ bool could_start(const State& state, const Lease& lease, Time start, Time now) {
         }))
       free.push_back(uuid);
   for (unsigned set = 0; set < 1U << free.size(); ++set) {
-    if (std::popcount(set) != lease.ask.gpus) continue;
+    if (std::popcount(set) != lease.request.gpus) continue;
     std::vector<std::string> gpus;
     for (std::size_t i = 0; i < free.size(); ++i)
       if ((set >> i & 1) != 0) gpus.push_back(free[i]);
-    if (position_is_right(state, lease.ask, gpus)) return true;
+    if (position_is_right(state, lease.request, gpus)) return true;
   }
   return false;
 }
@@ -96,7 +98,7 @@ void expect_sound(const Simulation& pool) {
   const State& state = pool.state;
   const auto all = intervals_of(state);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    ASSERT_TRUE(position_is_right(state, all[i].lease->ask, *all[i].gpus)) << "lease " << all[i].lease->id;
+    ASSERT_TRUE(position_is_right(state, all[i].lease->request, *all[i].gpus)) << "lease " << all[i].lease->id;
     for (std::size_t j = 0; j < i; ++j) {
       if (!(all[i].from < all[j].to && all[j].from < all[i].to)) continue;
       for (const std::string& gpu : *all[i].gpus)
@@ -113,7 +115,7 @@ void expect_sound(const Simulation& pool) {
 
 void expect_earliest(const Simulation& pool) {
   for (const auto& [id, lease] : pool.state.leases) {
-    if (!lease.is_waiting() || lease.ask.at) continue;
+    if (!lease.is_waiting() || lease.request.at) continue;
     const Time end = lease.starts.value_or(pool.now + minutes(300));
     for (Time start = pool.now; start < end; start += minutes(1))
       ASSERT_FALSE(could_start(pool.state, lease, start, pool.now))
@@ -163,12 +165,12 @@ class RandomPool {
     const int action = pick(10);
     if (action < 4) {
       const int who = pick(4);
-      Ask ask{.gpus = 1 + pick(2), .duration = minutes(1 + pick(12)), .wait = true};
-      if (pick(4) == 0) ask.type = "T4";
-      if (pick(4) == 0) ask.same_nvlink = true;
-      if (pick(6) == 0) ask.any_host = true;
-      if (kind_.priorities) ask.priority = pick(3);
-      pool_.ask(user(who), ask, kind_.teams ? (who < 2 ? "x" : "y") : "");
+      LeaseRequest request{.gpus = 1 + pick(2), .duration = minutes(1 + pick(12)), .wait = true};
+      if (pick(4) == 0) request.type = "T4";
+      if (pick(4) == 0) request.same_nvlink = true;
+      if (pick(6) == 0) request.any_host = true;
+      if (kind_.priorities) request.priority = pick(3);
+      pool_.ask(user(who), request, kind_.teams ? (who < 2 ? "x" : "y") : "");
     } else if (action < 6) {
       std::vector<std::int64_t> open;
       for (const auto& [id, lease] : pool_.state.leases)
@@ -352,7 +354,7 @@ TEST(Choice, KeepsLinkedPairsTogether) {
 
 TEST(Choice, SaysWhatIsMissing) {
   Simulation pool = four_gpus();
-  const auto why = [&](Ask ask) { return pool.state.leases.at(pool.ask("ann", std::move(ask))).why; };
+  const auto why = [&](LeaseRequest request) { return pool.state.leases.at(pool.ask("ann", std::move(request))).why; };
   EXPECT_THAT(why({.gpus = 5}), HasSubstr("the pool has 4 GPUs, and 5 are asked for"));
   EXPECT_THAT(why({.gpus = 3, .same_nvlink = true}), HasSubstr("no host has 3 such GPUs with NVLinks"));
   EXPECT_THAT(why({.gpus = 1, .type = "H100"}), HasSubstr("the pool has 0 GPUs of type H100"));

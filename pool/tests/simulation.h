@@ -39,9 +39,9 @@ class Simulation {
   std::function<void(const Lease&)> on_end = [](const Lease&) {};
   std::function<void()> on_plan = [] {};
 
-  std::int64_t ask(const std::string& user, Ask ask, const std::string& team = {}) {
+  std::int64_t ask(const std::string& user, LeaseRequest request, const std::string& team = {}) {
     const std::int64_t id = state.next_lease++;
-    state.leases[id] = {.id = id, .user = user, .team = team, .ask = std::move(ask), .asked = now};
+    state.leases[id] = {.id = id, .user = user, .team = team, .request = std::move(request), .asked = now};
     plan();
     return id;
   }
@@ -94,7 +94,7 @@ class Simulation {
       if (!lease.is_waiting() || !lease.starts || *lease.starts > now) continue;
       lease.state = LeaseState::kOpen;
       lease.begins = now;
-      lease.expires = now + lease.ask.duration;
+      lease.expires = now + lease.request.duration;
       on_start(lease);
     }
   }

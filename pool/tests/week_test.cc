@@ -43,9 +43,9 @@ class Week {
   Pool& pool() { return pool_; }
   const std::vector<User>& users() const { return users_; }
 
-  void ask(const User& user, const Ask& ask) {
+  void ask(const User& user, const LeaseRequest& request) {
     std::int64_t id = 0;
-    turn([&] { id = pool_.acquire(user, ask, token_number(++tokens_)).value(); });
+    turn([&] { id = pool_.acquire(user, request, token_number(++tokens_)).value(); });
     const Lease lease = pool_.lease(id).value();
     if (lease.is_waiting()) said_[id] = lease.starts.value();
     waiting_[user.name] += lease.is_waiting() ? 1 : 0;

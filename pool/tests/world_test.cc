@@ -314,7 +314,7 @@ TEST_F(World, AGpuThatIsUsedIsNotGivenAwayAlthoughNoProcessIsListed) {
   EXPECT_EQ(find_drift(pool_.state(), now_).at(0).what,
             "in use without a lease by processes that the driver does not list (99 % busy, 15360 MiB of memory used)");
   turn([&] {
-    const Ask adopted{.gpus = 1, .exact = {"GPU-a0"}};
+    const LeaseRequest adopted{.gpus = 1, .exact = {"GPU-a0"}};
     EXPECT_THAT(pool_.adopt(bob_, adopted, token_number(60)).error().message(), HasSubstr("only an admin can adopt"));
     EXPECT_TRUE(pool_.adopt(admin_, adopted, token_number(61)));
   });
@@ -338,9 +338,9 @@ TEST(IdleWindows, HaveSoManySamplesHoweverFastReportsCome) {
     window.add({.at = now, .stands_for = Span(10), .utilisation = i % 2 == 0 ? 8.0 : 0.0, .processes = true}, policy);
   }
   EXPECT_LE(window.samples(), kMostSamples + 2);
-  const IdleVerdict verdict = window.judge(policy, begin, now);
-  EXPECT_TRUE(verdict.idle);
-  EXPECT_THAT(verdict.why, HasSubstr("its GPUs were used 4.0 % over 30 min"));
+  const IdleAssessment assessment = window.assess(policy, begin, now);
+  EXPECT_TRUE(assessment.idle);
+  EXPECT_THAT(assessment.why, HasSubstr("its GPUs were used 4.0 % over 30 min"));
 }
 
 // --- people ---

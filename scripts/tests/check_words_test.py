@@ -18,7 +18,7 @@ class Words(unittest.TestCase):
     def test_old_names_are_found(self):
         for line in ["Board table(memory);", "board_->join();", "class HostsCrew {", "local_crew_.start();", "const Words& words = w;", "guardian_link",
                      "rouse();", "backend.deal(3)", "if (nobody_waits) {} // Nobody waits", "// That of one parameter.",
-                     "x; // What is left over.", "# Whoever asks gets it."]:
+                     "Result<Ask> ask_of();", "request.takes_turns = 1;", "enum class Wish {", "x; // What is left over.", "# Whoever asks gets it."]:
             self.assertTrue(found(line), line)
 
     def test_plain_words_pass(self):

@@ -198,12 +198,12 @@ int run(const TrainCommandLine& line) {
       print_error(joined.error());
       return kFailure;
     }
-    using Wish = bootstrap::WorldView::Wish;
-    resizing.wished = [&] { return joined->wish() != Wish::kStay; };
-    resizing.leaves = [&] { return joined->wish() == Wish::kLeave; };
+    using Change = bootstrap::WorldView::Change;
+    resizing.requested = [&] { return joined->change() != Change::kStay; };
+    resizing.leaves = [&] { return joined->change() == Change::kLeave; };
     resizing.goes_on = world > 1;
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
-    if (code != kResized || joined->wish() == Wish::kLeave) return code == kResized ? 0 : code;
+    if (code != kResized || joined->change() == Change::kLeave) return code == kResized ? 0 : code;
     if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);
   }
 }

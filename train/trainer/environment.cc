@@ -62,7 +62,7 @@ Json options_json(const TrainOptions& options) {
 }  // namespace
 
 std::string environment_json(const TrainOptions& options, const Env& env, std::string_view libtorch_version) {
-  const manners::MachineFacts machine = manners::machine_facts();
+  const command_line::MachineFacts machine = command_line::machine_facts();
   const Json json = {{"started", machine.started},      {"host", machine.host},
                      {"command", command_line()},       {"xoe", machine.version},
                      {"libtorch", libtorch_version},    {"system", machine.system},

@@ -9,13 +9,13 @@ namespace xoe::train {
 // For a job whose number of ranks changes while it runs: train() returns when it shall, and is called again in the next
 // world.
 struct Resizing {
-  std::function<bool()> wished;  // whether the launcher wants another world; any rank may be the first to see it
-  std::function<bool()> leaves;  // whether this rank is not in that world
-  bool goes_on = false;          // train() has returned to this process in an earlier world
-  // What was due when the ranks left the last world, and is done first in the next one.
+  std::function<bool()> requested;  // whether the launcher wants another world; any rank may be the first to see it
+  std::function<bool()> leaves;     // whether this rank is not in that world
+  bool goes_on = false;             // train() has returned to this process in an earlier world
+  // What the ranks still had to do when they left the last world: the next one does it first.
   struct {
     bool evaluation = false, checkpoint = false;
-  } due = {};
+  } postponed = {};
   std::string state = {};  // of one rank at least: what the run goes on from; empty: its beginning, or a checkpoint
 };
 

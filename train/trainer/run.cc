@@ -24,7 +24,7 @@ namespace xoe::train {
 
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
          Resizing* resizing)
-    : options_(options), comm_(comm), listener_(listener), wishes_{stop, resizing}, start_(Clock::now()) {}
+    : options_(options), comm_(comm), listener_(listener), requests_{stop, resizing}, start_(Clock::now()) {}
 
 Result<Outcome> Run::run() {
   XOE_TRY(prepare());
@@ -53,8 +53,8 @@ Status Run::prepare() {
   Warn warn;
   if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
   std::optional<Sections> sections;
-  if (wishes_.resizing != nullptr) {
-    auto shared = share_state(wishes_.resizing->state, wishes_.resizing->goes_on, comm_);
+  if (requests_.resizing != nullptr) {
+    auto shared = share_state(requests_.resizing->state, requests_.resizing->goes_on, comm_);
     if (!shared) return on_all_ranks(failure(shared.error()));
     sections = std::move(*shared);
   }
@@ -70,7 +70,7 @@ Status Run::prepare() {
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
   if (options_.resume && !goes_on) {
-    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/wishes_.resizing != nullptr);
+    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/requests_.resizing != nullptr);
     if (!loaded) return on_all_ranks(failure(loaded.error()));
     sections = std::move(*loaded);
     if (!sections && first()) {
@@ -100,13 +100,13 @@ Status Run::prepare() {
                                   .sharded = options_.sharded,
                                   .engine = engine_.get()}));
   update_.emplace(options_, *setup_.model, std::move(optimizer));
-  input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/wishes_.resizing != nullptr);
+  input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(resume(*sections, goes_on));
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
-  if (wishes_.resizing != nullptr) wishes_.resizing->state = {};
+  if (requests_.resizing != nullptr) requests_.resizing->state = {};
   return {};
 }
 
@@ -128,7 +128,7 @@ Status Run::resume(const Sections& sections, bool same_run) {
   step_ = first_step_ = progress.step;
   if (!same_run) checkpoint_step_ = step_;
   update_->set_loss_scale(progress.loss_scale);
-  shift_plan(plan_, options_, progress, wishes_.resizing != nullptr);
+  shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
   hold(find_position(progress, same_run));
   if (!first()) return {};
   if (same_run) {
@@ -262,8 +262,8 @@ Status Run::exchange(StepSums& sums, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
   // The number of ranks that were asked to stop, of those that see that another world is wanted, of those with an
   // error, and of those with gradients that are not finite; then the sums.
-  std::array values = {wishes_.stop.load(std::memory_order_relaxed) ? 1.0 : 0.0,
-                       wishes_.resizing != nullptr && wishes_.resizing->wished() ? 1.0 : 0.0,
+  std::array values = {requests_.stop.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+                       requests_.resizing != nullptr && requests_.resizing->requested() ? 1.0 : 0.0,
                        held_ ? 0.0 : 1.0,
                        finite ? 0.0 : 1.0,
                        sums.loss,
@@ -292,7 +292,7 @@ Status Run::after_step() {
   if (first()) listener_.stepped(step_, plan_.total_steps);
   if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
   const bool saves = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
-  if (next_ == Next::kNextWorld) wishes_.resizing->due = {evaluation_due(), saves};
+  if (next_ == Next::kNextWorld) requests_.resizing->postponed = {evaluation_due(), saves};
   if (last || next_ != Next::kStep) return {};
   if (evaluation_due()) XOE_TRY(evaluate());
   if (saves) XOE_TRY(checkpoint());
@@ -300,11 +300,12 @@ Status Run::after_step() {
 }
 
 Status Run::catch_up() {
-  if (wishes_.resizing == nullptr) return {};
-  std::array<std::int64_t, 2> due = {wishes_.resizing->due.evaluation, wishes_.resizing->due.checkpoint};
-  XOE_TRY(comm_.allreduce(Tensor(due.data(), due.size()), ReduceOp::kMax, {.name = "what is due"}));
-  if (due[0] != 0) XOE_TRY(evaluate());
-  if (due[1] != 0) XOE_TRY(checkpoint());
+  if (requests_.resizing == nullptr) return {};
+  std::array<std::int64_t, 2> postponed = {requests_.resizing->postponed.evaluation,
+                                           requests_.resizing->postponed.checkpoint};
+  XOE_TRY(comm_.allreduce(Tensor(postponed.data(), postponed.size()), ReduceOp::kMax, {.name = "postponed work"}));
+  if (postponed[0] != 0) XOE_TRY(evaluate());
+  if (postponed[1] != 0) XOE_TRY(checkpoint());
   return {};
 }
 
@@ -333,8 +334,8 @@ Result<Outcome> Run::leave_world() {
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
                                                    update_->average(), update_->optimizer(), comm_));
-  if (first()) wishes_.resizing->state = pack_sections(sections);
-  XOE_TRY(pass_state_on(wishes_.resizing->state, wishes_.resizing->leaves(), comm_));
+  if (first()) requests_.resizing->state = pack_sections(sections);
+  XOE_TRY(pass_state_on(requests_.resizing->state, requests_.resizing->leaves(), comm_));
   outcome_.resized = true;
   XOE_TRY(update_->optimizer().close());
   close();

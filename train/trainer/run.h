@@ -66,7 +66,7 @@ class Run {
   struct {
     const std::atomic<bool>& stop;
     Resizing* resizing;  // nullptr: the number of ranks stays
-  } wishes_;
+  } requests_;
 
   Setup setup_;
   Plan plan_;

@@ -91,7 +91,7 @@ Mesh::Mesh(net::Members members, std::unique_ptr<SealedRelay> relay, std::shared
   const auto lock = locked();
   post_liveness();
   watcher_ = std::jthread([this] { watch(); });
-  timekeeper_ = std::jthread([this] { keep_deadline(); });
+  deadline_thread_ = std::jthread([this] { keep_deadline(); });
 }
 
 void Mesh::open_channels(Context& context) {
@@ -108,7 +108,7 @@ Mesh::~Mesh() {
     const auto lock = locked();
     fail({Code::kUnavailable, "gloo: this rank left"}, make_close_notice(CloseReason::kLeft, 0));
   }
-  timekeeper_.join();
+  deadline_thread_.join();
   watcher_.join();
 }
 

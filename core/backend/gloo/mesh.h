@@ -113,7 +113,7 @@ class Mesh {
   Clock::time_point next_check_;          // when the deadline is checked next
   std::condition_variable deadline_is_earlier_;  // than next_check_
 
-  std::jthread watcher_, timekeeper_;
+  std::jthread watcher_, deadline_thread_;
 };
 
 }  // namespace xoe::gloo

@@ -194,7 +194,7 @@ void HierarchicalBackend::on_stall(const Watchdog::Stall& stall) {
   for (const int rank : late.ranks) whom += (whom.empty() ? "" : ", ") + describe_late(rank);
   const std::string text =
       fmt::format("{}: {} waited {} for {}", stall.title, who(placement_.rank), human_seconds(stall.waited), whom);
-  if (stall.due == StallTimer::Due::kWarning) return context_->options().waits.warn(text);
+  if (stall.action == StallTimer::Action::kWarning) return context_->options().waits.warn(text);
   if (!late.others_unknown) end(Error(Code::kTimeout, text));
 }
 

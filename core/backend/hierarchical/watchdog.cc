@@ -49,10 +49,10 @@ void Watchdog::run() {
     if (!wait) continue;
     if (wait->number != std::exchange(watched, wait->number)) timer = {};
     const auto age = std::chrono::nanoseconds(Clock::now() - wait->began);
-    const auto due = timer.check(limits_, age, [&] { return used_(wait->number); });
-    if (due != StallTimer::Due::kNothing) {
+    const auto action = timer.check(limits_, age, [&] { return used_(wait->number); });
+    if (action != StallTimer::Action::kNothing) {
       const Collective titled{.kind = wait->kind, .options = {.name = wait->name}};
-      report_({.due = due, .number = wait->number, .title = title_of(titled, wait->number), .waited = age});
+      report_({.action = action, .number = wait->number, .title = title_of(titled, wait->number), .waited = age});
     }
     const auto next = timer.next(limits_) - std::chrono::nanoseconds(Clock::now() - wait->began);
     sleep = std::clamp<std::chrono::nanoseconds>(next, std::chrono::milliseconds(1), first);

@@ -18,7 +18,7 @@ namespace xoe::hierarchical {
 class Watchdog {
  public:
   struct Stall {
-    StallTimer::Due due = StallTimer::Due::kNothing;
+    StallTimer::Action action = StallTimer::Action::kNothing;
     std::uint64_t number = 0;
     std::string title = {};
     std::chrono::nanoseconds waited{0};

@@ -270,9 +270,9 @@ void OperationQueue::check_stall(Pending& pending, Clock::time_point now) {
     return all;
   };
   switch (pending.stall_timer.check(pending.limits, waited, used)) {
-    case StallTimer::Due::kNothing: return;
-    case StallTimer::Due::kWarning: return policy_.warn(late_peers(stuck, waited));
-    case StallTimer::Due::kLimit: return fail(Error(Code::kTimeout, late_peers(stuck, waited)), true);
+    case StallTimer::Action::kNothing: return;
+    case StallTimer::Action::kWarning: return policy_.warn(late_peers(stuck, waited));
+    case StallTimer::Action::kLimit: return fail(Error(Code::kTimeout, late_peers(stuck, waited)), true);
   }
 }
 

@@ -29,10 +29,10 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return values ? split_text(type, '|') : std::vector<std::string>();
 }
 
-manners::Argument argument_of(const CLI::Option& option) {
-  manners::Argument argument{.what = option.get_description(),
-                             .required = option.get_required(),
-                             .repeated = option.get_items_expected_max() > 1 && option.get_positional()};
+command_line::Argument argument_of(const CLI::Option& option) {
+  command_line::Argument argument{.what = option.get_description(),
+                                  .required = option.get_required(),
+                                  .repeated = option.get_items_expected_max() > 1 && option.get_positional()};
   argument.names = option.get_positional() ? std::vector{option.get_name(true, false)} : names_of(option);
   if (option.get_group() != "Options") argument.group = option.get_group();
   if (!takes_value(option)) return argument;
@@ -71,8 +71,8 @@ std::vector<const CLI::Option*> operands_of(const CLI::App& app) {
   return operands;
 }
 
-manners::Command command_of(const CLI::App& app) {
-  manners::Command command{.name = full_name(app), .what = app.get_description(), .footer = app.get_footer()};
+command_line::Command command_of(const CLI::App& app) {
+  command_line::Command command{.name = full_name(app), .what = app.get_description(), .footer = app.get_footer()};
   const CLI::Option* const help = app.get_help_ptr();
   for (const CLI::Option* operand : operands_of(app)) command.operands.push_back(argument_of(*operand));
   for (const CLI::Option* option : options_of(app))

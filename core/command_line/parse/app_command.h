@@ -11,7 +11,7 @@ namespace xoe::tools {
 
 // "xoe data make"
 std::string full_name(const CLI::App& app);
-manners::Command command_of(const CLI::App& app);
+command_line::Command command_of(const CLI::App& app);
 
 // With their dashes, as the user writes them.
 std::vector<std::string> names_of(const CLI::Option& option);

@@ -27,9 +27,9 @@ Answer mistake(const CLI::App& app, std::string_view what) {
 std::optional<Answer> answer_request(const CLI::App& app, const Survey& survey) {
   switch (survey.request) {
     case Survey::Request::kNothing: return std::nullopt;
-    case Survey::Request::kHelp: return Answer{.text = manners::help_text(command_of(app))};
-    case Survey::Request::kVersion: return Answer{.text = fmt::format("xoe {}\n", manners::version())};
-    case Survey::Request::kDescription: return Answer{.text = manners::encode(command_of(app))};
+    case Survey::Request::kHelp: return Answer{.text = command_line::help_text(command_of(app))};
+    case Survey::Request::kVersion: return Answer{.text = fmt::format("xoe {}\n", command_line::version())};
+    case Survey::Request::kDescription: return Answer{.text = command_line::encode(command_of(app))};
   }
   return std::nullopt;
 }
@@ -87,7 +87,7 @@ int tell(const Answer& answer) {
 
 std::string wrong_choice(std::string_view option, std::string_view value, const std::vector<std::string>& choices) {
   const std::vector<std::string_view> words(choices.begin(), choices.end());
-  return fmt::format("{} {}: expected {}{}", option, value, manners::one_of(choices), did_you_mean(value, words));
+  return fmt::format("{} {}: expected {}{}", option, value, command_line::one_of(choices), did_you_mean(value, words));
 }
 
 CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,

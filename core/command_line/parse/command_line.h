@@ -14,7 +14,7 @@
 
 namespace xoe::tools {
 
-using manners::kUsageError;
+using command_line::kUsageError;
 
 // What a program says instead of doing its work.
 struct Answer {

@@ -83,7 +83,7 @@ class Look {
     using Request = Survey::Request;
     if (word == "-h" || word == "--help") return set(Request::kHelp);
     if (word == "--version") return set(Request::kVersion);
-    if (word == manners::kDescribe) return set(Request::kDescription);
+    if (word == command_line::kDescribe) return set(Request::kDescription);
     const bool is_long = word.starts_with("--");
     const auto equals = word.find('=');
     const std::string_view name = is_long ? word.substr(0, equals) : word.substr(0, 2);
@@ -164,7 +164,7 @@ class Look {
 
   void look_for_verb() {
     if (app().get_require_subcommand_min() == 0) return;
-    found_.mistake = fmt::format("say what to do: {}{}", manners::one_of(shown_verbs(app())), see_help(app()));
+    found_.mistake = fmt::format("say what to do: {}{}", command_line::one_of(shown_verbs(app())), see_help(app()));
   }
 
   const std::vector<std::string_view>& words_;
@@ -228,7 +228,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
     case CLI::ExitCodes::RequiredError:
       return fmt::format("{} is missing; usage: {} {}", first_word(message), full_name(app),
-                         manners::usage_of(command_of(app)));
+                         command_line::usage_of(command_of(app)));
     case CLI::ExitCodes::ExcludesError:
       return fmt::format("{} and {} exclude each other; give one of them", first_word(message), last_word(message));
     case CLI::ExitCodes::RequiresError: return fmt::format("{} needs {}, too", first_word(message), last_word(message));

@@ -55,7 +55,7 @@ Status intersect(std::vector<std::uint8_t>& flags, const std::string& name, Proc
   const std::int64_t count = std::ssize(flags);
   const TensorArg tensor{.in = flags.data(), .out = flags.data(), .dtype = DType::kUint8, .shape = {&count, 1}};
   XOE_ASSIGN([[maybe_unused]] const auto done, run({.name = name,
-                                                    .takes_turns = true,
+                                                    .queue_same_name = true,
                                                     .op = {.reduce = ReduceOp::kMin, .needs_all_ranks = true},
                                                     .tensors = {&tensor, 1},
                                                     .process_set = set}));
@@ -70,7 +70,7 @@ Result<CommonParameters> agree_on_parameters(std::span<const BucketParameter> ow
   const std::int64_t bytes = std::ssize(mine);
   const TensorArg list{.in = mine.data(), .dtype = DType::kUint8, .shape = {&bytes, 1}};
   XOE_ASSIGN(const EngineHandle sent, run({.name = name + " order",
-                                           .takes_turns = true,
+                                           .queue_same_name = true,
                                            .op = {.kind = OpKind::kBroadcastBytes, .needs_all_ranks = true},
                                            .tensors = {&list, 1},
                                            .process_set = set}));

@@ -91,7 +91,7 @@ Status ProcessSet::submit(const std::shared_ptr<Submission>& submission) {
 Status ProcessSet::submit_unnamed(const std::shared_ptr<Submission>& submission) {
   const std::uint32_t n = turns_.next_unnamed(submission->operation().op.kind);
   submission->set_name(fmt::format("unnamed.{}.{}", op_kind_name(submission->operation().op.kind), n % kUnnamed));
-  submission->set_takes_turns();
+  submission->set_queue_same_name();
   Status status = arrive(submission);
   // A refusal must not shift this rank's operations against the others'.
   if (!status) turns_.take_back(submission->operation().op.kind, n);
@@ -99,15 +99,15 @@ Status ProcessSet::submit_unnamed(const std::shared_ptr<Submission>& submission)
 }
 
 Status ProcessSet::arrive(const std::shared_ptr<Submission>& submission) {
-  if (!submission->operation().takes_turns || turns_.empty()) [[likely]] {
+  if (!submission->operation().queue_same_name || turns_.empty()) [[likely]] {
     const Result<bool> entered = enter(submission);
     if (entered && *entered) [[likely]]
       return {};
     if (!entered) {
-      if (submission->operation().takes_turns && !turns_.empty()) take_turn(submission->operation().name);
+      if (submission->operation().queue_same_name && !turns_.empty()) take_turn(submission->operation().name);
       return failure(entered.error());
     }
-    if (!submission->operation().takes_turns)
+    if (!submission->operation().queue_same_name)
       return failure(Code::kInvalidArgument,
                      "{}: this name is in flight already: wait for the handle of its first submission",
                      submission->operation().title());
@@ -339,7 +339,7 @@ void ProcessSet::finish_part(Submission& submission, const Status& status) {
 void ProcessSet::complete(Submission& submission, Status status) {
   in_flight_.release(submission);
   services_.telemetry.completing(submission, status);
-  const bool frees_turn = submission.operation().takes_turns && !turns_.empty();
+  const bool frees_turn = submission.operation().queue_same_name && !turns_.empty();
   const std::string name = frees_turn ? submission.operation().name : std::string();
   submission.complete(std::move(status));
   count_pending(-1);

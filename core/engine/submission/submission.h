@@ -93,7 +93,7 @@ class Submission {
   const SubmittedOperation& operation() const noexcept { return operation_; }
   // Before the submit:
   void set_name(std::string name) { operation_.name = std::move(name); }
-  void set_takes_turns() { operation_.takes_turns = true; }
+  void set_queue_same_name() { operation_.queue_same_name = true; }
   void set_mark(std::shared_ptr<const void> mark) { operation_.mark = std::move(mark); }
 
   // The parts that ranks compare, and show if they differ.

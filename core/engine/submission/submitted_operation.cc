@@ -278,7 +278,7 @@ std::size_t TensorCopy::row_elements() const noexcept {
 Result<SubmittedOperation> SubmittedOperation::make(const Request& request, std::string name, int rank, int ranks) {
   SubmittedOperation s;
   s.name = std::move(name);
-  s.takes_turns = request.takes_turns;
+  s.queue_same_name = request.queue_same_name;
   s.timeout = request.timeout;
   s.asked = request.op;
   static_cast<OpSpec&>(s.op) = agreed_spec(request.op);
@@ -349,7 +349,7 @@ bool SubmittedOperation::renew(const Request& request, int rank, int ranks) {
     const bool usual = t.in != nullptr && t.in == t.out && !gives_output(op.kind);
     if (!usual && !check_memory(*this, i, t, rank, ranks)) return false;
   }
-  takes_turns = request.takes_turns;
+  queue_same_name = request.queue_same_name;
   timeout = request.timeout;
   memory = request.memory;
   return true;

@@ -65,7 +65,7 @@ struct SubmittedOperation {
   std::uint64_t signature = 0;
   ProcessSetId process_set = kWorldSet;
   bool placeholder = false;
-  bool takes_turns = false;  // a name in flight is no error: this submission enters after the one that has it
+  bool queue_same_name = false;  // a name in flight is no error: this submission enters after the one that has it
   std::chrono::nanoseconds timeout{0};  // with ranks that have not submitted it; 0: the engine's limit
   std::shared_ptr<const void> memory;   // owns that of the tensors
   std::shared_ptr<const void> mark;     // of GPU memory: the work in its stream at the submit

@@ -85,10 +85,10 @@ std::optional<Knobs> EngineTuner::end_step() {
   batches_ = 0;
   const Knobs before = tuner_.current();
   tuner_.end_step();
-  if (tuner_.settled() && !std::exchange(saved_, true) && !options_.tune_file.empty())
+  if (tuner_.converged() && !std::exchange(saved_, true) && !options_.tune_file.empty())
     if (const Status saved = save_tuned(options_.tune_file, tuned_for_, tuner_.known()); !saved)
       options_.warn(saved.error().message());
-  if (!tuner_.settled()) saved_ = false;
+  if (!tuner_.converged()) saved_ = false;
   if (tuner_.current() == before) return std::nullopt;
   return tuner_.current();
 }

@@ -94,7 +94,7 @@ void Tuner::begin() {
   windows_ = 0;
   explored_steps_ = 0;
   for (const Tuned& known : known_)
-    if (known.workload.like(workload_)) return settle(known.knobs);
+    if (known.workload.like(workload_)) return finish(known.knobs);
   best_predicted_ = std::numeric_limits<double>::infinity();
   for (const Knobs& knobs : Knobs::grid())
     best_predicted_ = std::min(best_predicted_, predicted_seconds(knobs, histogram_, speeds_));
@@ -184,7 +184,7 @@ void Tuner::visit(std::size_t candidate) {
 }
 
 void Tuner::explore(double cost) {
-  if (++explored_steps_ > kMaxExploredSteps) return settle(center_);
+  if (++explored_steps_ > kMaxExploredSteps) return finish(center_);
   if (steps_to_skip_ > 0) {
     --steps_to_skip_;
     return;
@@ -211,13 +211,13 @@ void Tuner::end_round() {
 
 void Tuner::end_stage(Knobs winner) {
   const bool better = stage_ == 0 || winner != center_;
-  if (!better || ++stage_ == kMaxStages) return settle(winner);
+  if (!better || ++stage_ == kMaxStages) return finish(winner);
   try_around(winner);
 }
 
-void Tuner::settle(Knobs knobs) {
+void Tuner::finish(Knobs knobs) {
   current_ = knobs;
-  phase_ = Phase::kSettled;
+  phase_ = Phase::kConverged;
   candidates_.clear();
   std::erase_if(known_, [this](const Tuned& known) { return known.workload.like(workload_); });
   known_.push_back({workload_, knobs});

@@ -47,14 +47,14 @@ class Tuner {
   void end_step();
 
   Knobs current() const { return current_; }
-  bool settled() const { return phase_ == Phase::kSettled; }
+  bool converged() const { return phase_ == Phase::kConverged; }
   // Windows of the current, or last, exploration.
   int windows() const { return windows_; }
-  // All results, the latest last; to be saved when settled() turns true.
+  // All results, the latest last; to be saved when converged() turns true.
   const std::vector<Tuned>& known() const { return known_; }
 
  private:
-  enum class Phase { kLearning, kExploring, kSettled };
+  enum class Phase { kLearning, kExploring, kConverged };
   struct Candidate {
     Knobs knobs;
     std::vector<double> costs;  // seconds per byte, of each step
@@ -73,7 +73,7 @@ class Tuner {
   void visit(std::size_t candidate);
   void end_round();
   void end_stage(Knobs winner);
-  void settle(Knobs knobs);
+  void finish(Knobs knobs);
 
   const Speeds speeds_;
   Knobs current_;

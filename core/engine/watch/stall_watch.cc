@@ -93,9 +93,9 @@ void StallWatch::check(ProcessSet& set, const ProcessSet::Waiting& waiting, Engi
   }
   const auto used = [&] { return used_by_missing(set, waiting.missing); };
   switch (waiting.submission->progress.stall_timer.check(limits, now - waiting.submission->progress.submitted, used)) {
-    case StallTimer::Due::kNothing: return;
-    case StallTimer::Due::kWarning: return stalled.push_back(describe(set, waiting, now));
-    case StallTimer::Due::kLimit:
+    case StallTimer::Action::kNothing: return;
+    case StallTimer::Action::kWarning: return stalled.push_back(describe(set, waiting, now));
+    case StallTimer::Action::kLimit:
       return set.abort(Error(Code::kTimeout, limit_line(stall_line(describe(set, waiting, now)), own)));
   }
 }

@@ -105,7 +105,7 @@ struct Request {
   std::string_view name = {};
   // Where this rank has the name in flight, that is no error: this operation follows once that one has completed. All
   // ranks submit the operations of such a name in one order. Implied without a name.
-  bool takes_turns = false;
+  bool queue_same_name = false;
   OpSpec op = {};
   // One tensor, or several that complete together (a group: kAllreduce, kAllgather, kBroadcast, kReduceScatter); none
   // for kBarrier and kJoin.

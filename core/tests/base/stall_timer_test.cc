@@ -8,12 +8,12 @@ namespace xoe {
 namespace {
 
 using namespace std::chrono_literals;
-using Due = StallTimer::Due;
+using Action = StallTimer::Action;
 
 // The CPU time used so far, as it was told at `told`. A wait begins when the clock begins.
 CpuUse use(std::chrono::nanoseconds used, std::chrono::nanoseconds told) { return {used, CpuUse::Time(1h + told)}; }
 
-// When something is due in a wait that is checked every second, by seconds.
+// When a wait is reported or ended that that is checked every second, by seconds.
 struct Seen {
   std::vector<int> warnings;
   int given_up = -1;
@@ -23,10 +23,10 @@ Seen wait_for(int seconds, const WaitLimits& limits, const std::function<std::ch
   StallTimer stall_timer;
   Seen seen;
   for (int second = 0; second <= seconds; ++second) {
-    const Due due = stall_timer.check(limits, std::chrono::seconds(second),
-                                      [&] { return use(used(second), std::chrono::seconds(second)); });
-    if (due == Due::kWarning) seen.warnings.push_back(second);
-    if (due == Due::kLimit) {
+    const Action action = stall_timer.check(limits, std::chrono::seconds(second),
+                                            [&] { return use(used(second), std::chrono::seconds(second)); });
+    if (action == Action::kWarning) seen.warnings.push_back(second);
+    if (action == Action::kLimit) {
       seen.given_up = second;
       break;
     }
@@ -57,7 +57,7 @@ std::chrono::milliseconds given_up_at(std::chrono::milliseconds pause, std::chro
     const auto told = age - age % pause;
     const auto used = std::chrono::nanoseconds(static_cast<std::int64_t>(share * 1e6) * ((told - late) / 1ms));
     const auto news = [&] { return age < first ? CpuUse(0s, {}) : use(used, told); };
-    if (timer.check(limits, age, news) == Due::kLimit) return age;
+    if (timer.check(limits, age, news) == Action::kLimit) return age;
   }
   return 60s;
 }
@@ -81,10 +81,10 @@ TEST(StallTimer, NewsOfDifferentAgesDoesNotMeanThatARankIsIdle) {
       return all;
     });
   };
-  EXPECT_EQ(timer.check(limits, 2s, [] { return CpuUse(0s, {}); }), Due::kNothing);
-  EXPECT_EQ(look(3s, 2s, 3s), Due::kNothing);
-  EXPECT_EQ(look(4s, 3s, 3s), Due::kNothing);
-  EXPECT_EQ(look(5s, 4s, 4s), Due::kNothing);
+  EXPECT_EQ(timer.check(limits, 2s, [] { return CpuUse(0s, {}); }), Action::kNothing);
+  EXPECT_EQ(look(3s, 2s, 3s), Action::kNothing);
+  EXPECT_EQ(look(4s, 3s, 3s), Action::kNothing);
+  EXPECT_EQ(look(5s, 4s, 4s), Action::kNothing);
 }
 
 TEST(StallTimer, AnIdleRankOfAnotherHostIsGivenUp) {

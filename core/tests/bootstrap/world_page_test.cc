@@ -1,4 +1,4 @@
-// What ranks see of the launcher's wishes.
+// What ranks see of the changes that the launcher wants.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,20 +26,20 @@ TEST(WorldPage, TellsEachRankWhetherItStaysLeavesOrJoinsAnother) {
   ASSERT_TRUE(first.may_change() && last.may_change());
   const std::array both{0, kMostSlots - 1};
   page->publish(0, both);
-  EXPECT_EQ(first.wish(0), WorldView::Wish::kStay);
+  EXPECT_EQ(first.change(0), WorldView::Change::kStay);
   page->publish(1, std::array{0});
-  EXPECT_EQ(first.wish(0), WorldView::Wish::kReForm);
-  EXPECT_EQ(last.wish(0), WorldView::Wish::kLeave);
-  EXPECT_EQ(first.wish(1), WorldView::Wish::kStay);
+  EXPECT_EQ(first.change(0), WorldView::Change::kReForm);
+  EXPECT_EQ(last.change(0), WorldView::Change::kLeave);
+  EXPECT_EQ(first.change(1), WorldView::Change::kStay);
   page->publish(2, both);
-  EXPECT_EQ(last.wish(0), WorldView::Wish::kReForm);
+  EXPECT_EQ(last.change(0), WorldView::Change::kReForm);
 }
 
 TEST(WorldPage, WithoutOneTheWorldNeverChanges) {
   const auto view = WorldView::of_process(Env(Variables{{"XOE_RANK", "0"}}));
   ASSERT_TRUE(view);
   EXPECT_FALSE(view->may_change());
-  EXPECT_EQ(view->wish(0), WorldView::Wish::kStay);
+  EXPECT_EQ(view->change(0), WorldView::Change::kStay);
 }
 
 TEST(WorldPage, SaysWhyItCannotBeUsed) {

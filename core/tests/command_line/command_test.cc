@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 Command example() {
@@ -43,4 +43,4 @@ TEST(Command, OneOfSeveral) {
 }
 
 }  // namespace
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

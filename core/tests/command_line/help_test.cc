@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 using testing::HasSubstr;
@@ -46,4 +46,4 @@ TEST(Help, AWordLongerThanALineStaysWhole) {
 }
 
 }  // namespace
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace xoe::manners {
+namespace xoe::command_line {
 namespace {
 
 TEST(Fitted, CountsColumnsNotBytes) {
@@ -29,4 +29,4 @@ TEST(Fitted, TakesBrokenText) {
 }
 
 }  // namespace
-}  // namespace xoe::manners
+}  // namespace xoe::command_line

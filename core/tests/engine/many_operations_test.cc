@@ -187,8 +187,9 @@ TEST(ManyOperations, OneThatIsRefusedAtItsTurnEndsTheSetOnAllRanks) {
               while (auto buffer = engine.shared_buffer(bytes)) all_memory.push_back(std::move(*buffer));
             int next = 0;
             while (tensors.try_submit(engine, next, 1, "tensor." + std::to_string(next))) ++next;
-            auto waiting = engine.submit({.name = "tensor.0", .takes_turns = true, .tensors = {&tensor, 1}}).value();
-            auto last = engine.submit({.name = "no room", .takes_turns = true, .tensors = {&tensor, 1}}).value();
+            auto waiting =
+                engine.submit({.name = "tensor.0", .queue_same_name = true, .tensors = {&tensor, 1}}).value();
+            auto last = engine.submit({.name = "no room", .queue_same_name = true, .tensors = {&tensor, 1}}).value();
             failed = last.wait();
             EXPECT_FALSE(waiting.wait());
             first_has_all.count_down();

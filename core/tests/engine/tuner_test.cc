@@ -185,7 +185,7 @@ TEST(Tuner, EndsNearTheBest) {
       Noise noise(seed);
       Tuner tuner(speeds_of(c.machine), Knobs());
       drive(tuner, c.machine, c.sizes, kEnoughSteps, noise);
-      ASSERT_TRUE(tuner.settled()) << c.name << " after " << tuner.windows() << " windows";
+      ASSERT_TRUE(tuner.converged()) << c.name << " after " << tuner.windows() << " windows";
       EXPECT_LE(tuner.windows(), Tuner::kMaxWindows);
       const double ratio = true_cost(c.machine, c.sizes, tuner.current()) / best_cost(c.machine, c.sizes);
       EXPECT_LE(ratio, 1.05) << c.name << ", seed " << seed << ": " << tuner.current().fusion_threshold << " "
@@ -199,13 +199,13 @@ TEST(Tuner, NeverMovesAgain) {
   Noise noise(7, 0.3);
   Tuner tuner({}, Knobs());
   drive(tuner, machine, resnet(), kEnoughSteps, noise);
-  ASSERT_TRUE(tuner.settled());
+  ASSERT_TRUE(tuner.converged());
   const Knobs settled = tuner.current();
   Machine slower = machine;
   slower.reduce_rate /= 10;  // a busy machine is no other workload
   for (int i = 0; i < 40'000; ++i) {
     drive(tuner, i % 3 == 0 ? slower : machine, resnet(), 1, noise);
-    ASSERT_TRUE(tuner.settled());
+    ASSERT_TRUE(tuner.converged());
     ASSERT_EQ(tuner.current(), settled);
   }
 }
@@ -227,7 +227,7 @@ TEST(Tuner, TriesNothingThatIsPredictedToBeCostly) {
       ASSERT_LE(predicted_seconds(tuner.current(), histogram, speeds), 1.3 * best * (1 + 1e-9));
     }
   }
-  EXPECT_TRUE(tuner.settled());
+  EXPECT_TRUE(tuner.converged());
 }
 
 TEST(Tuner, ChangedWorkloadIsTunedAgainAndAKnownOneIsNot) {
@@ -235,24 +235,24 @@ TEST(Tuner, ChangedWorkloadIsTunedAgainAndAKnownOneIsNot) {
   Noise noise(11);
   Tuner tuner(speeds_of(machine), Knobs());
   drive(tuner, machine, transformer(), kEnoughSteps, noise);
-  ASSERT_TRUE(tuner.settled());
+  ASSERT_TRUE(tuner.converged());
   const Knobs first = tuner.current();
 
   // A short excursion, such as an evaluation, changes nothing.
   drive(tuner, machine, tiny(), Tuner::kPatience - 1, noise);
-  EXPECT_TRUE(tuner.settled());
+  EXPECT_TRUE(tuner.converged());
   drive(tuner, machine, transformer(), 1, noise);
   drive(tuner, machine, tiny(), Tuner::kPatience - 1, noise);
-  EXPECT_TRUE(tuner.settled());
+  EXPECT_TRUE(tuner.converged());
   EXPECT_EQ(tuner.current(), first);
 
   drive(tuner, machine, tiny(), kEnoughSteps, noise);
-  ASSERT_TRUE(tuner.settled());
+  ASSERT_TRUE(tuner.converged());
   EXPECT_EQ(tuner.known().size(), 2U);
   EXPECT_LE(true_cost(machine, tiny(), tuner.current()), 1.05 * best_cost(machine, tiny()));
 
   drive(tuner, machine, transformer(), Tuner::kPatience + 10, noise);
-  EXPECT_TRUE(tuner.settled());
+  EXPECT_TRUE(tuner.converged());
   EXPECT_EQ(tuner.windows(), 0);
   EXPECT_EQ(tuner.current(), first);
 }
@@ -265,7 +265,7 @@ TEST(Tuner, StartsFromWhatIsKnown) {
   Tuner second(speeds_of(machine), Knobs(), first.known());
   EXPECT_EQ(second.current(), first.current());
   drive(second, machine, resnet(), 10, noise);
-  EXPECT_TRUE(second.settled());
+  EXPECT_TRUE(second.converged());
   EXPECT_EQ(second.current(), first.current());
   EXPECT_EQ(second.windows(), 0);
 }
@@ -294,7 +294,7 @@ TEST(Tuner, EndsWhenNothingIsLikeAnything) {
   }
   tuner.observe(1, 1, std::nan(""));
   tuner.end_step();
-  EXPECT_TRUE(tuner.settled());
+  EXPECT_TRUE(tuner.converged());
   EXPECT_TRUE(tuner.current().on_grid());
 }
 

@@ -407,7 +407,7 @@ int suggest_shards(std::int64_t images, std::uint64_t bytes) noexcept {
 Result<ConvertReport> convert(const ConvertOptions& wanted, const ConvertProgress& progress) {
   const auto start = std::chrono::steady_clock::now();
   ConvertOptions options = wanted;
-  settle_bad_limit(options.from);
+  resolve_bad_limit(options.from);
   XOE_TRY(check(options));
   XOE_ASSIGN(ConvertReport report, Conversion(options, progress).run());
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -396,7 +396,7 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
 int inspect(InspectRequest request, data::ImagePipelineOptions options) {
   catch_signals();
   options.directory = request.path;
-  data::settle_bad_limit(options);
+  data::resolve_bad_limit(options);
   request.keys = {options.image_key, options.label_key};
   request.max_bad = options.max_bad;
   const auto format = data::detect_source_format(options);

@@ -100,7 +100,7 @@ void print_left_out(std::string_view what, std::int64_t count, const std::vector
 }
 
 std::string paint(Paint colour, std::string_view text) {
-  static const bool coloured = manners::colours_wanted(STDOUT_FILENO, Env::process());
+  static const bool coloured = command_line::colours_wanted(STDOUT_FILENO, Env::process());
   if (!coloured) return std::string(text);
   const int code = colour == Paint::kGood ? 32 : colour == Paint::kBad ? 31 : 36;
   return fmt::format("\033[{}m{}\033[0m", code, text);

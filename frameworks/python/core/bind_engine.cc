@@ -80,10 +80,10 @@ std::string gpu_refusal(const Engine& engine) {
   return why;
 }
 
-std::int32_t world_wish(const Engine& engine) {
-  std::int32_t wish = XOE_WORLD_FIXED;
-  check(xoe_world_wish(engine.get().get(), &wish));
-  return wish;
+std::int32_t world_change(const Engine& engine) {
+  std::int32_t change = XOE_WORLD_FIXED;
+  check(xoe_world_change(engine.get().get(), &change));
+  return change;
 }
 
 std::int32_t add_process_set(const Engine& engine, const std::vector<std::int32_t>& ranks) {
@@ -128,7 +128,8 @@ void bind_request(nb::module_& module) {
           "__init__",
           [](xoe_request* request, std::int32_t kind, std::int32_t reduce, double prescale, double postscale,
              std::int32_t root, std::int32_t process_set, std::int32_t compression, bool error_feedback,
-             double top_k_ratio, std::int32_t power_sgd_rank, bool needs_all_ranks, bool takes_turns, double timeout) {
+             double top_k_ratio, std::int32_t power_sgd_rank, bool needs_all_ranks, bool queue_same_name,
+             double timeout) {
             xoe_request_init(new (request) xoe_request, sizeof(xoe_request));
             request->kind = kind;
             request->reduce = reduce;
@@ -141,14 +142,14 @@ void bind_request(nb::module_& module) {
             request->top_k_ratio = top_k_ratio;
             request->power_sgd_rank = power_sgd_rank;
             request->needs_all_ranks = needs_all_ranks ? 1 : 0;
-            request->takes_turns = takes_turns ? 1 : 0;
+            request->queue_same_name = queue_same_name ? 1 : 0;
             request->timeout = static_cast<std::int64_t>(std::clamp(timeout, 0.0, kLongestTimeout) * 1e9);
           },
           nb::arg("kind"), nb::arg("reduce") = int{XOE_SUM}, nb::arg("prescale") = 1.0, nb::arg("postscale") = 1.0,
           nb::arg("root") = 0, nb::arg("process_set") = int{XOE_WORLD_SET},
           nb::arg("compression") = int{XOE_COMPRESSION_NONE}, nb::arg("error_feedback") = false,
           nb::arg("top_k_ratio") = 0.01, nb::arg("power_sgd_rank") = 4, nb::arg("needs_all_ranks") = false,
-          nb::arg("takes_turns") = false, nb::arg("timeout") = 0.0,
+          nb::arg("queue_same_name") = false, nb::arg("timeout") = 0.0,
           "An operation without its name and tensors, for any number of submits; xoe/c.h has the numbers. timeout: "
           "seconds;\n0: the engine's limit.");
 }
@@ -167,7 +168,7 @@ void bind_engine(nb::module_& module) {
       .def("abort", &Engine::abort, nb::arg("why"),
            "This rank has failed and will end: tells the peers, with the reason, and the launcher.")
       .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")
-      .def("world_wish", &world_wish,
+      .def("world_change", &world_change,
            "What the launcher wants: 0 the number of ranks never changes, 1 stay, 2 re-form the world, 3 leave it.")
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("key", &key, "A secret that only the processes know that joined together.")

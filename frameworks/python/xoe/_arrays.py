@@ -74,7 +74,7 @@ def gather(
 ) -> tuple[list[Array], list[int]]:
     """An allgather or alltoall: the results, and the rows received from each rank."""
     views = [_as_bits(np.ascontiguousarray(array)) for array in arrays]
-    request = _core.Request(_KINDS[kind], process_set=process_set, takes_turns=bool(name))
+    request = _core.Request(_KINDS[kind], process_set=process_set, queue_same_name=bool(name))
     operation = _run([describe(view) for view in views], request, views, name, splits)
     results = [
         np.array(np.from_dlpack(result)).view(view.dtype) for result, view in zip(operation.outputs(), views, strict=True)

@@ -51,9 +51,9 @@ class State:
 
         Collective there: all ranks find out in the same call. A rank that has to leave ends here, with SystemExit.
         """
-        if not _world.may_change() or not any(allgather_object(_world.wish(), name="xoe.elastic.change")):
+        if not _world.may_change() or not any(allgather_object(_world.change(), name="xoe.elastic.change")):
             return
-        if _world.wish() == "leave":
+        if _world.change() == "leave":
             _world.log(f"rank {_world.rank()} leaves: its GPU is given back")
             shutdown()
             raise SystemExit(0)

@@ -81,7 +81,7 @@ def compare(
         _core.REDUCTIONS["max"],
         process_set=process_set._need(),
         needs_all_ranks=True,
-        takes_turns=True,
+        queue_same_name=True,
     )
     address, count = largest.buffer_info()
     try:
@@ -143,8 +143,8 @@ class FirstStep:
             self._earlier.append(list(parameters))
             return
         wanted = readable and is_wanted()
-        looked_at = [one for one in (*self._earlier, parameters) if len(one) == len(names)]
-        found = compare(names, looked_at, gradients, wanted, self._advice, self._process_set)
+        compared = [one for one in (*self._earlier, parameters) if len(one) == len(names)]
+        found = compare(names, compared, gradients, wanted, self._advice, self._process_set)
         if found is None:
             return
         self._is_over, self._earlier = True, []

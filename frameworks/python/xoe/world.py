@@ -135,21 +135,21 @@ def metrics() -> str:
     return current().engine.metrics()
 
 
-_WISHES = ("", "", "re-form", "leave")  # by xoe_world_wish's number
+_CHANGES = ("", "", "re-form", "leave")  # by xoe_world_change's number
 
 
 def may_change() -> bool:
     """Whether the launcher may change the number of ranks of this job."""
-    return _world is not None and _world.engine.world_wish() != 0
+    return _world is not None and _world.engine.world_change() != 0
 
 
-def wish() -> str:
+def change() -> str:
     """What the launcher wants of this rank, where it changes the number of ranks.
 
     ``"re-form"``: leave this world and join its next version; ``"leave"``: the next version is without this rank; ``""``:
     go on.
     """
-    return _WISHES[current().engine.world_wish()]
+    return _CHANGES[current().engine.world_change()]
 
 
 def log(line: str) -> None:

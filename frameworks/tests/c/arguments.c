@@ -137,10 +137,10 @@ static void test_request_fields(struct rank_context* here) {
   CHECK_FAILS(xoe_submit(here->engine, &request, &handle), XOE_UNSUPPORTED, "GPU memory is not taken: XOE_GPU=host");
   CHECK_FAILS(xoe_takes_gpu_memory(here->engine), XOE_UNSUPPORTED, "XOE_GPU=host");
   INVALID(xoe_takes_gpu_memory(NULL), "engine is null");
-  int32_t wish = -1;
-  CHECK_OK(xoe_world_wish(here->engine, &wish));
-  CHECK(wish == XOE_WORLD_FIXED);
-  INVALID(xoe_world_wish(here->engine, NULL), "wish is null");
+  int32_t change = -1;
+  CHECK_OK(xoe_world_change(here->engine, &change));
+  CHECK(change == XOE_WORLD_FIXED);
+  INVALID(xoe_world_change(here->engine, NULL), "change is null");
   unsigned char key[XOE_KEY_BYTES];
   CHECK_OK(xoe_key(here->engine, key));
   INVALID(xoe_key(NULL, key), "engine is null");

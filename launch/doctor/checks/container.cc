@@ -189,25 +189,25 @@ Finding check_mtu(const ContainerFacts& facts) {
                       "messages arrive, and tensors stall"};
   finding.details = {{"interface", facts.interface}, {"mtu", facts.mtu}, {"path", nullptr}, {"path_mtu", nullptr}};
   if (!facts.path) return finding;
-  static constexpr const char* kVerdicts[] = {"unknown", "reached", "smaller", "lost"};
+  static constexpr const char* kStates[] = {"unknown", "reached", "smaller", "lost"};
   const PathMtu& path = *facts.path;
-  finding.details["path"] = kVerdicts[static_cast<int>(path.verdict)];
+  finding.details["path"] = kStates[static_cast<int>(path.state)];
   finding.details["path_mtu"] = path.mtu > 0 ? Json(path.mtu) : Json();
   const std::string remedy =
       "give the network of the pods an MTU that its tunnel takes: the mtu of the CNI's configuration (Calico: "
       "veth_mtu, "
       "Flannel and Cilium: that of the nodes' interface less 50); docker network create -o "
       "com.docker.network.driver.mtu=1400; then start the pods again";
-  switch (path.verdict) {
-    case PathMtu::Verdict::kUnknown:
+  switch (path.state) {
+    case PathMtu::State::kUnknown:
       finding.what += fmt::format("; {} does not answer, so the way to it is not known", facts.leader.host);
       break;
-    case PathMtu::Verdict::kReached: finding.what += fmt::format("; they reach {}", facts.leader.host); break;
-    case PathMtu::Verdict::kSmaller:
+    case PathMtu::State::kReached: finding.what += fmt::format("; they reach {}", facts.leader.host); break;
+    case PathMtu::State::kSmaller:
       finding.advise(Severity::kNote, "nothing is lost, since a router says so; " + remedy);
       finding.what += fmt::format("; the way to {} takes {}", facts.leader.host, path.mtu);
       break;
-    case PathMtu::Verdict::kLost:
+    case PathMtu::State::kLost:
       finding.report(Severity::kProblem,
                      fmt::format("packets of {} bytes, the MTU of {}, are lost on the way to {}; small ones arrive",
                                  path.mtu, facts.interface, facts.leader.host),

@@ -188,10 +188,10 @@ std::string try_sharing(std::chrono::milliseconds patience) {
 
 void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds patience) {
   const fs::path own = fs::path(facts.program).parent_path();
-  facts.looked_in = {folder};
-  if (folder.empty()) facts.looked_in = {own.string(), (own.parent_path() / "lib").string()};
+  facts.searched = {folder};
+  if (folder.empty()) facts.searched = {own.string(), (own.parent_path() / "lib").string()};
   for (const char* const name : kPlugins)
-    facts.plugins.push_back(find_plugin(name, facts.version, facts.looked_in, patience));
+    facts.plugins.push_back(find_plugin(name, facts.version, facts.searched, patience));
 }
 
 std::vector<std::string> loading_engines(const InstallationFacts& facts) {

@@ -25,7 +25,7 @@ struct InstallationFacts {
   bool tried = true;              // false: of a recorded tree
   std::string shared_error = {};  // why memory cannot be shared between processes; empty: it can
   std::vector<PluginFacts> plugins = {};
-  std::vector<std::string> looked_in = {};
+  std::vector<std::string> searched = {};
   bool rdma = false;  // an active port is there
 };
 

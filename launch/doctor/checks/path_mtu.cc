@@ -84,13 +84,13 @@ PathMtu probe_path(const std::string& address, milliseconds patience) {
   if (first <= static_cast<std::int64_t>(kSmall)) return {};
   if (probe.ask(kSmall, patience / 2) != Answer::kClosed) return {.mtu = first};
   switch (probe.ask(static_cast<std::size_t>(first), patience / 2)) {
-    case Answer::kClosed: return {.verdict = PathMtu::Verdict::kReached, .mtu = first};
-    case Answer::kTooLarge: return {.verdict = PathMtu::Verdict::kSmaller, .mtu = probe.route_mtu()};
+    case Answer::kClosed: return {.state = PathMtu::State::kReached, .mtu = first};
+    case Answer::kTooLarge: return {.state = PathMtu::State::kSmaller, .mtu = probe.route_mtu()};
     case Answer::kNone: break;
   }
   // An earlier connection may have taught the kernel what this one has just learned.
   const std::int64_t now = probe.route_mtu();
-  return {.verdict = now < first ? PathMtu::Verdict::kSmaller : PathMtu::Verdict::kLost, .mtu = now};
+  return {.state = now < first ? PathMtu::State::kSmaller : PathMtu::State::kLost, .mtu = now};
 }
 
 }  // namespace xoe::doctor

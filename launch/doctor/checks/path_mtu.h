@@ -9,13 +9,13 @@
 namespace xoe::doctor {
 
 struct PathMtu {
-  enum class Verdict : std::uint8_t {
+  enum class State : std::uint8_t {
     kUnknown,  // the host does not answer packets to a closed port: a filter drops them or its answers
     kReached,  // a packet of `mtu` bytes arrived
     kSmaller,  // the way takes `mtu` bytes, less than the interface, and a router says so
     kLost,     // small packets arrive, those of `mtu` bytes do not, and nothing says so
   };
-  Verdict verdict = Verdict::kUnknown;
+  State state = State::kUnknown;
   std::int64_t mtu = 0;  // bytes, with the IP header; 0: not known
 };
 

@@ -287,21 +287,21 @@ TEST(Container, LostPacketsAreAProblem) {
   ContainerFacts facts{.leader = {.variable = "PET_MASTER_ADDR", .host = "a-0", .address = "10.0.0.2"},
                        .interface = "eth0",
                        .mtu = 1500};
-  const auto verdict = [&facts](PathMtu::Verdict verdict, std::int64_t mtu) {
-    facts.path = PathMtu{.verdict = verdict, .mtu = mtu};
+  const auto severity = [&facts](PathMtu::State state, std::int64_t mtu) {
+    facts.path = PathMtu{.state = state, .mtu = mtu};
     return find(check(facts), "container.mtu").severity;
   };
-  EXPECT_EQ(verdict(PathMtu::Verdict::kLost, 1500), Severity::kProblem);
-  EXPECT_EQ(verdict(PathMtu::Verdict::kSmaller, 1400), Severity::kNote);
-  EXPECT_EQ(verdict(PathMtu::Verdict::kReached, 1500), Severity::kOk);
-  EXPECT_EQ(verdict(PathMtu::Verdict::kUnknown, 1500), Severity::kOk);
+  EXPECT_EQ(severity(PathMtu::State::kLost, 1500), Severity::kProblem);
+  EXPECT_EQ(severity(PathMtu::State::kSmaller, 1400), Severity::kNote);
+  EXPECT_EQ(severity(PathMtu::State::kReached, 1500), Severity::kOk);
+  EXPECT_EQ(severity(PathMtu::State::kUnknown, 1500), Severity::kOk);
 }
 
 TEST(Container, LoopbackIsReachedAtItsWholeSize) {
   const PathMtu path = probe_path("127.0.0.1", std::chrono::seconds(10));
-  EXPECT_EQ(path.verdict, PathMtu::Verdict::kReached);
+  EXPECT_EQ(path.state, PathMtu::State::kReached);
   EXPECT_GE(path.mtu, 1500);
-  EXPECT_EQ(probe_path("no number", std::chrono::seconds(10)).verdict, PathMtu::Verdict::kUnknown);
+  EXPECT_EQ(probe_path("no number", std::chrono::seconds(10)).state, PathMtu::State::kUnknown);
 }
 
 TEST(Container, RefusedCallsAreAProblemOnlyWhereXoeNeedsThem) {

@@ -72,7 +72,7 @@ std::string fixed_width(double value, int width) {
 }
 
 std::string head_lines(const CollectiveReport& report) {
-  std::string text = fmt::format("# xoe version {}, backend {}, {} memory{}\n", manners::version(), report.backend,
+  std::string text = fmt::format("# xoe version {}, backend {}, {} memory{}\n", command_line::version(), report.backend,
                                  report.memory, report.rewrite ? ", rewritten before each collective" : "");
   text += fmt::format("# minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} validation: {}\n#\n",
                       report.low, report.high, report.factor > 1 ? report.factor : report.step,
@@ -145,7 +145,7 @@ Json to_json(const CollectiveReport& report) {
           {"args", report.command},
           {"env", Json::array()},
           {"nccl_version", 0},
-          {"xoe_version", manners::version()},
+          {"xoe_version", command_line::version()},
           {"config", config},
           {"results", results},
           {"out_of_bounds", {{"count", report.wrong()}, {"okay", text_of(report.wrong() == 0)}}},

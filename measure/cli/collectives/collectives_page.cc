@@ -81,7 +81,7 @@ std::vector<std::vector<std::string>> rows_of(const CollectiveReport& report) {
 }
 
 pages::Facts environment_of(const CollectiveReport& report) {
-  const manners::MachineFacts machine = manners::machine_facts();
+  const command_line::MachineFacts machine = command_line::machine_facts();
   std::set<std::string> hosts;
   for (const CollectiveRank& rank : report.ranks) hosts.insert(rank.host);
   return {{"started", report.started},

@@ -12,7 +12,7 @@ XOE_FUZZ_TARGET(pool_fuzz) {
                extent_of(text, extent.head > 0 ? extent.head - 1 : size / 2).head == extent.head);
   const auto json = parse_object(text);
   if (!json) return 0;
-  if (const auto ask = ask_of(*json)) xoe::require(ask->gpus >= 1 && ask->duration >= Span(0));
+  if (const auto request = request_of(*json)) xoe::require(request->gpus >= 1 && request->duration >= Span(0));
   static_cast<void>(team_of(*json));
   bool new_token = false;
   static_cast<void>(user_of(*json, {}, new_token));

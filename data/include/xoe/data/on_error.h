@@ -19,7 +19,7 @@ inline constexpr std::int64_t kUsualBad = 100;
 
 // Makes both options of a pipeline say the same, and max_bad a number.
 template <class Options>
-void settle_bad_limit(Options& options) noexcept {
+void resolve_bad_limit(Options& options) noexcept {
   if (options.max_bad == kAutoBad) options.max_bad = options.on_error == OnError::kSkip ? kUsualBad : 0;
   options.on_error = options.max_bad > 0 ? OnError::kSkip : OnError::kFail;
 }

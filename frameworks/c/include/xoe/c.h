@@ -195,11 +195,14 @@ enum { XOE_KEY_BYTES = 32 };
 XOE_API xoe_status xoe_key(const xoe_engine* engine, unsigned char* key);
 
 /* What the launcher wants of this rank, where it changes the number of ranks (XOE_WORLD_FIXED: it does not). Unless it
- * is XOE_WORLD_STAY: shut the engine down after a step that all ranks agree on (the wish of one is that of all soon,
- * but not in the same step), and init again, or, for XOE_WORLD_LEAVE, end the process well. Costs two reads of memory.
+ * is XOE_WORLD_STAY: shut the engine down after a step that all ranks agree on (what one rank is told all are told
+ * soon, but not in the same step), and init again, or, for XOE_WORLD_LEAVE, end the process well. Costs two reads of
+ * memory.
  */
 enum { XOE_WORLD_FIXED = 0, XOE_WORLD_STAY = 1, XOE_WORLD_RE_FORM = 2, XOE_WORLD_LEAVE = 3 };
-XOE_API xoe_status xoe_world_wish(const xoe_engine* engine, int32_t* wish);
+XOE_API xoe_status xoe_world_change(const xoe_engine* engine, int32_t* change);
+/* The former name. */
+XOE_API xoe_status xoe_world_wish(const xoe_engine* engine, int32_t* change);
 
 /* XOE_OK: this process has a GPU (XOE_GPU), and requests may have gpu = 1. XOE_UNSUPPORTED: not so, or XOE_GPU=host;
  * xoe_last_error() says why. */
@@ -275,7 +278,7 @@ typedef struct xoe_request {
   int32_t needs_all_ranks; /* 1: fails where it would run without ranks that have joined */
   /* 1: where this rank has the name in flight, that is no error: this request follows once that one has completed. All
    * ranks submit the requests of such a name in one order. */
-  int32_t takes_turns;
+  int32_t queue_same_name;
   const int64_t* dense_shape; /* XOE_SPARSE_ALLREDUCE: of the whole tensor, for ranks to compare; null: unknown */
   size_t dense_shape_count;
   int64_t

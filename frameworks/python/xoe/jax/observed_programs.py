@@ -20,7 +20,7 @@ def number_of(step: FirstStep, names: tuple[str, ...]) -> int:
         return len(_programs)
 
 
-def looked(number: int, observed: Observed) -> bool:
+def on_observed(number: int, observed: Observed) -> bool:
     """Of the call with this number; whether it need not be looked at any more in this world."""
     if not 0 < number <= len(_programs):
         return True  # a program that another process has exported

@@ -26,7 +26,7 @@ import xoe
 from xoe import _core
 from xoe.errors import UnsupportedError
 from xoe.first_step import observe
-from xoe.jax.observed_programs import looked
+from xoe.jax.observed_programs import on_observed
 
 KINDS = _core.KINDS
 REDUCTIONS = _core.REDUCTIONS
@@ -118,7 +118,7 @@ def _register() -> None:
     ):
         for platform, function in (("cpu", in_host_memory), ("CUDA", on_a_gpu)):
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(function), platform=platform)
-    observe(library, "xoe_jax", looked)
+    observe(library, "xoe_jax", on_observed)
 
 
 def _lower(context: Any, *operands: Any, call: Call) -> Any:

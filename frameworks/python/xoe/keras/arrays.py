@@ -7,7 +7,7 @@ from typing import Any
 from xoe import _arrays
 from xoe import objects as _objects
 from xoe.errors import InvalidArgumentError
-from xoe.keras.versions import settle, to_numpy
+from xoe.keras.versions import to_numpy, wait_for_programs
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp
 
@@ -17,7 +17,7 @@ def allreduce(value: Any, name: str | None = None, op: ReduceOp = Average, proce
     del name
     if op is Adasum:
         raise InvalidArgumentError("allreduce of values does not support Adasum")
-    settle()
+    wait_for_programs()
     return _arrays.allreduce([to_numpy(value)], ReduceOp(op).name.lower(), process_set)[0]
 
 
@@ -26,14 +26,14 @@ def allgather(value: Any, name: str | None = None, process_set: ProcessSet = glo
     array = to_numpy(value)
     if array.ndim == 0:
         raise InvalidArgumentError("allgather works on the first dimension, and a scalar has none; reshape it to (1,)")
-    settle()
+    wait_for_programs()
     return _arrays.gather("allgather", [array], process_set._need(), name or "")[0][0]
 
 
 def broadcast(value: Any, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
     """The array of ``root_rank`` (a rank of the world)."""
     del name
-    settle()
+    wait_for_programs()
     return _arrays.broadcast([to_numpy(value)], root_rank, process_set)[0]
 
 
@@ -41,11 +41,11 @@ def broadcast_object(
     obj: Any = None, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
     """As :func:`xoe.objects.broadcast_object`, once what was called before it has communicated."""
-    settle()
+    wait_for_programs()
     return _objects.broadcast_object(obj, root_rank, name, process_set)
 
 
 def allgather_object(obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> list[Any]:
     """As :func:`xoe.objects.allgather_object`, once what was called before it has communicated."""
-    settle()
+    wait_for_programs()
     return _objects.allgather_object(obj, name, process_set)

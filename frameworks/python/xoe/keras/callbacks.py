@@ -11,7 +11,7 @@ import numpy as np
 from xoe import _arrays
 from xoe import world as _world
 from xoe.errors import InvalidArgumentError
-from xoe.keras.versions import keras, learning_rate, settle, to_numpy, variables_of
+from xoe.keras.versions import keras, learning_rate, to_numpy, variables_of, wait_for_programs
 from xoe.process_sets import ProcessSet, global_process_set
 
 
@@ -32,7 +32,7 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
             return
         state = variables_of(self.model.optimizer, self.model)
         variables = [one for one in [*self.model.weights, *state] if id(one) not in self.local]
-        settle()
+        wait_for_programs()
         values = _arrays.broadcast([to_numpy(variable) for variable in variables], self.root_rank)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
@@ -55,7 +55,7 @@ class MetricAverageCallback(keras.callbacks.Callback):
             name for name, value in logs.items() if np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number)
         )
         values = np.array([float(logs[name]) for name in names], np.float64)
-        settle()
+        wait_for_programs()
         for name, value in zip(names, _arrays.allreduce([values], process_set=self.process_set)[0], strict=True):
             logs[name] = float(value)
 
@@ -303,7 +303,7 @@ class ThroughputCallback(keras.callbacks.Callback):
         """Logs the sum over the ranks."""
         seconds = time.monotonic() - self._started
         own = self._batches * self.batch_size / seconds if self._batches else 0.0
-        settle()
+        wait_for_programs()
         (total,) = _arrays.allreduce([np.array([own])], "sum")
         if logs is not None:
             logs["samples_per_second"] = float(total[0])

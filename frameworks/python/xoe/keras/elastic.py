@@ -14,7 +14,7 @@ from xoe.elastic import ObjectState
 from xoe.keras.callbacks import CommitStateCallback as CommitStateCallback
 from xoe.keras.callbacks import UpdateBatchStateCallback as UpdateBatchStateCallback
 from xoe.keras.callbacks import UpdateEpochStateCallback as UpdateEpochStateCallback
-from xoe.keras.versions import backend, settle, to_numpy, variables_of
+from xoe.keras.versions import backend, to_numpy, variables_of, wait_for_programs
 
 Result = TypeVar("Result")
 
@@ -59,7 +59,7 @@ class KerasState(ObjectState):
         super().restore()
 
     def _copy_from(self, source: int) -> None:
-        settle()
+        wait_for_programs()
         self._assign_all(_arrays.broadcast(self._now(), source))
         super()._copy_from(source)
         self._copy()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LEGACY", "backend", "keras", "learning_rate", "settle", "to_numpy", "variables_of"]
+__all__ = ["LEGACY", "backend", "keras", "learning_rate", "to_numpy", "variables_of", "wait_for_programs"]
 
 LEGACY = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
 
@@ -22,7 +22,7 @@ def backend() -> str:
     return "tensorflow" if LEGACY else str(keras.backend.backend())
 
 
-def settle() -> None:
+def wait_for_programs() -> None:
     """Before this thread communicates by itself: programs of JAX that were called before have communicated then, on all
     ranks alike."""
     if backend() == "jax":

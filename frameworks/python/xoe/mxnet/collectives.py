@@ -55,7 +55,7 @@ def _copy(array: Any) -> Any:
 def _run(kind: str, arrays: Sequence[Any], name: str | None, process_set: ProcessSet, **options: Any) -> None:
     """An operation in place."""
     views = _views(arrays, kind)
-    request = _core.Request(_core.KINDS[kind], process_set=process_set._need(), takes_turns=bool(name), **options)
+    request = _core.Request(_core.KINDS[kind], process_set=process_set._need(), queue_same_name=bool(name), **options)
     engine = _world.current().engine
     engine.submit(name or "", [_arrays.describe(view, view) for view in views], request, None, views).wait()
 

@@ -71,7 +71,7 @@ def number(parts: Parts | None) -> int:
         return len(_nodes)
 
 
-def looked(number: int, observed: Observed) -> bool:
+def on_observed(number: int, observed: Observed) -> bool:
     """Of the node with this number; whether it need not be looked at any more in this world."""
     if not 0 < number <= len(_nodes):
         return True  # of a graph that another process has made

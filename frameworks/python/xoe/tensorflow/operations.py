@@ -16,7 +16,7 @@ import xoe
 from xoe import _core
 from xoe.errors import UnsupportedError
 from xoe.first_step import Parts, observe
-from xoe.tensorflow.first_step import looked, number
+from xoe.tensorflow.first_step import number, on_observed
 
 _SHAPE_KEEPERS = ("allreduce", "adasum", "broadcast")
 _LINEAR = ("sum", "average")
@@ -52,7 +52,7 @@ def _operations() -> Any:
         failure = library.xoe_tensorflow_connect(ctypes.c_void_p(_core.engine_access()))
         if failure:
             raise UnsupportedError(f"TensorFlow {tf.__version__} does not take Xoe's operations: {failure.decode()}")
-        observe(library, "xoe_tensorflow", looked)
+        observe(library, "xoe_tensorflow", on_observed)
         return module
 
 

@@ -88,7 +88,7 @@ class Lane:
                 prescale,
                 root=root,
                 process_set=self._process_set,
-                takes_turns=True,
+                queue_same_name=True,
                 timeout=timeout,
             )
             if len(self._requests) >= _NAMES:

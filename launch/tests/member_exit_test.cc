@@ -1,5 +1,5 @@
 // Exit codes of the members of a rendezvous, on which schedulers have rules.
-#include "launch/rendezvous/verdict.h"
+#include "launch/rendezvous/member_exit.h"
 
 #include <gtest/gtest.h>
 

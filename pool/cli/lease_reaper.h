@@ -17,19 +17,19 @@ std::string device_rule_name(pid_t run);
 std::string run_mark(pid_t run);
 inline constexpr const char* kRunVariable = "XOE_POOL_RUN";
 
-// Of a program with one thread. The keeper ends with this object, or after it has given back what was held when this
+// Of a program with one thread. The reaper ends with this object, or after it has given back what was held when this
 // process died: once the program that used the GPUs is gone, too, and all that it started.
-class Keeper {
+class LeaseReaper {
  public:
   // To be started before anything is held.
-  static Result<Keeper> start(const Connection& connection);
+  static Result<LeaseReaper> start(const Connection& connection);
 
   void holds(std::int64_t lease) const { tell('+', lease); }
   void gave_back(std::int64_t lease) const { tell('-', lease); }
   void runs(pid_t program) const { tell('p', program); }
 
  private:
-  explicit Keeper(Fd pipe) : pipe_(std::move(pipe)) {}
+  explicit LeaseReaper(Fd pipe) : pipe_(std::move(pipe)) {}
   void tell(char what, std::int64_t number) const;
 
   Fd pipe_;

@@ -1,4 +1,4 @@
-#include "launch/rendezvous/verdict.h"
+#include "launch/rendezvous/member_exit.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "pool/cli/keeper.h"
+#include "pool/cli/lease_reaper.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -90,7 +90,7 @@ void end_descendants(const std::string& mark) {
 void keep(int notes, const Connection& connection, pid_t run, const std::string& mark) {
   constexpr int kPipe = 3;
   ::setsid();
-  ::prctl(PR_SET_NAME, "xoe-pool-keeper");
+  ::prctl(PR_SET_NAME, "xoe-pool-reaper");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) std::signal(signal, SIG_IGN);
   // Readers of the program's output must not wait for this process.
   const int null = ::open("/dev/null", O_RDWR);
@@ -129,26 +129,26 @@ std::string run_mark(pid_t run) {
 
 std::string device_rule_name(pid_t run) { return fmt::format("xoe-pool-run-{}", run); }
 
-Result<Keeper> Keeper::start(const Connection& connection) {
+Result<LeaseReaper> LeaseReaper::start(const Connection& connection) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return failure(Code::kUnavailable, "no pipe: {}", errno_text(errno));
   const Fd in(ends[0]);
-  Keeper keeper{Fd(ends[1])};
+  LeaseReaper reaper{Fd(ends[1])};
   // Twice, so that it is no child of this process: a program that waits for all of its children does not meet it.
   const pid_t run = ::getpid();
   const std::string mark = run_mark(run);
   const pid_t pid = ::fork();
   if (pid < 0) return failure(Code::kUnavailable, "cannot start a process: {}", errno_text(errno));
   if (pid == 0) {
-    keeper.pipe_ = Fd();
+    reaper.pipe_ = Fd();
     if (::fork() == 0) keep(in.get(), connection, run, mark);
     ::_exit(0);
   }
   ::waitpid(pid, nullptr, 0);
-  return keeper;
+  return reaper;
 }
 
-void Keeper::tell(char what, std::int64_t number) const {
+void LeaseReaper::tell(char what, std::int64_t number) const {
   const Note note{what, number};
   // Shorter than PIPE_BUF, so it is written whole.
   [[maybe_unused]] const auto written = ::write(pipe_.get(), &note, sizeof note);

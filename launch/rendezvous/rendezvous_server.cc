@@ -1,4 +1,4 @@
-#include "launch/rendezvous/gathering.h"
+#include "launch/rendezvous/rendezvous_server.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 #include "core/bootstrap/socket_address.h"
 #include "launch/output/report.h"
 #include "launch/plan/cores.h"
-#include "launch/rendezvous/verdict.h"
+#include "launch/rendezvous/member_exit.h"
 
 namespace xoe::launch {
 namespace {
@@ -39,16 +39,19 @@ void make_different(std::vector<JoinedHost>& hosts, const std::string& own) {
 
 }  // namespace
 
-Result<std::unique_ptr<Gathering>> Gathering::listen(const Membership& membership, const std::string& secret,
-                                                     const std::string& version, Say say) {
+Result<std::unique_ptr<RendezvousServer>> RendezvousServer::listen(const Membership& membership,
+                                                                   const std::string& secret,
+                                                                   const std::string& version, Say say) {
   auto listener = listen_everywhere(membership.port);
   if (!listener)
     return failure(listener.error().code(), "--rendezvous: {}; another port: --rendezvous HOST:PORT",
                    listener.error().message());
-  return std::unique_ptr<Gathering>(new Gathering(std::move(*listener), membership, secret, version, std::move(say)));
+  return std::unique_ptr<RendezvousServer>(
+      new RendezvousServer(std::move(*listener), membership, secret, version, std::move(say)));
 }
 
-Gathering::Gathering(Fd listener, const Membership& membership, const std::string& secret, std::string version, Say say)
+RendezvousServer::RendezvousServer(Fd listener, const Membership& membership, const std::string& secret,
+                                   std::string version, Say say)
     : membership_(membership),
       version_(std::move(version)),
       say_(std::move(say)),
@@ -63,7 +66,7 @@ Gathering::Gathering(Fd listener, const Membership& membership, const std::strin
            .name = std::string(kRendezvousName)}) {}
 
 // One that comes again was restarted: what it had before is gone.
-void Gathering::admit(int member, bootstrap::MemberConnection connection) {
+void RendezvousServer::admit(int member, bootstrap::MemberConnection connection) {
   const auto at = static_cast<std::size_t>(member);
   if (greeted_[at])
     say_(
@@ -75,8 +78,8 @@ void Gathering::admit(int member, bootstrap::MemberConnection connection) {
   greeted_[at] = false;
 }
 
-tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::chrono::nanoseconds patience,
-                                                                          SignalSource& signals) {
+tl::expected<std::vector<JoinedHost>, remote::HostFailure> RendezvousServer::run(std::chrono::nanoseconds patience,
+                                                                                 SignalSource& signals) {
   const auto began = Clock::now();
   auto progress = began + kWaitingEvery;
   while (joined() + 1 < hosts_.size()) {
@@ -108,7 +111,7 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> Gathering::run(std::c
   return std::move(hosts_);
 }
 
-void Gathering::wait(SignalSource& signals) {
+void RendezvousServer::wait(SignalSource& signals) {
   polled_.assign(1, {.fd = signals.fd(), .events = POLLIN, .revents = 0});
   for (const JoinedHost& host : hosts_)
     if (host.agent) host.agent->add_to(polled_);
@@ -120,7 +123,7 @@ void Gathering::wait(SignalSource& signals) {
   acceptor_.serve(std::span(polled_).subspan(first));
 }
 
-void Gathering::serve(std::size_t member, Clock::time_point now) {
+void RendezvousServer::serve(std::size_t member, Clock::time_point now) {
   remote::FrameConnection& frames = hosts_[member].agent->frames();
   while (true) {
     const auto frame = frames.next();
@@ -139,7 +142,7 @@ void Gathering::serve(std::size_t member, Clock::time_point now) {
   frames.write();
 }
 
-void Gathering::on_hello(std::size_t member, std::string_view text) {
+void RendezvousServer::on_hello(std::size_t member, std::string_view text) {
   JoinedHost& host = hosts_[member];
   auto hello = remote::decode_hello(text);
   if (hello && !hello->hostname.empty()) host.agent->rename(hello->hostname);
@@ -157,13 +160,13 @@ void Gathering::on_hello(std::size_t member, std::string_view text) {
   greeted_[member] = true;
 }
 
-void Gathering::fail(const remote::HostFailure& failure) {
+void RendezvousServer::fail(const remote::HostFailure& failure) {
   failure_.lines.insert(failure_.lines.end(), failure.lines.begin(), failure.lines.end());
   if (failure_.exit_code == 0) failure_.exit_code = failure.exit_code;
 }
 
 // "members 1,3-5 have"
-std::string Gathering::missing_text() const {
+std::string RendezvousServer::missing_text() const {
   std::vector<int> missing;
   for (std::size_t member = 1; member < hosts_.size(); ++member)
     if (!greeted_[member]) missing.push_back(static_cast<int>(member));
@@ -171,9 +174,9 @@ std::string Gathering::missing_text() const {
                              : fmt::format("members {} have", cpu_list_text(std::move(missing)));
 }
 
-std::size_t Gathering::joined() const { return static_cast<std::size_t>(std::ranges::count(greeted_, true)); }
+std::size_t RendezvousServer::joined() const { return static_cast<std::size_t>(std::ranges::count(greeted_, true)); }
 
-tl::unexpected<remote::HostFailure> Gathering::give_up() {
+tl::unexpected<remote::HostFailure> RendezvousServer::give_up() {
   remote::AgentConnections agents;
   for (JoinedHost& host : hosts_)
     if (host.agent) agents.push_back(std::move(host.agent));

@@ -1,4 +1,4 @@
-#include "pool/core/due.h"
+#include "pool/core/next_event.h"
 
 #include <algorithm>
 

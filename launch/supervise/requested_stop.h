@@ -1,4 +1,4 @@
-// How ranks end after the user asked the job to end by a signal: as it asked, or because others did.
+// A stop that the user requested by a signal: which ranks end because of it, and which because others did.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace xoe::launch {
 
-class AskedEnds {
+class RequestedStop {
  public:
   // A rank that ended well, or by the signal.
   void add(const Fault& end);

@@ -25,12 +25,12 @@ inline constexpr std::string_view kRendezvousName = "xoe rendezvous 1";
 
 // Listens from its making to its end, at all addresses of this host. Connections that do not prove to be a member's
 // learn nothing; their number, their bytes and their time are limited, and they hold up no member.
-class Gathering {
+class RendezvousServer {
  public:
   using Say = std::function<void(const std::string& line)>;
   // `version`: of this Xoe. `unavailable`: the port is taken.
-  static Result<std::unique_ptr<Gathering>> listen(const Membership& membership, const std::string& secret,
-                                                   const std::string& version, Say say);
+  static Result<std::unique_ptr<RendezvousServer>> listen(const Membership& membership, const std::string& secret,
+                                                          const std::string& version, Say say);
 
   // All other members, in their order, with different names. A failure names the members that are missing, or what is
   // wrong with one; those that are there have been told. Its exit code is 128 + the signal when `signals` has one.
@@ -39,7 +39,7 @@ class Gathering {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Gathering(Fd listener, const Membership& membership, const std::string& secret, std::string version, Say say);
+  RendezvousServer(Fd listener, const Membership& membership, const std::string& secret, std::string version, Say say);
   void admit(int member, bootstrap::MemberConnection connection);
   void wait(SignalSource& signals);
   void serve(std::size_t member, Clock::time_point now);
