@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include "core/testing/told_within.h"
 #include "core/tests/comm/process_group.h"
 #include "core/tests/comm/shared_time.h"
 #include "core/tests/comm/thread_group.h"
@@ -18,9 +19,6 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-
-// The contract is a second; the kernel takes longer to end an instrumented process with its shadow memory.
-constexpr double kToldWithin = XOE_SANITIZED != 0 ? 15 : 1;
 
 // Rank 1 of a group dies by `die`; the operations that the survivors run meanwhile must fail and name it.
 void expect_peer_lost(const std::function<void()>& die, const std::function<Status(Communicator&)>& meanwhile) {
@@ -40,7 +38,7 @@ void expect_peer_lost(const std::function<void()>& die, const std::function<Stat
     Status status;
     while (status && now_seconds() < give_up) status = meanwhile(communicator);
     if (status) return "no error";
-    if (death.seconds_ago() > kToldWithin) return "told after " + std::to_string(death.seconds_ago()) + " s";
+    if (death.seconds_ago() > told_within()) return "told after " + std::to_string(death.seconds_ago()) + " s";
     if (status.error().code() != Code::kPeerLost) return "told " + status.error().to_string();
     if (status.error().message().find(expected) == std::string::npos)
       return "message does not name " + expected + ": " + status.error().message();

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "core/testing/told_within.h"
 #include "core/tests/comm/process_group.h"
 #include "core/tests/comm/shared_time.h"
 
@@ -19,7 +20,7 @@ namespace xoe::testing {
 namespace {
 
 // A broken connection is reported at once, a silent host after XOE_HOST_TIMEOUT.
-constexpr double kToldWithin = XOE_SANITIZED != 0 ? 20 : 3;
+double soon() { return told_within(3, 20); }
 const std::vector<int> kTwoByTwo{0, 0, 1, 1};
 
 std::vector<int> all_pids(Communicator& communicator) {
@@ -84,7 +85,7 @@ TEST_P(PeerLostOverHosts, EverySurvivorIsToldWho) {
                        Status status;
                        while (status && now_seconds() < give_up) status = death.meanwhile(communicator);
                        if (status) return "no error";
-                       if (died.seconds_ago() > kToldWithin) return fmt::format("told after {} s", died.seconds_ago());
+                       if (died.seconds_ago() > soon()) return fmt::format("told after {} s", died.seconds_ago());
                        if (status.error().code() != Code::kPeerLost) return "told " + status.error().to_string();
                        if (status.error().message().find(expected) == std::string::npos)
                          return "message does not name " + expected + ": " + status.error().message();
@@ -165,7 +166,7 @@ TEST(SilentHost, IsMissedAfterTheHostTimeout) {
                        Status status;
                        while (status) status = large_allreduce(communicator);
                        if (communicator.rank() >= 2) return "";
-                       if (stopped.seconds_ago() < 0.7 || stopped.seconds_ago() > 1 + kToldWithin)
+                       if (stopped.seconds_ago() < 0.7 || stopped.seconds_ago() > 1 + soon())
                          return fmt::format("told after {} s", stopped.seconds_ago());
                        if (status.error().code() != Code::kPeerLost) return status.error().to_string();
                        if (status.error().message().find(

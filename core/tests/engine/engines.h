@@ -36,7 +36,7 @@ inline std::vector<std::unique_ptr<Engine>> make_engines(std::vector<Communicato
 // Runs body(engine) once per rank, at the same time, and waits for all.
 inline void run_engines(int size, const std::function<void(Engine&)>& body,
                         const EngineOptions& options = quiet_options(), const std::vector<int>& hosts = {}) {
-  auto engines = make_engines(make_group(size, std::chrono::seconds(60), hosts), options);
+  auto engines = make_engines(make_group(size, std::chrono::minutes(10), hosts), options);
   std::vector<std::jthread> threads;
   for (auto& engine : engines) threads.emplace_back([&] { body(*engine); });
 }

@@ -158,7 +158,8 @@ TEST(HorovodFaults, MoreElementsThanAnIntCounts) {
     x.front() = x.back() = static_cast<std::uint8_t>(engine.topology().rank + 1);
     const Shape shape{kCount};
     const TensorArg tensor = in_place(x, shape);
-    ASSERT_TRUE(engine.run({.name = "huge", .tensors = {&tensor, 1}}));
+    const Status ran = engine.run({.name = "huge", .tensors = {&tensor, 1}});
+    ASSERT_TRUE(ran) << ran.error().to_string();
     EXPECT_EQ(x.front(), 3);
     EXPECT_EQ(x.back(), 3);
   });

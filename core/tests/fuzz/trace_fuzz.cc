@@ -28,7 +28,7 @@ std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 XOE_FUZZ_TARGET(trace_fuzz) {
   if (size == 0) return 0;
-  static const std::string out = "/dev/shm/xoe-trace-fuzz-" + std::to_string(::getpid()) + ".json";
+  static const std::string out = "/dev/shm/xoe-test-trace-fuzz-" + std::to_string(::getpid()) + ".json";
   std::string content(reinterpret_cast<const char*>(bytes) + 1, size - 1);
   const bool ours = bytes[0] % 2 == 1;
   if (ours) content.insert(0, xoe::trace::trace_header_line({"host", "boot", 1000, 2000}));

@@ -36,13 +36,6 @@ int kill_rounds(int usual) {
   return value == nullptr ? usual : std::max(1, std::atoi(value));
 }
 
-double told_within() {
-  if (XOE_SANITIZED != 0) return 15;
-  double load = 0;  // of the last minute
-  if (::getloadavg(&load, 1) != 1) load = 0;
-  return std::max(1.0, load / static_cast<double>(std::thread::hardware_concurrency()));
-}
-
 Job::Job(int ranks, const std::vector<std::string>& command) {
   static int jobs = 0;
   marker_ = "XOE_TEST_MARKER=" + std::to_string(::getpid()) + "." + std::to_string(jobs++) + ";";

@@ -46,8 +46,5 @@ class Job {
 std::vector<std::string> files_in_dev_shm();
 // Rounds of a kill test: XOE_KILL_ROUNDS, else `usual`.
 int kill_rounds(int usual);
-// Within how many seconds survivors must be told: one, says the contract; more where other programs let them wait for a
-// processor, and where the kernel ends an instrumented process with its shadow memory.
-double told_within();
 
 }  // namespace xoe::testing

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/testing/places.h"
+#include "core/testing/told_within.h"
 #include "core/tests/kill/job.h"
 
 namespace xoe::testing {

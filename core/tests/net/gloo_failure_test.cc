@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "core/testing/told_within.h"
 #include "core/tests/net/net_group.h"
 
 namespace xoe::testing {
@@ -12,8 +13,6 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-constexpr double kSoon = XOE_SANITIZED != 0 ? 15 : 1;  // seconds
 
 double now_seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
@@ -47,7 +46,7 @@ void expect_lost(std::size_t count) {
     Status status;
     while (status) status = allreduce(net, data);
     const double later = now_seconds() - died_at->load();
-    if (later > kSoon) return "told after " + std::to_string(later) + " s";
+    if (later > told_within()) return "told after " + std::to_string(later) + " s";
     if (status.error().code() != Code::kPeerLost) return "told " + status.error().to_string();
     const std::string& message = status.error().message();
     if (!message.starts_with("allreduce (conv1.weight): rank 11 ")) return "message: " + message;
@@ -111,7 +110,7 @@ TEST(GlooTimeout, NamesWhoIsMissingToAllWhoWait) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), Code::kTimeout) << status.error().message();
     EXPECT_THAT(status.error().message(), HasSubstr("rank 12 did not take its part"));
-    EXPECT_LT(now_seconds() - begin, 0.2 + kSoon);
+    EXPECT_LT(now_seconds() - begin, 0.2 + told_within());
   });
 }
 
@@ -127,7 +126,7 @@ TEST(GlooTimeout, AShorterDeadlineAfterALongOne) {
     const Status status = barrier(net, milliseconds(50));
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), Code::kTimeout);
-    EXPECT_LT(now_seconds() - begin, 0.05 + kSoon);
+    EXPECT_LT(now_seconds() - begin, 0.05 + told_within());
   });
 }
 
@@ -174,7 +173,7 @@ TEST(GlooAbort, EndsACallOfAnotherThread) {
       other.join();
       ASSERT_FALSE(status);
       EXPECT_EQ(status.error().code(), Code::kUnavailable);
-      EXPECT_LT(came_back - called, kSoon);
+      EXPECT_LT(came_back - called, told_within());
       aborted.count_down();
       EXPECT_EQ(barrier(net).error().code(), Code::kUnavailable);
     });
@@ -249,7 +248,7 @@ TEST(GlooConnect, WithoutAMemberEndsAtTheDeadline) {
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().code(), AnyOf(Code::kTimeout, Code::kPeerLost)) << made.error().message();
   EXPECT_THAT(made.error().message(), HasSubstr("rank 11"));
-  EXPECT_LT(now_seconds() - begin, 1.5 + kSoon);
+  EXPECT_LT(now_seconds() - begin, 1.5 + told_within());
 }
 
 }  // namespace

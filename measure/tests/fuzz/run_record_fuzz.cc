@@ -57,7 +57,7 @@ void check(const xoe::pages::RunRecord& record) {
 
 XOE_FUZZ_TARGET(run_record_fuzz) {
   using namespace xoe::pages;
-  const std::string folder = "/dev/shm/xoe-run-fuzz-" + std::to_string(::getpid());
+  const std::string folder = "/dev/shm/xoe-test-run-fuzz-" + std::to_string(::getpid());
   ::mkdir(folder.c_str(), 0700);
   std::string_view rest(reinterpret_cast<const char*>(bytes), size);
   for (const char* name : kNames) {
