@@ -33,7 +33,7 @@ from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.optim import LAMB, LARS
-from xoe.torch.override import Override, Wrapping
+from xoe.torch.override import Override, Wrapping, remove_hooks
 from xoe.torch.presence import Presence
 from xoe.torch.sharded import sharded_optimizer
 
@@ -97,7 +97,7 @@ class DistributedMixin(Wrapping):
                 gradient.group = group
         self._hooks: list[Any] = []
         self._hook()
-        weakref.finalize(self, _remove_hooks, self._hooks)
+        weakref.finalize(self, remove_hooks, self._hooks)
 
     def _hook(self) -> None:
         """Registers hooks for parameters that require gradients and have none yet, where there are ranks to reduce with."""
@@ -522,11 +522,6 @@ def _fused_step(plain: torch.optim.Optimizer, wanted: bool | None) -> FusedStep 
     if kind not in KNOWN:
         raise UnsupportedError(f"fused_step: there is none for {kind.__qualname__}; use torch.optim's SGD, Adam or AdamW")
     return FusedStep(KNOWN[kind]())
-
-
-def _remove_hooks(hooks: list[Any]) -> None:
-    for hook in hooks:
-        hook.remove()
 
 
 def DistributedOptimizer(  # noqa: N802 (Horovod's name)

@@ -20,7 +20,7 @@ from xoe.torch.collectives import allreduce_async, prepare_request
 from xoe.torch.compression import Compression
 from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, Norms, fused_optimizer
 from xoe.torch.names import parameter_names
-from xoe.torch.override import Override, Wrapping
+from xoe.torch.override import Override, Wrapping, remove_hooks
 from xoe.torch.shared_tensors import MODES, STATES, Place, SharedTensors, dense_strides, lay_out, slices_of
 from xoe.torch.tensors import DTYPES
 
@@ -173,7 +173,7 @@ class ShardedMixin(Wrapping):
             return shared.param.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
 
         self._hooks = [follow(shared) for shared in self._shared]
-        weakref.finalize(self, _remove_hooks, self._hooks)
+        weakref.finalize(self, remove_hooks, self._hooks)
 
     # ---- Operations
 
@@ -393,7 +393,7 @@ class ShardedMixin(Wrapping):
             return
         self._check_usable()
         self._meet("close")
-        _remove_hooks(self._hooks)
+        remove_hooks(self._hooks)
         for shared in self._shared:
             shared.param.grad = None
             shared.param.data = shared.param.detach().clone()
@@ -419,11 +419,6 @@ def _wait_for_all(operation: _core.Operation) -> None:
             "ShardedOptimizer: a rank has joined; it takes part in every step, since it updates its part of the parameters:"
             f" train the same number of batches on every rank ({error})"
         ) from error
-
-
-def _remove_hooks(hooks: list[Any]) -> None:
-    for hook in hooks:
-        hook.remove()
 
 
 def _check_parameters(trained: list[tuple[str, torch.Tensor]]) -> None:
