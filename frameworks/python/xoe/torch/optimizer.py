@@ -35,7 +35,7 @@ from xoe.torch.names import parameter_names
 from xoe.torch.optim import LAMB, LARS
 from xoe.torch.override import Override, Wrapping, remove_hooks
 from xoe.torch.presence import Presence
-from xoe.torch.sharded import sharded_optimizer
+from xoe.torch.sharded import ShardedOptimizer, refuse
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -564,8 +564,16 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         PyTorch's to the last bits. None: of SGD, which has PyTorch's own bits. False: never.
     """
     if sharded:
-        options = (compression, gradient_predivide_factor, num_groups or groups, process_set, fused_step)
-        return sharded_optimizer(optimizer, named_parameters, op, *options)
+        lacking = {
+            "compression": compression is not Compression.none,
+            "gradient_predivide_factor": gradient_predivide_factor != 1.0,
+            "groups": bool(num_groups or groups),
+            "process_set": process_set is not global_process_set,
+            "op=Adasum": op is Adasum,
+            "fused_step=False": fused_step is False,
+        }
+        refuse(lacking)
+        return ShardedOptimizer(optimizer, named_parameters, op)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
     if not gradient_predivide_factor > 0:

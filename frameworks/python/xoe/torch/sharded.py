@@ -14,10 +14,8 @@ from xoe import _core
 from xoe import world as _world
 from xoe.errors import HorovodInternalError, InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
 from xoe.objects import allgather_object
-from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, ReduceOp, Sum
+from xoe.reduction import Average, ReduceOp, Sum
 from xoe.torch.collectives import allreduce_async, prepare_request
-from xoe.torch.compression import Compression
 from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, Norms, fused_optimizer
 from xoe.torch.names import parameter_names
 from xoe.torch.override import Override, Wrapping, remove_hooks
@@ -471,26 +469,8 @@ def ShardedOptimizer(  # noqa: N802 (named as DistributedOptimizer is)
     return made
 
 
-def sharded_optimizer(
-    optimizer: torch.optim.Optimizer,
-    named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
-    op: ReduceOp,
-    compression: Any,
-    gradient_predivide_factor: float,
-    groups: Any,
-    process_set: ProcessSet,
-    fused_step: bool | None,
-) -> Any:
-    """:func:`ShardedOptimizer` with the options of a DistributedOptimizer; raises UnsupportedError for those that it lacks."""
-    lacks = {
-        "compression": compression is not Compression.none,
-        "gradient_predivide_factor": gradient_predivide_factor != 1.0,
-        "groups": bool(groups),
-        "process_set": process_set is not global_process_set,
-        "op=Adasum": op is Adasum,
-        "fused_step=False": fused_step is False,
-    }
-    for option, given in lacks.items():
+def refuse(options: dict[str, bool]) -> None:
+    """Raises UnsupportedError for an option of a DistributedOptimizer that is given, and that a ShardedOptimizer lacks."""
+    for option, given in options.items():
         if given:
             raise UnsupportedError(f"sharded: {option} is not supported; leave it out, or use sharded=False")
-    return ShardedOptimizer(optimizer, named_parameters, op)
