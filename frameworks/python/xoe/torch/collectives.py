@@ -6,6 +6,7 @@ All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -26,30 +27,22 @@ from xoe.torch.tensors import DTYPES, describe, need_tensors, of_array, restore,
 _KINDS = _core.KINDS
 _NAMES = {op: op.name.lower() for op in ReduceOp}
 
-_requests: dict[Any, _core.Request] = {}
 
-
+@functools.lru_cache(maxsize=1000)
 def prepare_request(
     op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None
 ) -> _core.Request:
     """What the engine is asked for; the same ones for the same arguments."""
-    key = (op, kind, prescale, postscale, set_id, wire)
-    request = _requests.get(key)
-    if request is None:
-        extra: dict[str, Any] = {}
-        if wire is not None:
-            extra = {
-                "compression": wire.number,
-                "error_feedback": wire.error_feedback,
-                "top_k_ratio": wire.top_k_ratio,
-                "power_sgd_rank": wire.power_sgd_rank,
-            }
-        kind, reduction = ("adasum", "sum") if op is Adasum else (kind, _NAMES[op])
-        request = _core.Request(_KINDS[kind], _core.REDUCTIONS[reduction], prescale, postscale, 0, set_id, **extra)
-        if len(_requests) > 1000:
-            _requests.clear()
-        _requests[key] = request
-    return request
+    extra: dict[str, Any] = {}
+    if wire is not None:
+        extra = {
+            "compression": wire.number,
+            "error_feedback": wire.error_feedback,
+            "top_k_ratio": wire.top_k_ratio,
+            "power_sgd_rank": wire.power_sgd_rank,
+        }
+    kind, reduction = ("adasum", "sum") if op is Adasum else (kind, _NAMES[op])
+    return _core.Request(_KINDS[kind], _core.REDUCTIONS[reduction], prescale, postscale, 0, set_id, **extra)
 
 
 def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, wire: Wire | None) -> str:

@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -155,13 +156,8 @@ class DistributedMixin(Wrapping):
         # The order of parameters may differ between ranks.
         order = broadcast_object(list(by_name), self._first_rank(), None, self._process_set)
         each, longer = divmod(len(order), groups)
-        found, begin = [], 0
-        for index in range(groups):
-            end = begin + each + (index < longer)
-            if end > begin:
-                found.append(tuple(by_name[name] for name in order[begin:end]))
-            begin = end
-        return found
+        ends = [each * index + min(index, longer) for index in range(groups + 1)]
+        return [tuple(by_name[name] for name in order[begin:end]) for begin, end in pairwise(ends) if end > begin]
 
     def _first_rank(self) -> int:
         ranks = self._process_set.ranks
