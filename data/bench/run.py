@@ -70,40 +70,37 @@ class Comparison:
         self.given_up[name] = str(why)
         self.say(f"{name}: given up, {why}")
 
-    def figure(self, name, data_set, threads, turn):
+    def attempt(self, name, measure):
+        """What it gives; None where it gives up, or has before."""
         if name in self.given_up:
-            return
-        timing = Timing(threads, self.arguments.seconds, self.arguments.warmup)
-        limit = timing.seconds + timing.warmup + START_LIMIT_S
+            return None
         try:
-            words = entrants.command(name, self.arguments.bin, self.folders[data_set], timing)
-            found = entrants.run(words, limit)
+            return measure()
         except GivenUp as why:
             self.give_up(name, why)
-            return
-        self.figures.append({**found, "entrant": name, "set": data_set, "round": turn, "load": os.getloadavg()[0]})
+            return None
+
+    def figure(self, name, data_set, threads, turn):
+        timing = Timing(threads, self.arguments.seconds, self.arguments.warmup)
+        limit = timing.seconds + timing.warmup + START_LIMIT_S
+        folder = self.folders[data_set]
+        found = self.attempt(name, lambda: entrants.run(entrants.command(name, self.arguments.bin, folder, timing), limit))
+        if found is not None:
+            self.figures.append({**found, "entrant": name, "set": data_set, "round": turn, "load": os.getloadavg()[0]})
 
     def reading(self):
         """One figure of each reader, without decoding."""
         folder = self.folders["A"]
         count, size = sets.record_sizes(folder)
         files = sorted(folder.glob("train-*"))
-        for name, measure in (
-            (
-                summary.RECORDS_XOE,
-                lambda: entrants.records_of_xoe(self.arguments.bin, files, self.arguments.seconds / 4),
-            ),
-            (
-                summary.RECORDS_TFDATA,
-                lambda: entrants.records_of_tfdata(folder, size / count, self.arguments.seconds / 2),
-            ),
-        ):
-            key = f"reading records, {name}"
-            if key not in self.given_up:
-                try:
-                    self.records.setdefault(name, []).append(measure())
-                except GivenUp as why:
-                    self.give_up(key, why)
+        readers = {
+            summary.RECORDS_XOE: lambda: entrants.records_of_xoe(self.arguments.bin, files, self.arguments.seconds / 4),
+            summary.RECORDS_TFDATA: lambda: entrants.records_of_tfdata(folder, size / count, self.arguments.seconds / 2),
+        }
+        for name, measure in readers.items():
+            found = self.attempt(f"reading records, {name}", measure)
+            if found is not None:
+                self.records.setdefault(name, []).append(found)
 
     def round(self, turn):
         for data_set in self.arguments.sets:
@@ -123,11 +120,10 @@ class Comparison:
                 continue
             words = entrants.command(name, self.arguments.bin, self.folders[data_set], timing)
             words += ["--consumer", str(self.arguments.consumer)]
-            try:
-                limit = 2 * timing.seconds + timing.warmup + START_LIMIT_S
-                self.fed[name] = entrants.run(words, limit)["emulated_consumer"]
-            except GivenUp as why:
-                self.give_up(f"{name}, emulated consumer", why)
+            limit = 2 * timing.seconds + timing.warmup + START_LIMIT_S
+            found = self.attempt(f"{name}, emulated consumer", lambda: entrants.run(words, limit)["emulated_consumer"])
+            if found is not None:
+                self.fed[name] = found
 
 
 def versions(names, revision):

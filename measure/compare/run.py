@@ -104,22 +104,18 @@ def measure_collectives(arguments, engines, canary, say):
     return runner.figures, given_up
 
 
-def print_others(figures, names):
-    for part in peers.OTHER_COLLECTIVES:
-        text = report.ratio_table(figures, names, 2, "rewritten", part)
-        if text:
-            print(f"\n{part}, 2 ranks, float32, buffers rewritten: us, median [p25-p75] min\n{text}")
-            print(f"\nmedians of all, us\n{report.median_table(figures, names, 2, 'rewritten', part)}")
+def print_collective(title, *of):
+    print_tables((title, report.ratio_table(*of)), ("medians of all, us", report.median_table(*of)))
 
 
 def print_report(figures, launches, names, ranks_list):
     for ranks in ranks_list:
         for mode in ("rewritten", "hot"):
-            text = report.ratio_table(figures, names, ranks, mode)
-            if text:
-                print(f"\nallreduce, {ranks} ranks, float32 sum, buffers {mode}: us, median [p25-p75] min\n{text}")
-                print(f"\nmedians of all, us\n{report.median_table(figures, names, ranks, mode)}")
-    print_others(figures, names)
+            title = f"allreduce, {ranks} ranks, float32 sum, buffers {mode}: us, median [p25-p75] min"
+            print_collective(title, figures, names, ranks, mode)
+    for part in peers.OTHER_COLLECTIVES:
+        title = f"{part}, 2 ranks, float32, buffers rewritten: us, median [p25-p75] min"
+        print_collective(title, figures, names, 2, "rewritten", part)
     print_tables(
         ("16-bit types, 2 ranks, rewritten, by element", report.half_table(figures, names)),
         ("launch of 2 processes", report.launch_table(launches)),

@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -110,10 +111,9 @@ class ShardedMixin(Wrapping):
         mine += [f"{name}: {p.dtype} {list(p.shape)} strides {list(p.stride())}" for name, p in trained]
         every = allgather_object(mine, name="sharded.parameters")
         for rank, theirs in enumerate(every):
-            for index in range(max(len(theirs), len(every[0]))):
-                pair = [them[index] if index < len(them) else "no more parameters" for them in (every[0], theirs)]
-                if pair[0] != pair[1]:
-                    raise MismatchError(f"ShardedOptimizer: ranks differ: rank 0 has {pair[0]}, rank {rank} has {pair[1]}")
+            for first, other in zip_longest(every[0], theirs, fillvalue="no more parameters"):
+                if first != other:
+                    raise MismatchError(f"ShardedOptimizer: ranks differ: rank 0 has {first}, rank {rank} has {other}")
 
     def _make_slices(self, places: list[Place]) -> None:
         world, tensors = self._world, self._tensors
