@@ -46,11 +46,11 @@ class Places:
     def run(self, *words):
         processes.run(words, self.environment, 600)
 
-    def run_together(self, *words, within=()):
+    def run_in_one_place(self, *words, within=()):
         """Two ranks in one place, which share memory. within: what a command is given to."""
         self.run(*within, self.bin / "xoe", "run", "--no-panel", "--oversubscribe", "-np", "2", *words)
 
-    def run_apart(self, agent, *words):
+    def run_over_network(self, agent, *words):
         """Two ranks that reach each other over the network alone."""
         self.run(self.bin / "xoe", "run", "--no-panel", "-H", "nodeA:1,nodeB:1", "--launch-agent", agent, "--backend", "gloo",
                  "--xoe-path", self.bin / "xoe", *words)

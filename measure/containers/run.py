@@ -91,10 +91,10 @@ class Containers(Places):
             self.agents[place] = self.agent(f"agent-{word}", f'node=$1; shift\nexec {command} "{word}-$node" "$@"')
 
     def together(self, place, *words):
-        self.run_together(*words, within=() if place == "bare" else self.container(place, IMAGE))
+        self.run_in_one_place(*words, within=() if place == "bare" else self.container(place, IMAGE))
 
     def apart(self, place, *words):
-        self.run_apart(self.agents[place], *words)
+        self.run_over_network(self.agents[place], *words)
 
 
 def measure_in_namespace(options):

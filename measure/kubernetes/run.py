@@ -76,13 +76,13 @@ class Pods(Places):
         if place == "pods":
             self.run_pods(1, 2, *words)
         else:
-            self.run_together(*words)
+            self.run_in_one_place(*words)
 
     def apart(self, place, *words):
         if place == "pods":
             self.run_pods(2, 1, *words)
         else:
-            self.run_apart(self.bare_agent, *words)
+            self.run_over_network(self.bare_agent, *words)
 
 
 def main():
