@@ -28,9 +28,6 @@ class Rule:
     where: str
     names: list[str]
 
-    def allows(self, folder):
-        return any(grants(name, folder) for name in self.names)
-
 
 def grants(name, folder):
     if name.endswith("/..."):
@@ -69,37 +66,18 @@ def read_rules(root):
 
 
 def strongly_connected(graph):
-    """Groups of more than one node of {node: nodes} that reach each other (Tarjan 1972), without recursion."""
-    index, low, on_stack, stack, groups = {}, {}, set(), [], []
-    for start in graph:
-        if start in index:
-            continue
-        work = [(start, iter(sorted(graph[start])))]
-        index[start] = low[start] = len(index)
-        stack.append(start)
-        on_stack.add(start)
-        while work:
-            node, rest = work[-1]
-            following = next((other for other in rest), None)
-            if following is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    group = []
-                    while not group or group[-1] != node:
-                        group.append(stack.pop())
-                        on_stack.discard(group[-1])
-                    if len(group) > 1:
-                        groups.append(sorted(group))
-            elif following not in index:
-                index[following] = low[following] = len(index)
-                stack.append(following)
-                on_stack.add(following)
-                work.append((following, iter(sorted(graph.get(following, ())))))
-            elif following in on_stack:
-                low[node] = min(low[node], index[following])
-    return groups
+    """Groups of more than one node of {node: nodes} that reach each other."""
+
+    def reached_from(start):
+        found, waiting = set(), [start]
+        while waiting:
+            fresh = graph[waiting.pop()] - found
+            found |= fresh
+            waiting += fresh
+        return found
+
+    reached = {node: reached_from(node) for node in graph}
+    return sorted({tuple(sorted(other for other in found if node in reached[other])) for node, found in reached.items()} - {()})
 
 
 def cycles(edges, folders=True):

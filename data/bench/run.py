@@ -5,8 +5,6 @@ data/bench/README.md describes the figures and the method.
 """
 
 import argparse
-import datetime
-import json
 import os
 import sys
 import time
@@ -17,25 +15,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "measure"))
 import entrants
 import sets
 import summary
-from compare.machine import machine
 from compare.peers import version_of
+from compare.program import ROOT, clock, need_known, number_list, print_tables, save, word_list
 from entrants import ALL, BEST, DALI, EXACT, FAST, LIMIT, GivenUp, Timing
 
-ROOT = Path(__file__).resolve().parents[2]
 WORDS = {"xoe-exact": EXACT, "xoe-fast": FAST, "limit": LIMIT, "tf-best": BEST, "tf-new": entrants.NEW}
 WORDS |= {"tf-old": entrants.OLD, "dali": DALI, "torchvision": entrants.TORCHVISION, "pil": entrants.PIL}
 WORDS |= {"mlx": entrants.MLX}
 # On the sets beside A, where the targets name tf.data's best alone.
 FEW = (EXACT, FAST, LIMIT, BEST, DALI)
 START_LIMIT_S = 90  # TensorFlow alone takes seconds to be imported, more on a busy machine
-
-
-def word_list(text):
-    return text.split(",")
-
-
-def number_list(text):
-    return [int(item) for item in text.split(",")]
 
 
 def parse_arguments():
@@ -58,9 +47,7 @@ def parse_arguments():
     arguments.rounds = arguments.rounds or (1 if quick else 3)
     arguments.seconds = arguments.seconds or (3 if quick else 8)
     arguments.warmup = arguments.warmup or (1 if quick else 3)
-    for given, known in ((arguments.sets, sets.SETS), (arguments.peers or [], WORDS)):
-        if set(given) - set(known):
-            parser.error(f"not known: {', '.join(sorted(set(given) - set(known)))}")
+    need_known(parser, (arguments.sets, sets.SETS), (arguments.peers, WORDS))
     if min(arguments.threads) < 1 or arguments.rounds < 1:
         parser.error("at least 1 thread and 1 round")
     return arguments
@@ -83,40 +70,37 @@ class Comparison:
         self.given_up[name] = str(why)
         self.say(f"{name}: given up, {why}")
 
-    def figure(self, name, data_set, threads, turn):
+    def attempt(self, name, measure):
+        """What it gives; None where it gives up, or has before."""
         if name in self.given_up:
-            return
-        timing = Timing(threads, self.arguments.seconds, self.arguments.warmup)
-        limit = timing.seconds + timing.warmup + START_LIMIT_S
+            return None
         try:
-            words = entrants.command(name, self.arguments.bin, self.folders[data_set], timing)
-            found = entrants.run(words, limit)
+            return measure()
         except GivenUp as why:
             self.give_up(name, why)
-            return
-        self.figures.append({**found, "entrant": name, "set": data_set, "round": turn, "load": os.getloadavg()[0]})
+            return None
+
+    def figure(self, name, data_set, threads, turn):
+        timing = Timing(threads, self.arguments.seconds, self.arguments.warmup)
+        limit = timing.seconds + timing.warmup + START_LIMIT_S
+        folder = self.folders[data_set]
+        found = self.attempt(name, lambda: entrants.run(entrants.command(name, self.arguments.bin, folder, timing), limit))
+        if found is not None:
+            self.figures.append({**found, "entrant": name, "set": data_set, "round": turn, "load": os.getloadavg()[0]})
 
     def reading(self):
         """One figure of each reader, without decoding."""
         folder = self.folders["A"]
         count, size = sets.record_sizes(folder)
         files = sorted(folder.glob("train-*"))
-        for name, measure in (
-            (
-                summary.RECORDS_XOE,
-                lambda: entrants.records_of_xoe(self.arguments.bin, files, self.arguments.seconds / 4),
-            ),
-            (
-                summary.RECORDS_TFDATA,
-                lambda: entrants.records_of_tfdata(folder, size / count, self.arguments.seconds / 2),
-            ),
-        ):
-            key = f"reading records, {name}"
-            if key not in self.given_up:
-                try:
-                    self.records.setdefault(name, []).append(measure())
-                except GivenUp as why:
-                    self.give_up(key, why)
+        readers = {
+            summary.RECORDS_XOE: lambda: entrants.records_of_xoe(self.arguments.bin, files, self.arguments.seconds / 4),
+            summary.RECORDS_TFDATA: lambda: entrants.records_of_tfdata(folder, size / count, self.arguments.seconds / 2),
+        }
+        for name, measure in readers.items():
+            found = self.attempt(f"reading records, {name}", measure)
+            if found is not None:
+                self.records.setdefault(name, []).append(found)
 
     def round(self, turn):
         for data_set in self.arguments.sets:
@@ -136,11 +120,10 @@ class Comparison:
                 continue
             words = entrants.command(name, self.arguments.bin, self.folders[data_set], timing)
             words += ["--consumer", str(self.arguments.consumer)]
-            try:
-                limit = 2 * timing.seconds + timing.warmup + START_LIMIT_S
-                self.fed[name] = entrants.run(words, limit)["emulated_consumer"]
-            except GivenUp as why:
-                self.give_up(f"{name}, emulated consumer", why)
+            limit = 2 * timing.seconds + timing.warmup + START_LIMIT_S
+            found = self.attempt(f"{name}, emulated consumer", lambda: entrants.run(words, limit)["emulated_consumer"])
+            if found is not None:
+                self.fed[name] = found
 
 
 def versions(names, revision):
@@ -157,30 +140,23 @@ def print_report(comparison):
     arguments, figures = comparison.arguments, comparison.figures
     for data_set in arguments.sets:
         for threads in arguments.threads:
-            text = summary.table_of(figures, data_set, threads)
-            if text:
-                print(f"\nset {data_set} ({sets.SETS[data_set].text}), {summary.counted(threads, 'thread')}: medians [all]\n{text}")
-    for title, text in (
+            title = f"set {data_set} ({sets.SETS[data_set].text}), {summary.counted(threads, 'thread')}: medians [all]"
+            print_tables((title, summary.table_of(figures, data_set, threads)))
+    print_tables(
         ("reading records of set A, every CRC checked", summary.records_table(comparison.records)),
         ("a consumer that sleeps: an emulation, no accelerator is here", summary.consumer_table(comparison.fed)),
         (
             f"targets, {summary.counted(max(arguments.threads), 'thread')}",
             summary.targets(figures, comparison.records, max(arguments.threads)),
         ),
-    ):
-        if text:
-            print(f"\n{title}\n{text}")
+    )
     for name, why in comparison.given_up.items():
         print(f"not measured: {name}: {why}")
 
 
 def main():
     arguments = parse_arguments()
-    started = time.monotonic()
-
-    def say(text):
-        print(f"[{time.monotonic() - started:4.0f} s] {text}", flush=True)
-
+    started, say = time.monotonic(), clock()
     if not (arguments.bin / "xoe-data").exists():
         sys.exit(f"error: {arguments.bin}/xoe-data is missing; run `scripts/bench.sh data`, or build first")
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -201,23 +177,19 @@ def main():
     if arguments.consumer > 0:
         comparison.emulate()
     print_report(comparison)
-    now = datetime.datetime.now().astimezone()
-    stem = arguments.out / f"data-{now:%Y-%m-%d-%H%M%S}"
     names = sorted({name for data_set in arguments.sets for name in names_for(arguments, data_set)}, key=ALL.index)
-    result = {
-        "date": now.isoformat(),
-        "arguments": sys.argv[1:],
-        "machine": machine(),
-        "load_before": load,
-        "load_after": os.getloadavg()[0],
-        "versions": versions(names, version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"])),
-        "given_up": comparison.given_up,
-        "figures": comparison.figures,
-        "records_bytes_per_cpu_s": comparison.records,
-        "emulated_consumer": comparison.fed,
-    }
-    stem.with_suffix(".json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    say(f"saved {stem}.json")
+    stem = save(
+        arguments.out,
+        "data-",
+        say,
+        load_before=load,
+        load_after=os.getloadavg()[0],
+        versions=versions(names, version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"])),
+        given_up=comparison.given_up,
+        figures=comparison.figures,
+        records_bytes_per_cpu_s=comparison.records,
+        emulated_consumer=comparison.fed,
+    )
     if comparison.figures and summary.plot(comparison.figures, arguments.sets, arguments.threads, stem):
         say(f"saved {stem}.svg and .png")
 

@@ -49,19 +49,8 @@ def make(wanted, programs, root, say):
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     say(f"making {wanted.images} images of set {wanted.name} ({wanted.text}) in {folder}")
-    options = {
-        "images": wanted.images,
-        "validation": 0,
-        "shards": wanted.shards,
-        "width": wanted.width,
-        "height": wanted.height,
-        "quality": wanted.quality,
-        "grain-min": wanted.grain_min,
-        "grain-max": wanted.grain_max,
-        "detail": wanted.detail,
-        "seed": wanted.seed,
-    }
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    options = {name.replace("_", "-"): value for name, value in asdict(wanted).items() if name not in ("name", "text")}
+    words = [word for name, value in {**options, "validation": 0}.items() for word in (f"--{name}", str(value))]
     subprocess.run(
         [programs / "xoe-data", "make", folder, "--plain", "--json", *words], check=True, stdout=subprocess.DEVNULL
     )

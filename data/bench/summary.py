@@ -38,8 +38,8 @@ def median(figures, *where):
     return statistics.median(found) if found else None
 
 
-def ratio(above, below, digits=2):
-    return f"{above / below:.{digits}f}x" if above and below else "-"
+def ratio(above, below):
+    return f"{above / below:.2f}x" if above and below else "-"
 
 
 def cost_text(costs):

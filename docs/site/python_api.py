@@ -72,6 +72,8 @@ class Source:
                 return module, node
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("xoe"):
                 for alias in node.names:
+                    if alias.name == "*" and (found := self.definition(node.module, name)):
+                        return found
                     if (alias.asname or alias.name) == name and not self.is_module(f"{node.module}.{alias.name}"):
                         return self.definition(node.module, alias.name)
         return None
@@ -79,6 +81,15 @@ class Source:
     def is_module(self, module):
         base = self.root / module.replace(".", "/")
         return base.is_dir() or base.with_suffix(".py").exists()
+
+    def imported(self, module):
+        """The names that a module imports for its users, those of another module's ``*`` too."""
+        for node in ast.walk(self.tree(module)):
+            for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+                if alias.name == "*":
+                    yield from self.imported(node.module)
+                elif alias.asname:
+                    yield alias.asname
 
     def public(self, module):
         """The public names of a module, each with its definition, in the order of the source."""
@@ -96,10 +107,7 @@ class Source:
         elif listed is not None:
             found = {name: self.definition(module, name) for name in listed}
         elif module in FRAMEWORKS:
-            names = [
-                alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname
-            ]
-            found = {name: self.definition(module, name) for name in names}
+            found = {name: self.definition(module, name) for name in self.imported(module)}
         else:
             found = {
                 node.name: (module, node)

@@ -103,7 +103,7 @@ class Site:
         text = self.relink(source.read_text(), source)
         if page in ("decisions/README.md", "troubleshooting/README.md"):
             others = sorted(path.stem for path in source.parent.glob("*.md") if path != source)
-            text += "\n" + toctree(others, hidden=True)
+            text += "\n" + toctree(others)
         if page.startswith("source/"):
             text = "---\norphan: true\n---\n\n" + text
         self.write(page, text)
@@ -149,9 +149,9 @@ def outside_of_fences(text, change):
     return "".join(result)
 
 
-def toctree(entries, caption=None, hidden=False):
-    options = ([f":caption: {caption}"] if caption else []) + ([":hidden:"] if hidden else [])
-    return "\n".join(["```{toctree}", *options, "", *entries, "```", ""])
+def toctree(entries, caption=None):
+    options = [f":caption: {caption}"] if caption else []
+    return "\n".join(["```{toctree}", *options, ":hidden:", "", *entries, "```", ""])
 
 
 def navigation(site):
@@ -167,7 +167,7 @@ def navigation(site):
                 entry = "/" + page.removesuffix(".md")
                 if page != "index.md" and entry not in sections[-1][1]:
                     sections[-1][1].append(entry)
-    return "\n".join(toctree(entries, caption, hidden=True) for caption, entries in sections if entries)
+    return "\n".join(toctree(entries, caption) for caption, entries in sections if entries)
 
 
 def main():

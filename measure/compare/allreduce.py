@@ -1,5 +1,6 @@
 """Runs figures: peers in turns within a size, canaries around each, repeats until a state of the machine has enough."""
 
+import functools
 import statistics
 import time
 from collections import Counter, defaultdict
@@ -65,46 +66,38 @@ class Sessions:
         self._running.clear()
 
 
-class Runner:
-    """Measures points over several rounds."""
+class Rounds:
+    """Peers in turns over several rounds, canaries around each figure. All figures gather in `figures`."""
 
     EXTRA_ROUNDS = 3  # at most, when the machine changed its state in between
     RETRIES = 2  # of one figure whose canaries differ
 
-    def __init__(self, canary, rounds, seconds, timeout, deadline, say):
-        """After `deadline` (time.monotonic()) nothing is repeated: each point gets one round."""
-        self._canary, self._rounds, self._seconds, self._timeout = canary, rounds, seconds, timeout
-        self._deadline, self._say = deadline, say
+    def __init__(self, canary, rounds, deadline, say):
+        """After `deadline` (time.monotonic()) nothing is repeated: there is one round."""
+        self._canary, self._rounds, self._deadline, self._say = canary, rounds, deadline, say
         self.figures = []
 
-    def measure(self, sessions, points):
-        """All points, each by all peers that know its type. Appends to `figures`."""
-        for point in points:
-            peers = [peer for peer in sessions.peers if point.dtype in peer.dtypes and point.collective in peer.collectives]
-            started = time.monotonic()
-            for round_number in range(self._rounds + self.EXTRA_ROUNDS):
-                alive = [peer for peer in peers if peer.name not in sessions.given_up]
-                if round_number >= self._rounds and self._enough(point, alive):
-                    break
-                if round_number > 0 and self._late():
-                    break
-                turn = round_number % max(len(alive), 1)
-                for peer in alive[turn:] + alive[:turn]:
-                    self._one(sessions, peer, point)
-            state, _ = best_state(self.figures, point, [p.name for p in peers])
-            self._say(
-                f"{point.collective}, {point.ranks} ranks, {size_text(point.count_bytes)}, {point.dtype}, {point.mode}: "
-                f"{time.monotonic() - started:.0f} s, state {state}"
-            )
+    def _take_turns(self, peers_left, enough, one):
+        """Calls `one` with each of the peers in each round, also in extra rounds until there is `enough` of the peers."""
+        for number in range(self._rounds + self.EXTRA_ROUNDS):
+            peers = peers_left()
+            if number >= self._rounds and enough(peers):
+                break
+            if number > 0 and self._late():
+                break
+            turn = number % max(len(peers), 1)
+            for peer in peers[turn:] + peers[:turn]:
+                one(peer)
 
-    def _one(self, sessions, peer, point):
+    def _take_figure(self, ask, **more):
+        """Adds what `ask` gives, if it gives anything."""
         for _ in range(1 + self.RETRIES):
             before, state = self._canary.measure()
-            figure = sessions.figure(peer, point, self._seconds, self._timeout)
+            figure = ask()
             if figure is None:
                 return
             after, state_after = self._canary.measure()
-            figure.update(peer=peer.name, part=point.part, canary_before_ns=before, canary_after_ns=after)
+            figure.update(**more, canary_before_ns=before, canary_after_ns=after)
             figure["state"] = state if state == state_after else "moved"
             self.figures.append(figure)
             if figure["state"] in CALM or self._late():
@@ -112,6 +105,34 @@ class Runner:
 
     def _late(self):
         return time.monotonic() > self._deadline
+
+
+class Runner(Rounds):
+    """Measures points."""
+
+    def __init__(self, canary, rounds, seconds, timeout, deadline, say):
+        super().__init__(canary, rounds, deadline, say)
+        self._seconds, self._timeout = seconds, timeout
+
+    def measure(self, sessions, points):
+        """All points, each by all peers that know its type. Appends to `figures`."""
+        for point in points:
+            peers = [peer for peer in sessions.peers if point.dtype in peer.dtypes and point.collective in peer.collectives]
+            started = time.monotonic()
+            self._take_turns(
+                lambda: [peer for peer in peers if peer.name not in sessions.given_up],
+                lambda alive: self._enough(point, alive),
+                lambda peer: self._one(sessions, peer, point),
+            )
+            state, _ = best_state(self.figures, point, [p.name for p in peers])
+            self._say(
+                f"{point.collective}, {point.ranks} ranks, {size_text(point.count_bytes)}, {point.dtype}, {point.mode}: "
+                f"{time.monotonic() - started:.0f} s, state {state}"
+            )
+
+    def _one(self, sessions, peer, point):
+        ask = functools.partial(sessions.figure, peer, point, self._seconds, self._timeout)
+        self._take_figure(ask, peer=peer.name, part=point.part)
 
     def _enough(self, point, peers):
         state, counts = best_state(self.figures, point, [peer.name for peer in peers])

@@ -2,11 +2,12 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from compare.processes import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "core/bench/collectives"
@@ -157,12 +158,6 @@ def xoe_peer(bin_dir, memory):
     )
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def gloo_version():
     """Of the PyTorch that brings Gloo; empty where it cannot be imported."""
     question = "import torch, torch.distributed as d; d.is_gloo_available() and print(torch.__version__)"
@@ -177,7 +172,7 @@ def gloo_start(bin_dir, script, *arguments):
         environment = {
             "WORLD_SIZE": str(ranks),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(free_port()),
+            "MASTER_PORT": str(free_ports(1)[0]),
             "OMP_NUM_THREADS": "1",
         }
         return [(command, {**environment, "RANK": str(rank)}) for rank in range(ranks)]

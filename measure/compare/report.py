@@ -37,9 +37,9 @@ def table(header, rows):
     return "\n".join(lines)
 
 
-def best(peers, names, key="median_us"):
+def best(peers, names):
     """(name, value) of the fastest of `names` that was measured, or None."""
-    return min(((n, peers[n][key]) for n in names if n in peers), key=lambda item: item[1], default=None)
+    return min(((n, peers[n]["median_us"]) for n in names if n in peers), key=lambda item: item[1], default=None)
 
 
 def ratio_text(peers, name, rival):

@@ -5,8 +5,7 @@ measure/compare/README.md, core/bench/collectives/harness.h and measure/compare/
 """
 
 import argparse
-import datetime
-import json
+import contextlib
 import os
 import re
 import sys
@@ -17,10 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from compare import launching, peers, report
 from compare.allreduce import Point, Runner, Sessions
-from compare.machine import machine
-from compare.placement import Canary
+from compare.program import add_places, canary_of, clock, number_list, print_tables, save, word_list
 
-ROOT = Path(__file__).resolve().parents[2]
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4, 64, KIB, 4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
 QUICK_SIZES = [4, 4 * KIB, 64 * KIB, MIB, 16 * MIB]
@@ -36,22 +33,21 @@ def parse_size(text):
     return size
 
 
-def a_list(parse):
-    return lambda text: [parse(item) for item in text.split(",")]
+def size_list(text):
+    return [parse_size(item) for item in text.split(",")]
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Allreduce and launch times of Xoe and other engines, side by side.")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and peers, one round: under two minutes")
-    parser.add_argument("--sizes", type=a_list(parse_size), help="e.g. 4,64K,16M")
-    parser.add_argument("--ranks", type=a_list(int), default=[2, 4], help="default 2,4")
-    parser.add_argument("--peers", type=a_list(str), help="only these, e.g. xoe-zero-copy,openmpi (default: all found)")
+    parser.add_argument("--sizes", type=size_list, help="e.g. 4,64K,16M")
+    parser.add_argument("--ranks", type=number_list, default=[2, 4], help="default 2,4")
+    parser.add_argument("--peers", type=word_list, help="only these, e.g. xoe-zero-copy,openmpi (default: all found)")
     parser.add_argument("--rounds", type=int, help="over all peers, for each size (default 3; --quick 1)")
     parser.add_argument("--seconds", type=float, help="for each figure (default 0.2; --quick 0.05)")
     parser.add_argument("--limit", type=float, help="minutes after which nothing is repeated (default 8; --quick 1)")
     parser.add_argument("--only", choices=["allreduce", "collectives", "half", "launch"], help="one part")
-    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin", help="where Xoe's programs are")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="where JSON and plot go")
+    add_places(parser, "where JSON and plot go")
     arguments = parser.parse_args()
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
     arguments.seconds = arguments.seconds or (0.05 if arguments.quick else 0.2)
@@ -94,67 +90,44 @@ def measure_collectives(arguments, engines, canary, say):
     runner = Runner(canary, arguments.rounds, arguments.seconds, 20, deadline, say)
     given_up = {}
     for ranks in arguments.ranks:
-        sessions = Sessions(engines, ranks, canary.sync_bytes, say)
-        try:
+        with contextlib.closing(Sessions(engines, ranks, canary.sync_bytes, say)) as sessions:
             if arguments.only in (None, "allreduce"):
                 runner.measure(sessions, points_for(ranks, arguments))
-        finally:
-            sessions.close()
         given_up.update({f"{name}, {ranks} ranks": why for name, why in sessions.given_up.items()})
     if arguments.only in (None, "collectives"):
-        sessions = Sessions(engines, 2, canary.sync_bytes, say)
-        try:
+        with contextlib.closing(Sessions(engines, 2, canary.sync_bytes, say)) as sessions:
             runner.measure(sessions, other_points(arguments))
-        finally:
-            sessions.close()
     if arguments.only in (None, "half"):
         able = [engine for engine in engines if "float16" in engine.dtypes]
-        sessions = Sessions(able, 2, canary.sync_bytes, say)
-        try:
+        with contextlib.closing(Sessions(able, 2, canary.sync_bytes, say)) as sessions:
             runner.measure(sessions, half_points(arguments))
-        finally:
-            sessions.close()
     return runner.figures, given_up
 
 
-def print_others(figures, names):
-    for part in peers.OTHER_COLLECTIVES:
-        text = report.ratio_table(figures, names, 2, "rewritten", part)
-        if text:
-            print(f"\n{part}, 2 ranks, float32, buffers rewritten: us, median [p25-p75] min\n{text}")
-            print(f"\nmedians of all, us\n{report.median_table(figures, names, 2, 'rewritten', part)}")
+def print_collective(title, *of):
+    print_tables((title, report.ratio_table(*of)), ("medians of all, us", report.median_table(*of)))
 
 
 def print_report(figures, launches, names, ranks_list):
     for ranks in ranks_list:
         for mode in ("rewritten", "hot"):
-            text = report.ratio_table(figures, names, ranks, mode)
-            if text:
-                print(f"\nallreduce, {ranks} ranks, float32 sum, buffers {mode}: us, median [p25-p75] min\n{text}")
-                print(f"\nmedians of all, us\n{report.median_table(figures, names, ranks, mode)}")
-    print_others(figures, names)
-    for title, text in (
+            title = f"allreduce, {ranks} ranks, float32 sum, buffers {mode}: us, median [p25-p75] min"
+            print_collective(title, figures, names, ranks, mode)
+    for part in peers.OTHER_COLLECTIVES:
+        title = f"{part}, 2 ranks, float32, buffers rewritten: us, median [p25-p75] min"
+        print_collective(title, figures, names, 2, "rewritten", part)
+    print_tables(
         ("16-bit types, 2 ranks, rewritten, by element", report.half_table(figures, names)),
         ("launch of 2 processes", report.launch_table(launches)),
         ("targets, on medians of rewritten buffers, against the best of Open MPI, Open MPI with UCX and Gloo",
          report.targets(figures, names, launches)),
-    ):
-        if text:
-            print(f"\n{title}\n{text}")
+    )
 
 
 def main():
     arguments = parse_arguments()
-    started = time.monotonic()
-
-    def say(text):
-        print(f"[{time.monotonic() - started:4.0f} s] {text}", flush=True)
-
-    library = arguments.bin / "libxoe_bench_harness.so"
-    if not library.exists():
-        sys.exit(f"error: {library} is missing; run `make bench`, or build first")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    canary = Canary(library)
+    say = clock()
+    canary = canary_of(arguments)
     engines = peers.find_peers(arguments.bin, arguments.out, arguments.peers, say)
     for name in set(arguments.peers or []) - {engine.name for engine in engines}:
         say(f"{name}: not here")
@@ -168,19 +141,8 @@ def main():
         launches = launching.measure(arguments.bin, arguments.out, 3 if arguments.quick else 15, say)
     names = [engine.name for engine in engines]
     print_report(figures, launches, names, arguments.ranks)
-    now = datetime.datetime.now().astimezone()
-    stem = arguments.out / now.strftime("%Y-%m-%d-%H%M%S")
-    result = {
-        "date": now.isoformat(),
-        "arguments": sys.argv[1:],
-        "machine": machine(),
-        "versions": {engine.name: engine.version for engine in engines},
-        "given_up": given_up,
-        "figures": figures,
-        "launches": launches,
-    }
-    stem.with_suffix(".json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    say(f"saved {stem}.json")
+    versions = {engine.name: engine.version for engine in engines}
+    stem = save(arguments.out, "", say, versions=versions, given_up=given_up, figures=figures, launches=launches)
     if report.plot(figures, names, stem):
         say(f"saved {stem}.svg and .png")
 

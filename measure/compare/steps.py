@@ -1,10 +1,11 @@
 """Runs figures of core/bench/engine/steps.h: peers in turns, canaries around each."""
 
+import functools
 import statistics
 import time
 from dataclasses import dataclass
 
-from compare.allreduce import CALM, best_state_of
+from compare.allreduce import CALM, Rounds, best_state_of
 
 TIMES = ("median_us", "p25_us", "p75_us", "mean_us", "cpu_us")
 
@@ -22,48 +23,25 @@ class Work:
         return " ".join(word for word in (self.what, self.network, self.order, str(seconds)) if word)
 
 
-class StepRunner:
-    """Measures works over rounds. All figures gather in `figures`."""
+class StepRunner(Rounds):
+    """Measures works."""
 
-    EXTRA_ROUNDS = 2  # at most, when the machine changed its state in between
-    RETRIES = 1  # of one figure whose canaries differ
+    EXTRA_ROUNDS = 2
+    RETRIES = 1
     TIMEOUT = 90
-
-    def __init__(self, canary, rounds, deadline, say):
-        """After `deadline` (time.monotonic()) nothing is repeated."""
-        self._canary, self._rounds, self._deadline, self._say = canary, rounds, deadline, say
-        self.figures = []
 
     def measure(self, sessions, work, names, seconds):
         """One work by the peers of these names, in turns."""
         peers = [peer for peer in sessions.peers if peer.name in names]
         started = time.monotonic()
-        for number in range(self._rounds + self.EXTRA_ROUNDS):
-            if number >= self._rounds and self._enough(work, names):
-                break
-            if number > 0 and self._late():
-                break
-            turn = number % max(len(peers), 1)
-            for peer in peers[turn:] + peers[:turn]:
-                self._one(sessions, peer, work, seconds)
-        self._say(f"{work.ranks} ranks, {work.what} {work.network}: {time.monotonic() - started:.0f} s")
+        what = f"{work.ranks} ranks, {work.what} {work.network}"
 
-    def _one(self, sessions, peer, work, seconds):
-        for _ in range(1 + self.RETRIES):
-            before, state = self._canary.measure()
-            what = f"{work.ranks} ranks, {work.what} {work.network}"
-            figure = sessions.ask(peer, work.command(seconds), self.TIMEOUT, what)
-            if figure is None:
-                return
-            after, state_after = self._canary.measure()
-            figure.update(peer=peer.name, canary_before_ns=before, canary_after_ns=after)
-            figure["state"] = state if state == state_after else "moved"
-            self.figures.append(figure)
-            if figure["state"] in CALM or self._late():
-                return
+        def one(peer):
+            ask = functools.partial(sessions.ask, peer, work.command(seconds), self.TIMEOUT, what)
+            self._take_figure(ask, peer=peer.name)
 
-    def _late(self):
-        return time.monotonic() > self._deadline
+        self._take_turns(lambda: peers, lambda _: self._enough(work, names), one)
+        self._say(f"{what}: {time.monotonic() - started:.0f} s")
 
     def _enough(self, work, names):
         if work.what == "idle":

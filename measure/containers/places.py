@@ -3,9 +3,13 @@
 import json
 import pathlib
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "measure"))
+
+from compare import processes
 
 
 def add_options(parser, out):
@@ -30,6 +34,26 @@ class Places:
     def __init__(self, options, scratch):
         self.options, self.scratch = options, pathlib.Path(scratch)
         self.bin = options.build / "bin"
+        self.environment = processes.clean_environment(OMP_NUM_THREADS="1")
+
+    def agent(self, name, script='shift\nexec "$@"'):
+        """A program for `xoe run --launch-agent`: called with a host's name and a command."""
+        path = self.scratch / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path
+
+    def run(self, *words):
+        processes.run(words, self.environment, 600)
+
+    def run_in_one_place(self, *words, within=()):
+        """Two ranks in one place, which share memory. within: what a command is given to."""
+        self.run(*within, self.bin / "xoe", "run", "--no-panel", "--oversubscribe", "-np", "2", *words)
+
+    def run_over_network(self, agent, *words):
+        """Two ranks that reach each other over the network alone."""
+        self.run(self.bin / "xoe", "run", "--no-panel", "-H", "nodeA:1,nodeB:1", "--launch-agent", agent, "--backend", "gloo",
+                 "--xoe-path", self.bin / "xoe", *words)
 
     def start(self, place):
         """Milliseconds."""

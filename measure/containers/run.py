@@ -73,16 +73,7 @@ class Containers(Places):
         folders = {ROOT, (ROOT / ".venv").resolve(), options.build.resolve()}
         self.mounts = [word for folder in sorted(folders) for word in ("-v", f"{folder}:{folder}:ro")]
         self.mounts += ["-v", f"{scratch}:{scratch}"]
-        self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith("XOE_")},
-                            "OMP_NUM_THREADS": "1"}
-        self.agents = {"bare": self.agent("bare", 'shift\nexec "$@"')}
-
-    def agent(self, name, script):
-        """A program for `xoe run --launch-agent`: called with a host's name and a command."""
-        path = pathlib.Path(self.scratch) / f"agent-{name.split()[0]}"
-        path.write_text(f"#!/bin/sh\n{script}\n")
-        path.chmod(0o755)
-        return path
+        self.agents = {"bare": self.agent("agent-bare")}
 
     def container(self, place, *words):
         """Words of `docker run` at this place."""
@@ -97,24 +88,13 @@ class Containers(Places):
                 subprocess.run(self.container(place, "-d", "--init", f"--name={word}-{node}", IMAGE, "sleep", "infinity"),
                                check=True, capture_output=True)
             command = " ".join(self.docker.command("exec", "-i"))
-            self.agents[place] = self.agent(word, f'node=$1; shift\nexec {command} "{word}-$node" "$@"')
-
-    def run(self, command):
-        words = [str(word) for word in command]
-        done = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False, timeout=600)
-        if done.returncode != 0:
-            sys.exit(f"error: {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
+            self.agents[place] = self.agent(f"agent-{word}", f'node=$1; shift\nexec {command} "{word}-$node" "$@"')
 
     def together(self, place, *words):
-        """Two ranks in one place, which share memory."""
-        command = [self.bin / "xoe", "run", "--no-panel", "--oversubscribe", "-np", "2", *words]
-        self.run(command if place == "bare" else self.container(place, IMAGE, *command))
+        self.run_in_one_place(*words, within=() if place == "bare" else self.container(place, IMAGE))
 
     def apart(self, place, *words):
-        """Two ranks that reach each other over the network alone."""
-        hosts = ",".join(f"{node}:1" for node in NODES)
-        self.run([self.bin / "xoe", "run", "--no-panel", "-H", hosts, "--launch-agent", self.agents[place],
-                  "--backend", "gloo", "--xoe-path", self.bin / "xoe", *words])
+        self.run_over_network(self.agents[place], *words)
 
 
 def measure_in_namespace(options):

@@ -53,6 +53,12 @@ def skipped(reason):
     return {"status": "skipped", "reason": reason, "seconds": 0, "steps": {}}
 
 
+def ended(status, done, seconds):
+    """The result of a part, given its steps' by name."""
+    reason = "; ".join(f"{name}: {one['reason']}" for name, one in done.items() if one["reason"])
+    return {"status": status, "reason": reason, "seconds": round(seconds, 1), "steps": done}
+
+
 def add_round(earlier, later):
     """The result of a step of several rounds, after one more. A round that was left out changes nothing."""
     if later["status"] == "skipped" or earlier["status"] != "passed":
@@ -112,11 +118,10 @@ class Check:
             done[step.name] = add_round(done[step.name], found) if step.again and step.name in done else found
         for one in done.values():
             one.pop("all_rounds", None)
-        status = status_of(done, part_steps)
-        reason = "; ".join(f"{name}: {one['reason']}" for name, one in done.items() if one["reason"])
-        seconds = round(time.monotonic() - started, 1)
-        say(f"{part.name} ends: {status} after {seconds:.0f} s{': ' + reason if reason else ''}")
-        return {"status": status, "reason": reason, "seconds": seconds, "steps": done}
+        result = ended(status_of(done, part_steps), done, time.monotonic() - started)
+        reason = f": {result['reason']}" if result["reason"] else ""
+        say(f"{part.name} ends: {result['status']} after {result['seconds']:.0f} s{reason}")
+        return result
 
     def run_step(self, step, seconds):
         step = dataclasses.replace(step, limit=step.limit * self.patience)
@@ -228,16 +233,10 @@ def machine_text(facts, cores):
 
 def build_result(build):
     if not build.steps:
-        return {"status": "skipped", "reason": "this bundle has no sources", "seconds": 0, "steps": {}}
+        return skipped("this bundle has no sources")
     done = build.results()
-    reason = "; ".join(f"{name}: {one['reason']}" for name, one in done.items() if one["reason"])
-    seconds = round(sum(one["seconds"] for one in done.values()), 1)
-    return {
-        "status": min((one["status"] for one in done.values()), key=ORDER.index),
-        "reason": reason,
-        "seconds": seconds,
-        "steps": done,
-    }
+    status = min((one["status"] for one in done.values()), key=ORDER.index)
+    return ended(status, done, sum(one["seconds"] for one in done.values()))
 
 
 def run_parts(check, wanted, written):

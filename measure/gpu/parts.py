@@ -71,7 +71,7 @@ class Part:
     limit: int  # seconds, all its steps together
     least: int  # seconds: with less than this it is skipped
     steps: Callable[[Machine], list]
-    columns: dict  # figure of a step -> heading
+    columns: dict = dataclasses.field(default_factory=dict)  # figure of a step -> heading
     needs_build: bool = False
     compare: tuple = ()  # (figure, step, heading): a column of that step's figure over each step's
 
@@ -217,7 +217,7 @@ def jax_and_keras(machine):
     keras_example = [sys.executable, ROOT / "examples" / "keras" / "mnist.py", *epochs]
 
     def run(name, ranks, command, options=(), **variables):
-        launched = [machine.bin / "xoe", "run", "-np", ranks, "--no-tag-output", *options, *command]
+        launched = machine.on_ranks(ranks, *options, *command)
         return Step(name, launched, variables, figures_of=accuracy_of, limit=machine.choose(40, 90), least=10)
 
     found = [
@@ -401,7 +401,6 @@ PARTS = (
         limit=120,
         least=20,
         steps=python_tests,
-        columns={},
     ),
     Part(
         "core_tests",
@@ -410,7 +409,6 @@ PARTS = (
         limit=120,
         least=15,
         steps=core_tests,
-        columns={},
         needs_build=True,
     ),
     Part(
@@ -429,6 +427,5 @@ PARTS = (
         limit=120,
         least=30,
         steps=sanitizer,
-        columns={},
     ),
 )

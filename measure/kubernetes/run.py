@@ -15,10 +15,8 @@ cluster has a copy that ends with it.)
 
 import argparse
 import itertools
-import os
 import pathlib
 import secrets
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,21 +42,13 @@ class Pods(Places):
         self.scratch.chmod(0o777)
         self.cluster = cluster
         self.numbers = itertools.count()
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")} | {"OMP_NUM_THREADS": "1"}
-        self.agent = self.scratch / "agent"
-        self.agent.write_text('#!/bin/sh\nshift\nexec "$@"\n')
-        self.agent.chmod(0o755)
+        self.bare_agent = self.agent("agent")
         # The secret of all jobs, and a name for the pods of each.
         cluster.api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/secrets", {
             "kind": "Secret", "metadata": {"name": "job"}, "stringData": {"secret": secrets.token_hex(32)}})
         cluster.api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/services", {
             "kind": "Service", "metadata": {"name": "job"},
             "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"measured": "yes"}}})
-
-    def run(self, *words):
-        done = subprocess.run([str(word) for word in words], env=self.environment, capture_output=True, text=True, check=False, timeout=600)
-        if done.returncode != 0:
-            sys.exit(f"error: {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
 
     def run_pods(self, pods, ranks, *words):
         """An Indexed Job of so many pods with so many ranks each, from its creation to its completion."""
@@ -86,14 +76,13 @@ class Pods(Places):
         if place == "pods":
             self.run_pods(1, 2, *words)
         else:
-            self.run(self.bin / "xoe", "run", "--no-panel", "--oversubscribe", "-np", "2", *words)
+            self.run_in_one_place(*words)
 
     def apart(self, place, *words):
         if place == "pods":
             self.run_pods(2, 1, *words)
         else:
-            self.run(self.bin / "xoe", "run", "--no-panel", "-H", "nodeA:1,nodeB:1", "--launch-agent", self.agent, "--backend", "gloo",
-                     "--xoe-path", self.bin / "xoe", *words)
+            self.run_over_network(self.bare_agent, *words)
 
 
 def main():

@@ -5,8 +5,6 @@ measure/compare/README.md and core/bench/engine/steps.h describe the figures and
 """
 
 import argparse
-import datetime
-import json
 import os
 import sys
 import time
@@ -16,11 +14,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "measure"))
 
 from compare import peers, steps_report
 from compare.allreduce import Sessions
-from compare.machine import machine
-from compare.placement import Canary
+from compare.program import ROOT, add_places, canary_of, clock, need_known, number_list, print_tables, save, word_list
 from compare.steps import StepRunner, Work
 
-ROOT = Path(__file__).resolve().parents[3]
 NETWORKS = {  # name: order in which tensors become ready
     "named-4B": "backward",
     "named-4K": "backward",
@@ -32,15 +28,11 @@ QUICK_NETWORKS = ["named-4B", "160x16K", "resnet50"]
 PARTS = ["steps", "idle", "timeline"]
 
 
-def word_list(text):
-    return text.split(",")
-
-
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Steps of many named tensors: Xoe's engine and others, side by side.")
     parser.add_argument("--quick", action="store_true", help="fewer networks, one round: about two minutes")
     parser.add_argument("--networks", type=word_list, help=f"of {','.join(NETWORKS)}")
-    parser.add_argument("--ranks", type=lambda text: [int(item) for item in text.split(",")], default=[2, 4])
+    parser.add_argument("--ranks", type=number_list, default=[2, 4])
     parser.add_argument("--peers", type=word_list, help=f"of {','.join(steps_report.ALL)}")
     parser.add_argument("--parts", type=word_list, default=PARTS, help=f"of {','.join(PARTS)}")
     parser.add_argument("--rounds", type=int, help="over all peers, for each network (default 5; --quick 1)")
@@ -48,20 +40,13 @@ def parse_arguments():
     parser.add_argument("--idle-seconds", type=float, default=2.0)
     parser.add_argument("--timeline-seconds", type=float, help="for each figure (default 6; --quick 3)")
     parser.add_argument("--limit", type=float, default=10, help="minutes after which nothing is repeated")
-    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin", help="where Xoe's programs are")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="where JSON goes")
+    add_places(parser, "where JSON goes")
     arguments = parser.parse_args()
     arguments.networks = arguments.networks or (QUICK_NETWORKS if arguments.quick else list(NETWORKS))
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
     arguments.seconds = arguments.seconds or (0.2 if arguments.quick else 0.5)
     arguments.timeline_seconds = arguments.timeline_seconds or (3 if arguments.quick else 6)
-    for given, known in (
-        (arguments.networks, NETWORKS),
-        (arguments.parts, PARTS),
-        (arguments.peers or [], steps_report.ALL),
-    ):
-        if set(given) - set(known):
-            parser.error(f"not known: {', '.join(sorted(set(given) - set(known)))}")
+    need_known(parser, (arguments.networks, NETWORKS), (arguments.parts, PARTS), (arguments.peers, steps_report.ALL))
     return arguments
 
 
@@ -118,33 +103,21 @@ def measure(arguments, found, canary, say):
 
 def print_report(figures, ranks_list):
     for ranks in ranks_list:
-        for title, text in (
+        print_tables(
             (f"time of a step, {ranks} ranks: us, median [p25-p75]", steps_report.step_table(figures, ranks)),
             (f"processor time of a step, {ranks} ranks: us a rank", steps_report.cpu_table(figures, ranks)),
-        ):
-            if text:
-                print(f"\n{title}\n{text}")
-    for title, text in (
+        )
+    print_tables(
         ("idle, the busiest rank", steps_report.idle_table(figures, ranks_list)),
         ("the timeline, 160 x 16 KiB", steps_report.timeline_table(figures, ranks_list)),
         ("targets, on medians", steps_report.targets(figures, ranks_list)),
-    ):
-        if text:
-            print(f"\n{title}\n{text}")
+    )
 
 
 def main():
     arguments = parse_arguments()
-    started = time.monotonic()
-
-    def say(text):
-        print(f"[{time.monotonic() - started:4.0f} s] {text}", flush=True)
-
-    library = arguments.bin / "libxoe_bench_harness.so"
-    if not library.exists():
-        sys.exit(f"error: {library} is missing; run `make bench`, or build first")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    canary = Canary(library)
+    say = clock()
+    canary = canary_of(arguments)
     found = find_peers(arguments, say)
     if not found:
         sys.exit("error: none of these peers is here")
@@ -152,20 +125,16 @@ def main():
     say("peers: " + ", ".join(f"{peer.name} ({peer.version})" for peer in found) + f"; load {load:.1f}")
     figures, given_up = measure(arguments, found, canary, say)
     print_report(figures, arguments.ranks)
-    now = datetime.datetime.now().astimezone()
-    path = arguments.out / f"engine-{now:%Y-%m-%d-%H%M%S}.json"
-    result = {
-        "date": now.isoformat(),
-        "arguments": sys.argv[1:],
-        "machine": machine(),
-        "load_before": load,
-        "load_after": os.getloadavg()[0],
-        "versions": {peer.name: peer.version for peer in found},
-        "given_up": given_up,
-        "figures": figures,
-    }
-    path.write_text(json.dumps(result, indent=1), encoding="utf-8")
-    say(f"saved {path}")
+    save(
+        arguments.out,
+        "engine-",
+        say,
+        load_before=load,
+        load_after=os.getloadavg()[0],
+        versions={peer.name: peer.version for peer in found},
+        given_up=given_up,
+        figures=figures,
+    )
 
 
 if __name__ == "__main__":

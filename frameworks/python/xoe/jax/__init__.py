@@ -20,13 +20,8 @@ from __future__ import annotations
 
 import typing
 
-from xoe.errors import HorovodInternalError as HorovodInternalError
+from xoe._framework_names import *  # noqa: F403
 from xoe.errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
-from xoe.errors import MismatchError as MismatchError
-from xoe.errors import PeerLostError as PeerLostError
-from xoe.errors import XoeError as XoeError
-from xoe.initialize import init as init
-from xoe.initialize import shutdown as shutdown
 from xoe.jax import elastic as elastic
 from xoe.jax.collectives import allgather as allgather
 from xoe.jax.collectives import allreduce as allreduce
@@ -39,27 +34,6 @@ from xoe.jax.failures import typed_errors as typed_errors
 from xoe.jax.initialize import initialize as initialize
 from xoe.jax.objects import allgather_object as allgather_object
 from xoe.jax.objects import broadcast_object as broadcast_object
-from xoe.process_sets import ProcessSet as ProcessSet
-from xoe.process_sets import add_process_set as add_process_set
-from xoe.process_sets import global_process_set as global_process_set
-from xoe.process_sets import remove_process_set as remove_process_set
-from xoe.reduction import Adasum as Adasum
-from xoe.reduction import Average as Average
-from xoe.reduction import Max as Max
-from xoe.reduction import Min as Min
-from xoe.reduction import Product as Product
-from xoe.reduction import ReduceOp as ReduceOp
-from xoe.reduction import Sum as Sum
-from xoe.topology import is_homogeneous as is_homogeneous
-from xoe.world import cross_rank as cross_rank
-from xoe.world import cross_size as cross_size
-from xoe.world import is_initialized as is_initialized
-from xoe.world import local_rank as local_rank
-from xoe.world import local_size as local_size
-from xoe.world import rank as rank
-from xoe.world import size as size
-from xoe.world import start_timeline as start_timeline
-from xoe.world import stop_timeline as stop_timeline
 
 if typing.TYPE_CHECKING:
     from xoe.jax.optimizer import DistributedOptimizer as DistributedOptimizer

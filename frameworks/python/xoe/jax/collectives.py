@@ -15,21 +15,15 @@ import numpy as np
 
 from xoe import _arrays, _core
 from xoe import world as _world
-from xoe._by_type import run_by_type
+from xoe._calls import need_type, run_by_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.jax.primitive import Call, run
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, ReduceOp, Sum
-
-_BITS = frozenset(("uint16", "uint32", "uint64"))  # moved as signed integers of the same size: sums wrap to the same bits
+from xoe.reduction import Adasum, Average, ReduceOp
 
 
-def _call(kind: str, process_set: ProcessSet, **more: Any) -> Call:
-    number = process_set._need()
-    return Call(kind, process_set=number, rank=process_set.rank(), size=process_set.size(), **more)
-
-
-def _as_arrays(leaves: Sequence[Any]) -> list[Any]:
+def _as_arrays(leaves: Sequence[Any], kind: str, op: ReduceOp | None = None) -> list[Any]:
+    """What the operation works on, if it supports their types."""
     arrays = [jnp.asarray(leaf) for leaf in leaves]
     for array in arrays:
         if not isinstance(array, jax.core.Tracer) and len(array.sharding.device_set) > 1:
@@ -37,21 +31,9 @@ def _as_arrays(leaves: Sequence[Any]) -> list[Any]:
                 f"an array lies on {len(array.sharding.device_set)} devices; Xoe's collectives take arrays of one device: "
                 "use jax.lax.psum for sharded ones (xoe run --jax)"
             )
-    return arrays
-
-
-def _need_types(arrays: Sequence[Any], kind: str, op: ReduceOp | None) -> None:
     for array in arrays:
-        name = array.dtype.name
-        known = name in _core.DTYPES or name in _BITS or name in ("complex64", "complex128")
-        if not known:
-            raise UnsupportedError(f"{kind} of {name}{list(array.shape)}: Xoe does not support this type")
-        if op is None or name in _core.DTYPES:
-            continue
-        if name in _BITS and op not in (Sum, ReduceOp.Product):
-            raise UnsupportedError(f"{op.name} of {name}{list(array.shape)}; convert it to another type first")
-        if name.startswith("complex") and op not in (Sum, Average):
-            raise UnsupportedError(f"{op.name} of {name}{list(array.shape)}: complex numbers support Sum and Average only")
+        need_type(array.dtype.name, kind, op, str(list(array.shape)))
+    return arrays
 
 
 def _need_rows(arrays: Sequence[Any], kind: str) -> None:
@@ -79,28 +61,19 @@ def allreduce(
     """
     op = ReduceOp(op)
     leaves, structure = jax.tree.flatten(tree)
-    arrays = _as_arrays(leaves)
-    _need_types(arrays, "allreduce", op)
+    arrays = _as_arrays(leaves, "allreduce", op)
     if compression not in _core.COMPRESSIONS:
         raise InvalidArgumentError(f"compression is {compression!r}; there are {', '.join(sorted(_core.COMPRESSIONS))}")
-    call = _call(
-        "adasum" if op is Adasum else "allreduce",
-        process_set,
-        reduce="sum" if op is Adasum else op.name.lower(),
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
-        compression=_core.COMPRESSIONS[compression],
-        name=name,
-    )
+    scales = (prescale_factor, postscale_factor)
+    call = Call.reducing("allreduce", process_set, op, scales, compression=_core.COMPRESSIONS[compression], name=name)
     return jax.tree.unflatten(structure, run_by_type(call, arrays, [array.dtype.name for array in arrays], run))
 
 
 def broadcast(tree: Any, root_rank: int = 0, *, process_set: ProcessSet = global_process_set, name: str = "") -> Any:
     """The leaves of ``tree`` as ``root_rank`` (a rank of the world) has them."""
     leaves, structure = jax.tree.flatten(tree)
-    arrays = _as_arrays(leaves)
-    _need_types(arrays, "broadcast", None)
-    call = _call("broadcast", process_set, root=process_set.root(root_rank), name=name)
+    arrays = _as_arrays(leaves, "broadcast")
+    call = Call.of("broadcast", process_set, root=process_set.root(root_rank), name=name)
     return jax.tree.unflatten(structure, run(call, arrays))
 
 
@@ -110,10 +83,9 @@ def allgather(tree: Any, *, process_set: ProcessSet = global_process_set, name: 
     All ranks give the same shape. Outside of jit the first dimension may differ.
     """
     leaves, structure = jax.tree.flatten(tree)
-    arrays = _as_arrays(leaves)
-    _need_types(arrays, "allgather", None)
+    arrays = _as_arrays(leaves, "allgather")
     _need_rows(arrays, "allgather")
-    call = _call("allgather", process_set, name=name)
+    call = Call.of("allgather", process_set, name=name)
     if any(isinstance(array, jax.core.Tracer) for array in arrays):
         results = run(call, arrays)
     else:
@@ -135,17 +107,9 @@ def reducescatter(
     if op is Adasum:
         raise InvalidArgumentError("reducescatter does not support Adasum")
     leaves, structure = jax.tree.flatten(tree)
-    arrays = _as_arrays(leaves)
-    _need_types(arrays, "reducescatter", op)
+    arrays = _as_arrays(leaves, "reducescatter", op)
     _need_rows(arrays, "reducescatter")
-    call = _call(
-        "reduce_scatter",
-        process_set,
-        reduce=op.name.lower(),
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
-        name=name,
-    )
+    call = Call.reducing("reduce_scatter", process_set, op, (prescale_factor, postscale_factor), name=name)
     return jax.tree.unflatten(structure, run(call, arrays))
 
 
@@ -157,10 +121,9 @@ def alltoall(
     Returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the rows from each rank. Inside
     of jit the parts must be equal: a compiled program knows all shapes.
     """
-    (array,) = _as_arrays([array])
-    _need_types([array], "alltoall", None)
+    (array,) = _as_arrays([array], "alltoall")
     _need_rows([array], "alltoall")
-    call = _call("alltoall", process_set, name=name)
+    call = Call.of("alltoall", process_set, name=name)
     traced = isinstance(array, jax.core.Tracer)
     if splits is None:
         if array.shape[0] % call.size:

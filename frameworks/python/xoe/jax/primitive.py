@@ -11,7 +11,7 @@ import ctypes
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 import xoe
-from xoe import _core
+from xoe import _calls, _core
 from xoe.errors import UnsupportedError
 from xoe.first_step import observe
 from xoe.jax.observed_programs import on_observed
@@ -32,23 +32,10 @@ KINDS = _core.KINDS
 REDUCTIONS = _core.REDUCTIONS
 
 _ROWS = ("allgather", "reduce_scatter", "alltoall")  # they work on the first dimension
-_LINEAR = ("sum", "average")
 
 
-@dataclass(frozen=True)
-class Call:
-    """What an operation is, without its arrays. ``root``, ``rank`` and ``size`` are those of the process set."""
-
-    kind: str
-    reduce: str = "sum"
-    prescale: float = 1.0
-    postscale: float = 1.0
-    root: int = 0
-    process_set: int = 0
-    rank: int = 0
-    size: int = 1
-    compression: int = 0
-    name: str = ""
+class Call(_calls.Call):
+    """With what JAX has to know of the results before it runs."""
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Of the result for an array of this shape."""
@@ -189,12 +176,6 @@ batching.primitive_batchers[collective_p] = _batch
 # ---- grad
 
 
-def _need_linear(call: Call) -> None:
-    if call.kind == "adasum" or (call.kind in ("allreduce", "reduce_scatter") and call.reduce not in _LINEAR):
-        what = "Adasum" if call.kind == "adasum" else f"{call.kind} with op={call.reduce.capitalize()}"
-        raise UnsupportedError(f"{what} has no derivative; only Sum and Average have one")
-
-
 def _of_numbers(tangents: Sequence[Any], apply: Callable[[list[Any]], list[Any]]) -> list[Any]:
     """Applies a linear operation to tangents or cotangents; those of integers stay what JAX has for them, which is nothing."""
     kinds = [getattr(tangent, "aval", tangent).dtype for tangent in tangents]
@@ -207,7 +188,7 @@ def _of_numbers(tangents: Sequence[Any], apply: Callable[[list[Any]], list[Any]]
 
 
 def _forward_derivative(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> Any:
-    _need_linear(call)
+    _calls.need_linear(call, "derivative")
     results = run(call, primals)
     if all(isinstance(tangent, ad.Zero) for tangent in tangents):
         return results, [ad.Zero.from_primal_value(result) for result in results]
@@ -230,7 +211,7 @@ def _transposed(call: Call) -> Call:
 
 
 def _backward(cotangents: Sequence[Any], *arrays: Any, call: Call) -> Any:
-    _need_linear(call)
+    _calls.need_linear(call, "derivative")
     turned = _transposed(call)
     if call.kind == "reduce_scatter":  # parts differ by a row, and all ranks gather the same number
         rows = [array.aval.shape[0] for array in arrays]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
-from xoe import _arrays, _failures
+from xoe import _failures
 from xoe import elastic as _elastic
-from xoe.elastic import ObjectState
+from xoe._variables_state import VariablesState
 from xoe.keras.callbacks import CommitStateCallback as CommitStateCallback
 from xoe.keras.callbacks import UpdateBatchStateCallback as UpdateBatchStateCallback
 from xoe.keras.callbacks import UpdateEpochStateCallback as UpdateEpochStateCallback
@@ -19,7 +18,7 @@ from xoe.keras.versions import backend, to_numpy, variables_of, wait_for_program
 Result = TypeVar("Result")
 
 
-class KerasState(ObjectState):
+class KerasState(VariablesState):
     """A model and its optimizer, and plain objects.
 
     For example::
@@ -30,9 +29,7 @@ class KerasState(ObjectState):
     def __init__(self, model: Any, optimizer: Any = None, **values: Any) -> None:
         self.model = model
         self.optimizer = optimizer if optimizer is not None else model.optimizer
-        self._copies: list[Any] = []
         super().__init__(**values)
-        self._copy()
 
     def _kept(self) -> list[Any]:
         return [*self.model.weights, *variables_of(self.optimizer, self.model)]
@@ -43,26 +40,9 @@ class KerasState(ObjectState):
             synced()
         return [np.array(to_numpy(variable)) for variable in self._kept()]
 
-    def _copy(self) -> None:
-        self._copies = self._now()
-
-    def save(self) -> None:
-        self._copy()
-        super().save()
-
-    def _assign_all(self, values: list[Any]) -> None:
-        for variable, value in zip(self._kept(), values, strict=True):
-            variable.assign(value)
-
-    def restore(self) -> None:
-        self._assign_all(self._copies)
-        super().restore()
-
     def _copy_from(self, source: int) -> None:
         wait_for_programs()
-        self._assign_all(_arrays.broadcast(self._now(), source))
         super()._copy_from(source)
-        self._copy()
 
     def reset(self) -> None:
         """Compiled programs of JAX know the ranks of the world that they were made in."""
@@ -77,10 +57,4 @@ class KerasState(ObjectState):
 
 def run(function: Callable[..., Result]) -> Callable[..., Result]:
     """Like :func:`xoe.elastic.run`; errors that come out of the backend's programs are understood, too."""
-
-    @functools.wraps(function)
-    def wrapper(*arguments: Any, **options: Any) -> Result:
-        with _failures.typed(Exception):
-            return function(*arguments, **options)
-
-    return _elastic.run(wrapper)
+    return _elastic.run(_failures.typed(Exception)(function))

@@ -82,7 +82,7 @@ def distribute(optimizer: Any, reduction: Any, backward_passes_per_step: int = 1
     steps."""
     if isinstance(optimizer, str):
         raise InvalidArgumentError(f"pass an optimizer, such as keras.optimizers.get({optimizer!r}), not its name")
-    if isinstance(optimizer, (_DistributedKeras3, _DistributedLegacy)):
+    if isinstance(optimizer, _Distributed):
         raise InvalidArgumentError("this optimizer is distributed already: it would reduce gradients twice")
     if backward_passes_per_step < 1:
         raise InvalidArgumentError(f"backward_passes_per_step is {backward_passes_per_step}; pass 1 or more")
@@ -228,10 +228,22 @@ def _of_tensorflow(compression: Any, kinds: Any) -> Any:
 _BACKENDS: dict[str, Any] = {"tensorflow": _on_tensorflow, "jax": _on_jax, "torch": _on_torch}
 
 
-class _DistributedKeras3:
-    """The mixin for Keras 3. All ways to apply gradients come through apply()."""
+class _Distributed:
+    """What the mixins have in common."""
 
     _xoe: _Reducer
+
+    def register_local_var(self, variable: Any) -> None:
+        """The variable is this rank's own: its gradient is not reduced, but divided by the number of ranks."""
+        self._xoe.local.add(id(variable))
+        value = getattr(variable, "value", variable)
+        value = variable if callable(value) else value
+        if hasattr(value, "ref"):
+            self._xoe.local.add(value.ref())
+
+
+class _DistributedKeras3(_Distributed):
+    """The mixin for Keras 3. All ways to apply gradients come through apply()."""
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         """As the base class, with the gradients of all ranks."""
@@ -269,15 +281,9 @@ class _DistributedKeras3:
             self.gradient_accumulation_steps = self._xoe.passes
         return super().build(variables)  # type: ignore[misc]
 
-    def register_local_var(self, variable: Any) -> None:
-        """The variable is this rank's own: its gradient is not reduced, but divided by the number of ranks."""
-        _register_local(self._xoe, variable)
 
-
-class _DistributedLegacy:
+class _DistributedLegacy(_Distributed):
     """The mixin for tf_keras, whose gradients come through apply_gradients()."""
-
-    _xoe: _Reducer
 
     def apply_gradients(self, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
         """As the base class, with the gradients of all ranks."""
@@ -287,15 +293,3 @@ class _DistributedLegacy:
             gradients = self._xoe.reduce("tensorflow", [one for one, _ in pairs], [variable for _, variable in pairs])
             pairs = list(zip(gradients, (variable for _, variable in pairs), strict=True))
         return own.apply_gradients(pairs, *arguments, **options)
-
-    def register_local_var(self, variable: Any) -> None:
-        """The variable is this rank's own: its gradient is not reduced, but divided by the number of ranks."""
-        _register_local(self._xoe, variable)
-
-
-def _register_local(reducer: _Reducer, variable: Any) -> None:
-    reducer.local.add(id(variable))
-    value = getattr(variable, "value", variable)
-    value = variable if callable(value) else value
-    if hasattr(value, "ref"):
-        reducer.local.add(value.ref())

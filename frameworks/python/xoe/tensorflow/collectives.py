@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from xoe import _core
 from xoe import world as _world
-from xoe._by_type import run_by_type
+from xoe._calls import need_type, run_by_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.first_step import Parts
 from xoe.process_sets import ProcessSet, global_process_set
@@ -21,24 +21,13 @@ from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
 from xoe.tensorflow.compression import Compression
 from xoe.tensorflow.operations import Call, received_splits, run
 
-_BITS = frozenset(("uint16", "uint32", "uint64"))  # moved as signed integers of the same size: sums wrap to the same bits
 
-
-def _call(kind: str, process_set: ProcessSet, **more: Any) -> Call:
-    number = process_set._need()
-    return Call(kind, process_set=number, rank=process_set.rank(), size=process_set.size(), **more)
-
-
-def _need_types(tensors: Sequence[Any], kind: str, op: ReduceOp | None) -> None:
+def _as_tensors(values: Sequence[Any], kind: str, op: ReduceOp | None = None) -> list[Any]:
+    """What the operation works on, if it supports their types."""
+    tensors = [tf.convert_to_tensor(value) for value in values]
     for tensor in tensors:
-        name = tensor.dtype.name
-        complex_ = name in ("complex64", "complex128")
-        if not (name in _core.DTYPES or name in _BITS or complex_):
-            raise UnsupportedError(f"{kind} of {name}: Xoe does not support this type")
-        if op is not None and name in _BITS and op not in (Sum, ReduceOp.Product):
-            raise UnsupportedError(f"{op.name} of {name}; convert it to another type first")
-        if op is not None and complex_ and op not in (Sum, Average):
-            raise UnsupportedError(f"{op.name} of {name}: complex numbers support Sum and Average only")
+        need_type(tensor.dtype.name, kind, op)
+    return tensors
 
 
 def grouped_allreduce(
@@ -56,19 +45,9 @@ def grouped_allreduce(
     """Several :func:`allreduce` as one operation; they complete together."""
     del device_dense, device_sparse
     op = choose(op, average)
-    if any(isinstance(tensor, tf.IndexedSlices) for tensor in tensors):
-        return [
-            allreduce(
-                tensor,
-                compression=compression,
-                op=op,
-                prescale_factor=prescale_factor,
-                postscale_factor=postscale_factor,
-                process_set=process_set,
-            )
-            for tensor in tensors
-        ]
     scales = (prescale_factor, postscale_factor)
+    if any(isinstance(tensor, tf.IndexedSlices) for tensor in tensors):
+        return [_reduce_one(tensor, compression, op, scales, process_set, None) for tensor in tensors]
     return reduce_dense(tensors, compression, op, scales, process_set, name)
 
 
@@ -83,18 +62,9 @@ def reduce_dense(
 ) -> list[Any]:
     """As :func:`grouped_allreduce`. scales: before and after the reduction. watch: of the step that the tensors belong to."""
     pairs = [compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors]
-    given = [tensor for tensor, _ in pairs]
-    _need_types(given, "allreduce", op)
-    call = _call(
-        "adasum" if op is Adasum else "allreduce",
-        process_set,
-        reduce="sum" if op is Adasum else op.name.lower(),
-        prescale=float(scales[0]),
-        postscale=float(scales[1]),
-        compression=compression.wire,
-        name=name or "",
-        watch=watch,
-    )
+    given = _as_tensors([tensor for tensor, _ in pairs], "allreduce", op)
+    more = {"compression": compression.wire, "name": name or "", "watch": watch}
+    call = Call.reducing("allreduce", process_set, op, scales, **more)
     results = run_by_type(call, given, [tensor.dtype.name for tensor in given], run)
     return [compression.decompress(result, context) for result, (_, context) in zip(results, pairs, strict=True)]
 
@@ -117,19 +87,15 @@ def allreduce(
     (gradients of embeddings) are gathered, not summed, and ``op`` is Average or Sum. device_dense, device_sparse: not needed.
     """
     del device_dense, device_sparse
-    op = choose(op, average)
+    return _reduce_one(tensor, compression, choose(op, average), (prescale_factor, postscale_factor), process_set, name)
+
+
+def _reduce_one(
+    tensor: Any, compression: Any, op: ReduceOp, scales: tuple[float, float], process_set: ProcessSet, name: str | None
+) -> Any:
     if isinstance(tensor, tf.IndexedSlices):
-        return _sparse_allreduce(tensor, op, prescale_factor * postscale_factor, process_set, name)
-    (result,) = grouped_allreduce(
-        [tensor],
-        compression=compression,
-        op=op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        process_set=process_set,
-        name=name,
-    )
-    return result
+        return _sparse_allreduce(tensor, op, scales[0] * scales[1], process_set, name)
+    return reduce_dense([tensor], compression, op, scales, process_set, name)[0]
 
 
 def _sparse_allreduce(slices: Any, op: ReduceOp, factor: float, process_set: ProcessSet, name: str | None) -> Any:
@@ -147,9 +113,8 @@ def grouped_allgather(
     tensors: Sequence[Any], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
     """Several :func:`allgather` as one operation."""
-    given = [tf.convert_to_tensor(tensor) for tensor in tensors]
-    _need_types(given, "allgather", None)
-    return run(_call("allgather", process_set, name=name or ""), given)
+    given = _as_tensors(tensors, "allgather")
+    return run(Call.of("allgather", process_set, name=name or ""), given)
 
 
 def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
@@ -166,9 +131,12 @@ def broadcast(
 ) -> Any:
     """The tensor of ``root_rank`` (a rank of the world)."""
     del ignore_name_scope
-    given = tf.convert_to_tensor(tensor)
-    _need_types([given], "broadcast", None)
-    return run(_call("broadcast", process_set, root=process_set.root(root_rank), name=name or ""), [given])[0]
+    return _broadcast([tensor], root_rank, name, process_set)[0]
+
+
+def _broadcast(values: Sequence[Any], root_rank: int, name: str | None, process_set: ProcessSet) -> list[Any]:
+    given = _as_tensors(values, "broadcast")
+    return run(Call.of("broadcast", process_set, root=process_set.root(root_rank), name=name or ""), given)
 
 
 def broadcast_(
@@ -176,9 +144,7 @@ def broadcast_(
 ) -> list[Any]:
     """Assigns the values of ``root_rank`` (a rank of the world) to the variables, as one operation; the variables' new
     values."""
-    given = [tf.convert_to_tensor(variable) for variable in variables]
-    _need_types(given, "broadcast", None)
-    results = run(_call("broadcast", process_set, root=process_set.root(root_rank), name=name or ""), given)
+    results = _broadcast(variables, root_rank, name, process_set)
     return [variable.assign(result) for variable, result in zip(variables, results, strict=True)]
 
 
@@ -204,17 +170,16 @@ def alltoall(
     rank (int32).
     """
     del ignore_name_scope
-    given = tf.convert_to_tensor(tensor)
-    _need_types([given], "alltoall", None)
-    call = _call("alltoall", process_set, name=name or "")
+    given = _as_tensors([tensor], "alltoall")
+    call = Call.of("alltoall", process_set, name=name or "")
     if splits is None:
-        return run(call, [given])[0]
+        return run(call, given)[0]
     rows = tf.convert_to_tensor(splits)
     if not rows.dtype.is_integer:
         raise InvalidArgumentError(f"splits is of type {rows.dtype.name}; pass one integer for each rank")
     if rows.shape.rank not in (None, 1) or rows.shape[0] not in (None, call.size):
         raise InvalidArgumentError(f"splits has the shape {rows.shape}; pass one integer for each of {call.size} ranks")
-    return run(call, [given], rows)[0], tf.cast(received_splits(call, rows), tf.int32)
+    return run(call, given, rows)[0], tf.cast(received_splits(call, rows), tf.int32)
 
 
 def grouped_reducescatter(
@@ -233,16 +198,8 @@ def grouped_reducescatter(
     if op is Adasum:
         raise InvalidArgumentError("reducescatter does not support Adasum")
     pairs = [compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors]
-    given = [tensor for tensor, _ in pairs]
-    _need_types(given, "reducescatter", op)
-    call = _call(
-        "reduce_scatter",
-        process_set,
-        reduce=op.name.lower(),
-        prescale=float(prescale_factor),
-        postscale=float(postscale_factor),
-        name=name or "",
-    )
+    given = _as_tensors([tensor for tensor, _ in pairs], "reducescatter", op)
+    call = Call.reducing("reduce_scatter", process_set, op, (prescale_factor, postscale_factor), name=name or "")
     return [compression.decompress(result, context) for result, (_, context) in zip(run(call, given), pairs, strict=True)]
 
 

@@ -6,10 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
-from xoe import _arrays
 from xoe import elastic as _elastic
+from xoe._variables_state import VariablesState
 from xoe.elastic import ObjectState as ObjectState
 from xoe.elastic import State as State
 from xoe.tensorflow.failures import typed_errors
@@ -17,36 +15,15 @@ from xoe.tensorflow.failures import typed_errors
 Result = TypeVar("Result")
 
 
-class TensorFlowState(ObjectState):
+class TensorFlowState(VariablesState):
     """Variables, and plain objects, one attribute per keyword."""
 
     def __init__(self, variables: Sequence[Any] | None = None, **values: Any) -> None:
         self._variables = list(variables or ())
-        self._copies: list[Any] = []
         super().__init__(**values)
-        self._copy()
 
     def _kept(self) -> list[Any]:
         return self._variables
-
-    def _copy(self) -> None:
-        self._copies = [np.array(variable) for variable in self._kept()]
-
-    def save(self) -> None:
-        self._copy()
-        super().save()
-
-    def restore(self) -> None:
-        for variable, copy in zip(self._kept(), self._copies, strict=True):
-            variable.assign(copy)
-        super().restore()
-
-    def _copy_from(self, source: int) -> None:
-        kept = self._kept()
-        for variable, value in zip(kept, _arrays.broadcast([np.array(one) for one in kept], source), strict=True):
-            variable.assign(value)
-        super()._copy_from(source)
-        self._copy()
 
 
 class TensorFlowKerasState(TensorFlowState):

@@ -13,30 +13,19 @@ from typing import Any
 import tensorflow as tf
 
 import xoe
-from xoe import _core
+from xoe import _calls, _core
 from xoe.errors import UnsupportedError
 from xoe.first_step import Parts, observe
 from xoe.tensorflow.first_step import number, on_observed
 
 _SHAPE_KEEPERS = ("allreduce", "adasum", "broadcast")
-_LINEAR = ("sum", "average")
 
 
 @dataclass(frozen=True)
-class Call:
-    """What an operation is, without its tensors. ``root``, ``rank`` and ``size`` are those of the process set."""
+class Call(_calls.Call):
+    """watch: of a step whose first runs Python looks at."""
 
-    kind: str
-    reduce: str = "sum"
-    prescale: float = 1.0
-    postscale: float = 1.0
-    root: int = 0
-    process_set: int = 0
-    rank: int = 0
-    size: int = 1
-    compression: int = 0
-    name: str = ""
-    watch: Parts | None = field(default=None, compare=False)  # of a step whose first runs Python looks at
+    watch: Parts | None = field(default=None, compare=False)
 
 
 _loading = threading.Lock()
@@ -110,12 +99,6 @@ def _call_of(operation: Any) -> Call:
     )
 
 
-def _need_linear(call: Call) -> None:
-    if call.kind == "adasum" or (call.kind in ("allreduce", "reduce_scatter") and call.reduce not in _LINEAR):
-        what = "Adasum" if call.kind == "adasum" else f"{call.kind} with op={call.reduce.capitalize()}"
-        raise UnsupportedError(f"{what} has no gradient; only Sum and Average have one")
-
-
 def _place(process_set: int) -> tuple[int, int]:
     from xoe import world as _world
 
@@ -130,7 +113,7 @@ def _place(process_set: int) -> tuple[int, int]:
 @tf.RegisterGradient("XoeReduce")
 def _gradient_of_reduce(operation: Any, *gradients: Any) -> list[Any]:
     call = _call_of(operation)
-    _need_linear(call)
+    _calls.need_linear(call, "gradient")
     given = [_or_zeros(gradient, tensor) for gradient, tensor in zip(gradients, operation.outputs, strict=True)]
     if call.kind == "broadcast":
         rank, _ = _place(call.process_set)
@@ -142,7 +125,7 @@ def _gradient_of_reduce(operation: Any, *gradients: Any) -> list[Any]:
 @tf.RegisterGradient("XoeGather")
 def _gradient_of_gather(operation: Any, *gradients: Any) -> list[Any]:
     call = _call_of(operation)
-    _need_linear(call)
+    _calls.need_linear(call, "gradient")
     given = [_or_zeros(gradient, tensor) for gradient, tensor in zip(gradients, operation.outputs, strict=True)]
     tensors, splits = operation.inputs[:-1], operation.inputs[-1]
     if call.kind == "alltoall":

@@ -13,37 +13,11 @@ calls them. docs/guide/pytorch.md and docs/guide/from-horovod.md tell more.
 import inspect
 import typing
 
-from xoe.build_info import ccl_built as ccl_built
-from xoe.build_info import cuda_built as cuda_built
-from xoe.build_info import ddl_built as ddl_built
-from xoe.build_info import gloo_built as gloo_built
-from xoe.build_info import gloo_enabled as gloo_enabled
-from xoe.build_info import mpi_built as mpi_built
-from xoe.build_info import mpi_enabled as mpi_enabled
-from xoe.build_info import mpi_threads_supported as mpi_threads_supported
-from xoe.build_info import nccl_built as nccl_built
-from xoe.build_info import rocm_built as rocm_built
-from xoe.errors import HorovodInternalError as HorovodInternalError
+from xoe._framework_names import *  # noqa: F403
+from xoe.build_info import *  # noqa: F403
 from xoe.errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
-from xoe.errors import MismatchError as MismatchError
-from xoe.errors import PeerLostError as PeerLostError
-from xoe.errors import XoeError as XoeError
-from xoe.initialize import init as init
-from xoe.initialize import shutdown as shutdown
 from xoe.objects import allgather_object as allgather_object
 from xoe.objects import broadcast_object as broadcast_object
-from xoe.process_sets import ProcessSet as ProcessSet
-from xoe.process_sets import add_process_set as add_process_set
-from xoe.process_sets import global_process_set as global_process_set
-from xoe.process_sets import remove_process_set as remove_process_set
-from xoe.reduction import Adasum as Adasum
-from xoe.reduction import Average as Average
-from xoe.reduction import Max as Max
-from xoe.reduction import Min as Min
-from xoe.reduction import Product as Product
-from xoe.reduction import ReduceOp as ReduceOp
-from xoe.reduction import Sum as Sum
-from xoe.topology import is_homogeneous as is_homogeneous
 from xoe.torch import elastic as elastic
 from xoe.torch.blocking import allgather as allgather
 from xoe.torch.blocking import allreduce as allreduce
@@ -79,15 +53,6 @@ from xoe.torch.handle import synchronize as synchronize
 from xoe.torch.optimizer import DistributedOptimizer as DistributedOptimizer
 from xoe.torch.sharded import ShardedOptimizer as ShardedOptimizer
 from xoe.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
-from xoe.world import cross_rank as cross_rank
-from xoe.world import cross_size as cross_size
-from xoe.world import is_initialized as is_initialized
-from xoe.world import local_rank as local_rank
-from xoe.world import local_size as local_size
-from xoe.world import rank as rank
-from xoe.world import size as size
-from xoe.world import start_timeline as start_timeline
-from xoe.world import stop_timeline as stop_timeline
 
 # For `from xoe.torch import *`: the names imported above, of modules only elastic. Type checkers take `as` for the same.
 if not typing.TYPE_CHECKING:

@@ -6,7 +6,8 @@ otherwise be a sum, as if all ranks computed a single loss.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,10 +20,11 @@ from xoe.torch import collectives as start
 from xoe.torch.compression import Compression, Compressor
 from xoe.torch.tensors import need_tensors
 
-Tensors = tuple[torch.Tensor, ...]
+Tensors = Sequence[torch.Tensor]
+Function = Callable[[Tensors], Tensors]
 
 
-def _differentiable(tensors: Sequence[torch.Tensor]) -> bool:
+def _differentiable(tensors: Tensors) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
@@ -32,162 +34,118 @@ def _check_linear(op: Any, name: str) -> None:
         raise UnsupportedError(f"{name}(op={ReduceOp(op).name}) has no gradient; use Sum or Average, or detach() its input")
 
 
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, run: Function, gradient: Function, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.gradient = gradient
+        return tuple(run(tensors))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        return (None, None, *ctx.gradient(grads))
+
+
+def _linear(run: Function, gradient: Function, tensors: Tensors) -> Tensors:
+    """``run(tensors)``, whose gradient is ``gradient`` of the gradients of its results."""
+    if not _differentiable(tensors):
+        return run(tensors)
+    results: Tensors = _Linear.apply(run, gradient, *tensors)
+    return results
+
+
 # Each function is linear, and so is its gradient. With create_graph=True the gradient has a gradient of its own, which is the
 # exact one: the function itself, times the factor by which Horovod's gradient differs from a sum over ranks. All ranks
 # take part in it.
 
 
-def _allreduce(options: dict[str, Any], tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-    if _differentiable(tensors):
-        reduced: Tensors = _Allreduce.apply(options, *tensors)
-        return reduced
-    result: list[torch.Tensor] = start.grouped_allreduce_async(tensors, **options).wait()
-    return result
+def _allreduce(options: dict[str, Any], tensors: Tensors) -> Tensors:
+    def gradient(grads: Tensors) -> Tensors:
+        _check_linear(options["op"], "allreduce")
+        return _allreduce({**options, "name": None}, grads)
+
+    return _linear(lambda given: start.grouped_allreduce_async(given, **options).wait(), gradient, tensors)
 
 
-class _Allreduce(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, options: dict[str, Any], *tensors: torch.Tensor) -> Tensors:
-        ctx.options = {**options, "name": None}
-        return tuple(start.grouped_allreduce_async(tensors, **options).wait())
+def _allgather(name: str | None, process_set: ProcessSet, factor: float, tensors: Tensors) -> Tensors:
+    shapes = [tensor.shape for tensor in tensors]
 
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        _check_linear(ctx.options["op"], "allreduce")
-        return (None, *_allreduce(ctx.options, grads))
+    def run(given: Tensors) -> Tensors:
+        gathered: Tensors = start.grouped_allgather_async(given, name, process_set).wait()
+        return gathered if factor == 1 else [tensor * factor for tensor in gathered]
 
+    def gradient(grads: Tensors) -> Tensors:
+        if not _differentiable(grads):
+            return _reduce_own_rows(process_set, shapes, grads)
+        back = partial(_allgather, None, process_set, 1 / process_set.size())
+        return _linear(lambda given: [part.clone() for part in _reduce_own_rows(process_set, shapes, given)], back, grads)
 
-class _Allgather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, name: str | None, process_set: ProcessSet, factor: float, *tensors: torch.Tensor) -> Tensors:
-        ctx.process_set = process_set
-        ctx.shapes = [tensor.shape for tensor in tensors]
-        gathered = start.grouped_allgather_async(tensors, name, process_set).wait()
-        return tuple(gathered if factor == 1 else [tensor * factor for tensor in gathered])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        if _differentiable(grads):
-            parts = _AllgatherGradient.apply(ctx.process_set, ctx.shapes, *grads)
-        else:
-            parts = _reduce_own_rows(ctx.process_set, ctx.shapes, grads)
-        return (None, None, None, *parts)
+    return _linear(run, gradient, tensors)
 
 
-def _reduce_own_rows(process_set: ProcessSet, shapes: Sequence[torch.Size], grads: Sequence[torch.Tensor]) -> Tensors:
+def _reduce_own_rows(process_set: ProcessSet, shapes: Sequence[torch.Size], grads: Tensors) -> Tensors:
     """The average over ranks of the rows that this rank gave to an allgather, in the shapes that it gave."""
     reduced = start.grouped_allreduce_async(grads, op=Average, process_set=process_set)
     counts = [shape[0] if len(shape) > 0 else 1 for shape in shapes]
     rows = start.allgather_async(torch.tensor([counts]), process_set=process_set).wait()
     first = rows[: process_set.rank()].sum(0).tolist()
-    return tuple(
+    return [
         grad.narrow(0, begin, count).reshape(shape)
         for grad, begin, count, shape in zip(reduced.wait(), first, counts, shapes, strict=True)
-    )
+    ]
 
 
-class _AllgatherGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, process_set: ProcessSet, shapes: Sequence[torch.Size], *grads: torch.Tensor) -> Tensors:
-        ctx.process_set = process_set
-        return tuple(part.clone() for part in _reduce_own_rows(process_set, shapes, grads))
+def _broadcast(root_rank: int, name: str | None, process_set: ProcessSet, factor: float, tensors: Tensors) -> Tensors:
+    def run(given: Tensors) -> Tensors:
+        result: torch.Tensor = start.broadcast_async(given[0], root_rank, name, process_set).wait()
+        return [result if factor == 1 else result * factor]
 
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        return (None, None, *_Allgather.apply(None, ctx.process_set, 1 / ctx.process_set.size(), *grads))
+    def gradient(grads: Tensors) -> Tensors:
+        back = partial(_broadcast, root_rank, None, process_set, 1 / process_set.size())
+        return _linear(partial(_reduce_to_root, root_rank, process_set), back, grads)
 
-
-class _Broadcast(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet, factor: float
-    ) -> torch.Tensor:
-        ctx.root_rank, ctx.process_set = root_rank, process_set
-        result: torch.Tensor = start.broadcast_async(tensor, root_rank, name, process_set).wait()
-        return result if factor == 1 else result * factor
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        if _differentiable([grad]):
-            result = _BroadcastGradient.apply(grad, ctx.root_rank, ctx.process_set)
-        else:
-            result = _reduce_to_root(grad, ctx.root_rank, ctx.process_set)
-        return result, None, None, None, None
+    return _linear(run, gradient, tensors)
 
 
-def _reduce_to_root(grad: torch.Tensor, root_rank: int, process_set: ProcessSet) -> torch.Tensor:
+def _reduce_to_root(root_rank: int, process_set: ProcessSet, grads: Tensors) -> Tensors:
     """The average over ranks for the root of a broadcast, and zeros for the others."""
-    reduced: torch.Tensor = start.allreduce_async(grad, op=Average, process_set=process_set).wait()
-    return reduced if _world.rank() == root_rank else torch.zeros_like(reduced)
+    reduced: torch.Tensor = start.allreduce_async(grads[0], op=Average, process_set=process_set).wait()
+    return [reduced if _world.rank() == root_rank else torch.zeros_like(reduced)]
 
 
-class _BroadcastGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, grad: torch.Tensor, root_rank: int, process_set: ProcessSet) -> torch.Tensor:
-        ctx.root_rank, ctx.process_set = root_rank, process_set
-        return _reduce_to_root(grad, root_rank, process_set)
+def _alltoall(tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet) -> Tensors:
+    """The received rows, and their number from each rank."""
+    received: torch.Tensor
 
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        factor = 1 / ctx.process_set.size()
-        return _Broadcast.apply(grad, ctx.root_rank, None, ctx.process_set, factor), None, None
+    def run(given: Tensors) -> Tensors:
+        nonlocal received
+        output, received = start.alltoall_async(given[0], splits, name, process_set).wait()
+        return [output]
 
-
-class _Alltoall(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet) -> Tensors:
-        if splits is None:
-            each, rest = divmod(tensor.shape[0], process_set.size())
-            # Uneven: the engine reports the error.
-            splits = None if rest else [each] * process_set.size()
-        received = start.alltoall_async(tensor, splits, name, process_set).wait()
-        output, ctx.received = received if isinstance(received, tuple) else (received, torch.zeros(0, dtype=torch.int32))
-        ctx.process_set = process_set
-        ctx.mark_non_differentiable(ctx.received)
-        return output, ctx.received
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor) -> tuple[Any, ...]:
-        if _differentiable([grad]):
-            returned = _Alltoall.apply(grad, ctx.received, None, ctx.process_set)
-        else:
-            returned = start.alltoall_async(grad, ctx.received, None, ctx.process_set).wait()
-        return returned[0], None, None, None
+    (output,) = _linear(run, lambda grads: _alltoall(grads[0], received, None, process_set)[:1], [tensor])
+    return output, received
 
 
-class _ReduceScatter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, options: dict[str, Any], factor: float, *tensors: torch.Tensor) -> Tensors:
-        ctx.options = options
-        scattered = start.grouped_reducescatter_async(tensors, **options).wait()
-        return tuple(scattered if factor == 1 else [tensor * factor for tensor in scattered])
+def _reduce_scatter(options: dict[str, Any], factor: float, tensors: Tensors) -> Tensors:
+    def run(given: Tensors) -> Tensors:
+        scattered: Tensors = start.grouped_reducescatter_async(given, **options).wait()
+        return scattered if factor == 1 else [tensor * factor for tensor in scattered]
 
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        _check_linear(ctx.options["op"], "reducescatter")
-        if _differentiable(grads):
-            return (None, None, *_ReduceScatterGradient.apply(ctx.options, *grads))
-        return (None, None, *_gather_scaled(ctx.options, grads))
+    def gradient(grads: Tensors) -> Tensors:
+        _check_linear(options["op"], "reducescatter")
+        back = partial(_reduce_scatter, {**options, "name": None}, options["process_set"].size())
+        return _linear(partial(_gather_scaled, options), back, grads)
+
+    return _linear(run, gradient, tensors)
 
 
-def _gather_scaled(options: dict[str, Any], grads: Sequence[torch.Tensor]) -> Tensors:
+def _gather_scaled(options: dict[str, Any], grads: Tensors) -> Tensors:
     """The rows of all ranks, multiplied as a reducescatter with these options does, and by the number of ranks for a sum."""
     scale = options["prescale_factor"] * options["postscale_factor"]
     if options["op"] is Sum:
         scale *= options["process_set"].size()
     scaled = [grad if scale == 1 else grad * scale for grad in grads]
-    return tuple(start.grouped_allgather_async(scaled, None, options["process_set"]).wait())
-
-
-class _ReduceScatterGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, options: dict[str, Any], *grads: torch.Tensor) -> Tensors:
-        ctx.options = {**options, "name": None}
-        return _gather_scaled(options, grads)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        return (None, *_ReduceScatter.apply(ctx.options, ctx.options["process_set"].size(), *grads))
+    gathered: Tensors = start.grouped_allgather_async(scaled, None, options["process_set"]).wait()
+    return gathered
 
 
 # ---- Public functions
@@ -275,10 +233,7 @@ def grouped_allgather(
 ) -> list[torch.Tensor]:
     """Several :func:`allgather` that complete together."""
     need_tensors(tensors)
-    if _differentiable(tensors):
-        return list(_Allgather.apply(name, process_set, 1, *tensors))
-    result: list[torch.Tensor] = start.grouped_allgather_async(tensors, name, process_set).wait()
-    return result
+    return list(_allgather(name, process_set, 1, tensors))
 
 
 def broadcast(
@@ -286,11 +241,7 @@ def broadcast(
 ) -> torch.Tensor:
     """The tensor of ``root_rank`` (a rank of the world), as a new tensor."""
     need_tensors([tensor])
-    if _differentiable([tensor]):
-        result: torch.Tensor = _Broadcast.apply(tensor, root_rank, name, process_set, 1)
-    else:
-        result = start.broadcast_async(tensor, root_rank, name, process_set).wait()
-    return result
+    return _broadcast(root_rank, name, process_set, 1, [tensor])[0]
 
 
 def broadcast_(
@@ -312,7 +263,9 @@ def alltoall(
     if not _differentiable([tensor]):
         result: Any = start.alltoall_async(tensor, splits, name, process_set).wait()
         return result  # type: ignore[no-any-return]
-    output, received = _Alltoall.apply(tensor, splits, name, process_set)
+    each, rest = divmod(tensor.shape[0], process_set.size())
+    equal = None if rest else [each] * process_set.size()  # uneven: the engine reports the error
+    output, received = _alltoall(tensor, equal if splits is None else splits, name, process_set)
     return output if splits is None else (output, received)
 
 
@@ -349,8 +302,5 @@ def grouped_reducescatter(
         "postscale_factor": postscale_factor,
     }
     inputs = [tensor for tensor, _ in packed]
-    if _differentiable(inputs):
-        results: Any = _ReduceScatter.apply(options, 1, *inputs)
-    else:
-        results = start.grouped_reducescatter_async(inputs, **options).wait()
+    results = _reduce_scatter(options, 1, inputs)
     return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, packed, strict=True)]

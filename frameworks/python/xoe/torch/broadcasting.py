@@ -33,7 +33,6 @@ def broadcast_parameters(
         raise InvalidArgumentError(f"params is a {type(params).__name__}; pass model.state_dict() or model.named_parameters()")
     else:
         named = [param if isinstance(param, tuple) else (None, param) for param in params]
-    if not isinstance(params, Mapping):
         need_tensors(param for _, param in named)
     tensors = [(name, param) for name, param in named if isinstance(param, torch.Tensor)]
     handles = [

@@ -35,6 +35,7 @@ class Buckets:
         if not self._wanted or all(gradient.name in self._seen for gradient in reduced):
             return
         inside = [gradient for gradient in reduced if gradient.group is None and _fits(gradient)]
+        made = None
         try:
             made = _core.Buckets(
                 engine, self._prefix.removesuffix("."), request, [self._describe(one) for one in inside], torch.empty(0)
@@ -42,15 +43,11 @@ class Buckets:
         except InvalidArgumentError:
             return  # on all ranks: one has joined
         except (ResourceExhaustedError, UnsupportedError):
-            self._seen.update(gradient.name for gradient in reduced)
-            self.dissolve()  # some gradients may not fit into the old ones any more
-            return
+            inside = []
         self._seen.update(gradient.name for gradient in reduced)
-        self.dissolve()
+        self.dissolve()  # some gradients may not fit into the old ones any more
         self._buckets = made
-        for index, gradient in enumerate(inside):
-            if gradient.lie_in(made, index):
-                self._inside.append(gradient)
+        self._inside = [gradient for index, gradient in enumerate(inside) if gradient.lie_in(made, index)]
 
     def _describe(self, gradient: Gradient) -> tuple[str, Sequence[int], int, torch.dtype, Sequence[int], Sequence[int]]:
         grad: torch.Tensor = gradient.param.grad  # type: ignore[assignment]

@@ -6,6 +6,7 @@ All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -26,30 +27,22 @@ from xoe.torch.tensors import DTYPES, describe, need_tensors, of_array, restore,
 _KINDS = _core.KINDS
 _NAMES = {op: op.name.lower() for op in ReduceOp}
 
-_requests: dict[Any, _core.Request] = {}
 
-
+@functools.lru_cache(maxsize=1000)
 def prepare_request(
     op: ReduceOp, kind: str, prescale: float, postscale: float, set_id: int, wire: Wire | None
 ) -> _core.Request:
     """What the engine is asked for; the same ones for the same arguments."""
-    key = (op, kind, prescale, postscale, set_id, wire)
-    request = _requests.get(key)
-    if request is None:
-        extra: dict[str, Any] = {}
-        if wire is not None:
-            extra = {
-                "compression": wire.number,
-                "error_feedback": wire.error_feedback,
-                "top_k_ratio": wire.top_k_ratio,
-                "power_sgd_rank": wire.power_sgd_rank,
-            }
-        kind, reduction = ("adasum", "sum") if op is Adasum else (kind, _NAMES[op])
-        request = _core.Request(_KINDS[kind], _core.REDUCTIONS[reduction], prescale, postscale, 0, set_id, **extra)
-        if len(_requests) > 1000:
-            _requests.clear()
-        _requests[key] = request
-    return request
+    extra: dict[str, Any] = {}
+    if wire is not None:
+        extra = {
+            "compression": wire.number,
+            "error_feedback": wire.error_feedback,
+            "top_k_ratio": wire.top_k_ratio,
+            "power_sgd_rank": wire.power_sgd_rank,
+        }
+    kind, reduction = ("adasum", "sum") if op is Adasum else (kind, _NAMES[op])
+    return _core.Request(_KINDS[kind], _core.REDUCTIONS[reduction], prescale, postscale, 0, set_id, **extra)
 
 
 def _choose_device(tensors: Sequence[torch.Tensor], op: ReduceOp, wire: Wire | None) -> str:
@@ -106,10 +99,10 @@ def allreduce_async_(
     operation = engine.submit_in_place(
         name or "", dense.data_ptr(), dense.shape, DTYPES[dense.dtype], request, dense, stream_of(device, [dense])
     )
-    return Handle(operation, _copy_back([dense], [tensor], single=True))
+    return Handle(operation, _copy_back([dense], [tensor]))._only()
 
 
-def _copy_back(dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], single: bool) -> Any:
+def _copy_back(dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
     """Copies results of in-place operations back to tensors that the engine worked on through a copy."""
 
     def finish(_: _core.Operation) -> Any:
@@ -117,7 +110,7 @@ def _copy_back(dense: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], s
             for tensor, result in zip(tensors, dense, strict=True):
                 if not shares_memory(result, tensor):
                     tensor.copy_(restore(result, tensor))
-        return tensors[0] if single else list(tensors)
+        return list(tensors)
 
     return finish
 
@@ -134,9 +127,9 @@ def allreduce_async(
     wire: Wire | None = None,
 ) -> Handle:
     """Like :func:`allreduce_async_`, into a new tensor."""
-    return _grouped_allreduce(
-        [tensor], choose(op, average), name, prescale_factor, postscale_factor, process_set, wire, single=True
-    )
+    op = choose(op, average)
+    scales = (prescale_factor, postscale_factor)
+    return grouped_allreduce_async([tensor], None, name, op, *scales, process_set, wire=wire)._only()
 
 
 def grouped_allreduce_async(
@@ -151,21 +144,9 @@ def grouped_allreduce_async(
     wire: Wire | None = None,
 ) -> Handle:
     """Reduces several tensors as one operation, into new tensors; the handle returns a list."""
-    return _grouped_allreduce(tensors, choose(op, average), name, prescale_factor, postscale_factor, process_set, wire)
-
-
-def _grouped_allreduce(
-    tensors: Sequence[torch.Tensor],
-    op: ReduceOp,
-    name: str | None,
-    prescale: float,
-    postscale: float,
-    process_set: ProcessSet,
-    wire: Wire | None,
-    single: bool = False,
-) -> Handle:
+    op = choose(op, average)
     need_tensors(tensors)
-    request = prepare_request(op, "allreduce", prescale, postscale, process_set._need(), wire)
+    request = prepare_request(op, "allreduce", prescale_factor, postscale_factor, process_set._need(), wire)
     device = _choose_device(tensors, op, wire)
     inputs = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
     # A copy made by to_engine() can take the result.
@@ -174,12 +155,7 @@ def _grouped_allreduce(
     ]
     operation, _ = _start(name, list(zip(inputs, outputs, strict=True)), request, device)
     likes = [tensor.detach() for tensor in tensors]
-
-    def finish(_: _core.Operation) -> Any:
-        results = [restore(output, like) for output, like in zip(outputs, likes, strict=True)]
-        return results[0] if single else results
-
-    return Handle(operation, finish)
+    return Handle(operation, lambda _: [restore(output, like) for output, like in zip(outputs, likes, strict=True)])
 
 
 def grouped_allreduce_async_(
@@ -200,7 +176,7 @@ def grouped_allreduce_async_(
     device = _choose_device(tensors, op, wire)
     dense = [to_engine(tensor, _NAMES[op], device) for tensor in tensors]
     operation, _ = _start(name, [(c, c) for c in dense], request, device)
-    return Handle(operation, _copy_back(dense, tensors, single=False))
+    return Handle(operation, _copy_back(dense, tensors))
 
 
 def sparse_allreduce_async(
@@ -237,7 +213,7 @@ def allgather_async(
 
     needs_all_ranks: an error once a rank has joined, as in Horovod. False: joined ranks add no rows.
     """
-    return _gather([tensor], name, process_set, needs_all_ranks, single=True)
+    return grouped_allgather_async([tensor], name, process_set, needs_all_ranks=needs_all_ranks)._only()
 
 
 def grouped_allgather_async(
@@ -248,30 +224,22 @@ def grouped_allgather_async(
     needs_all_ranks: bool = True,
 ) -> Handle:
     """Several :func:`allgather_async` that complete together; the handle returns a list."""
-    return _gather(tensors, name, process_set, needs_all_ranks)
-
-
-def _gather(
-    tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet, needs_all_ranks: bool, single: bool = False
-) -> Handle:
     need_tensors(tensors)
     tensors = [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
     device = choose_device(tensors)
     request = _core.Request(_KINDS["allgather"], process_set=process_set._need(), needs_all_ranks=needs_all_ranks)
     operation, results = _start(name, [(to_engine(tensor, None, device), None) for tensor in tensors], request, device)
-    return Handle(operation, _take_outputs(tensors, results, single))
+    return Handle(operation, _take_outputs(tensors, results))
 
 
-def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None, single: bool) -> Any:
+def _take_outputs(tensors: Sequence[torch.Tensor], made: Results | None) -> Any:
     """Returns results in memory that the engine or ``Results`` allocated."""
     likes = [tensor.detach() for tensor in tensors]
 
     def finish(done: _core.Operation) -> Any:
         if made is not None:
-            results = [restore(result, like) for result, like in zip(made.take(), likes, strict=True)]
-        else:
-            results = [of_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
-        return results[0] if single else results
+            return [restore(result, like) for result, like in zip(made.take(), likes, strict=True)]
+        return [of_array(array, like) for array, like in zip(done.outputs(), likes, strict=True)]
 
     return finish
 
@@ -311,7 +279,7 @@ def broadcast_async_(
     device = choose_device([tensor])
     dense = to_engine(tensor, None, device)
     operation, _ = _start(name, [(dense, dense)], request, device)
-    return Handle(operation, _copy_back([dense], [tensor], single=True))
+    return Handle(operation, _copy_back([dense], [tensor]))._only()
 
 
 def _row_counts(splits: torch.Tensor | Sequence[int]) -> list[int]:
@@ -338,10 +306,10 @@ def alltoall_async(
     device = choose_device([tensor])
     request = _core.Request(_KINDS["alltoall"], process_set=process_set._need())
     operation, results = _start(name, [(to_engine(tensor, None, device), None)], request, device, given)
-    take = _take_outputs([tensor], results, single=True)
+    take = _take_outputs([tensor], results)
 
     def finish(done: _core.Operation) -> Any:
-        received = take(done)
+        (received,) = take(done)
         return received if given is None else (received, torch.tensor(done.received_splits(), dtype=torch.int32))
 
     return Handle(operation, finish)
@@ -356,7 +324,7 @@ def reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Handle:
     """This rank's part of the reduced tensor. The first dimension is divided evenly; the first ranks get one row more."""
-    return _reduce_scatter([tensor], name, op, process_set, prescale_factor, postscale_factor, single=True)
+    return grouped_reducescatter_async([tensor], name, op, process_set, prescale_factor, postscale_factor)._only()
 
 
 def grouped_reducescatter_async(
@@ -368,25 +336,13 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Handle:
     """Several :func:`reducescatter_async` that complete together; the handle returns a list."""
-    return _reduce_scatter(tensors, name, op, process_set, prescale_factor, postscale_factor)
-
-
-def _reduce_scatter(
-    tensors: Sequence[torch.Tensor],
-    name: str | None,
-    op: ReduceOp,
-    process_set: ProcessSet,
-    prescale: float,
-    postscale: float,
-    single: bool = False,
-) -> Handle:
     if op is Adasum:
         raise InvalidArgumentError("reducescatter does not support Adasum")
     need_tensors(tensors)
-    request = prepare_request(op, "reduce_scatter", prescale, postscale, process_set._need(), None)
+    request = prepare_request(op, "reduce_scatter", prescale_factor, postscale_factor, process_set._need(), None)
     device = _choose_device(tensors, op, None)
     operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], request, device)
-    return Handle(operation, _take_outputs(tensors, results, single))
+    return Handle(operation, _take_outputs(tensors, results))
 
 
 # ---- without tensors

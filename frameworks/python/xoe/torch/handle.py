@@ -43,6 +43,13 @@ class Handle:
 
     __call__ = wait
 
+    def _only(self) -> Handle:
+        """This handle, which from now on returns the only element of its list."""
+        finish = self._finish
+        assert finish is not None
+        self._finish = lambda operation: finish(operation)[0]
+        return self
+
 
 def poll(handle: Handle) -> bool:
     """Whether the operation has completed or failed: :func:`synchronize` will not block."""

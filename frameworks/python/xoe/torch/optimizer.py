@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -33,9 +34,9 @@ from xoe.torch.gradient import Gradient, Work, dense_alias
 from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.optim import LAMB, LARS
-from xoe.torch.override import Override, Wrapping
+from xoe.torch.override import Override, Wrapping, remove_hooks
 from xoe.torch.presence import Presence
-from xoe.torch.sharded import sharded_optimizer
+from xoe.torch.sharded import ShardedOptimizer, refuse
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -97,7 +98,7 @@ class DistributedMixin(Wrapping):
                 gradient.group = group
         self._hooks: list[Any] = []
         self._hook()
-        weakref.finalize(self, _remove_hooks, self._hooks)
+        weakref.finalize(self, remove_hooks, self._hooks)
 
     def _hook(self) -> None:
         """Registers hooks for parameters that require gradients and have none yet, where there are ranks to reduce with."""
@@ -155,13 +156,8 @@ class DistributedMixin(Wrapping):
         # The order of parameters may differ between ranks.
         order = broadcast_object(list(by_name), self._first_rank(), None, self._process_set)
         each, longer = divmod(len(order), groups)
-        found, begin = [], 0
-        for index in range(groups):
-            end = begin + each + (index < longer)
-            if end > begin:
-                found.append(tuple(by_name[name] for name in order[begin:end]))
-            begin = end
-        return found
+        ends = [each * index + min(index, longer) for index in range(groups + 1)]
+        return [tuple(by_name[name] for name in order[begin:end]) for begin, end in pairwise(ends) if end > begin]
 
     def _first_rank(self) -> int:
         ranks = self._process_set.ranks
@@ -524,11 +520,6 @@ def _fused_step(plain: torch.optim.Optimizer, wanted: bool | None) -> FusedStep 
     return FusedStep(KNOWN[kind]())
 
 
-def _remove_hooks(hooks: list[Any]) -> None:
-    for hook in hooks:
-        hook.remove()
-
-
 def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
@@ -569,8 +560,16 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         PyTorch's to the last bits. None: of SGD, which has PyTorch's own bits. False: never.
     """
     if sharded:
-        options = (compression, gradient_predivide_factor, num_groups or groups, process_set, fused_step)
-        return sharded_optimizer(optimizer, named_parameters, op, *options)
+        lacking = {
+            "compression": compression is not Compression.none,
+            "gradient_predivide_factor": gradient_predivide_factor != 1.0,
+            "groups": bool(num_groups or groups),
+            "process_set": process_set is not global_process_set,
+            "op=Adasum": op is Adasum,
+            "fused_step=False": fused_step is False,
+        }
+        refuse(lacking)
+        return ShardedOptimizer(optimizer, named_parameters, op)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InvalidArgumentError("gradient_predivide_factor needs op=Average")
     if not gradient_predivide_factor > 0:

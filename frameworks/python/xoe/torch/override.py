@@ -74,3 +74,9 @@ class Wrapping:
         """The method of the plain optimizer's class, or the function that replaces it there."""
         own = self.__dict__.get(name)
         return getattr(super(), name) if own is None else own
+
+
+def remove_hooks(hooks: list[Any]) -> None:
+    """Those of an optimizer that has ended."""
+    for hook in hooks:
+        hook.remove()

@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -14,13 +15,11 @@ from xoe import _core
 from xoe import world as _world
 from xoe.errors import HorovodInternalError, InvalidArgumentError, MismatchError, UnavailableError, UnsupportedError
 from xoe.objects import allgather_object
-from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, ReduceOp, Sum
+from xoe.reduction import Average, ReduceOp, Sum
 from xoe.torch.collectives import allreduce_async, prepare_request
-from xoe.torch.compression import Compression
 from xoe.torch.fused_optimizers import FusedOptimizer, GroupUpdate, Norms, fused_optimizer
 from xoe.torch.names import parameter_names
-from xoe.torch.override import Override, Wrapping
+from xoe.torch.override import Override, Wrapping, remove_hooks
 from xoe.torch.shared_tensors import MODES, STATES, Place, SharedTensors, dense_strides, lay_out, slices_of
 from xoe.torch.tensors import DTYPES
 
@@ -112,10 +111,9 @@ class ShardedMixin(Wrapping):
         mine += [f"{name}: {p.dtype} {list(p.shape)} strides {list(p.stride())}" for name, p in trained]
         every = allgather_object(mine, name="sharded.parameters")
         for rank, theirs in enumerate(every):
-            for index in range(max(len(theirs), len(every[0]))):
-                pair = [them[index] if index < len(them) else "no more parameters" for them in (every[0], theirs)]
-                if pair[0] != pair[1]:
-                    raise MismatchError(f"ShardedOptimizer: ranks differ: rank 0 has {pair[0]}, rank {rank} has {pair[1]}")
+            for first, other in zip_longest(every[0], theirs, fillvalue="no more parameters"):
+                if first != other:
+                    raise MismatchError(f"ShardedOptimizer: ranks differ: rank 0 has {first}, rank {rank} has {other}")
 
     def _make_slices(self, places: list[Place]) -> None:
         world, tensors = self._world, self._tensors
@@ -173,7 +171,7 @@ class ShardedMixin(Wrapping):
             return shared.param.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
 
         self._hooks = [follow(shared) for shared in self._shared]
-        weakref.finalize(self, _remove_hooks, self._hooks)
+        weakref.finalize(self, remove_hooks, self._hooks)
 
     # ---- Operations
 
@@ -393,7 +391,7 @@ class ShardedMixin(Wrapping):
             return
         self._check_usable()
         self._meet("close")
-        _remove_hooks(self._hooks)
+        remove_hooks(self._hooks)
         for shared in self._shared:
             shared.param.grad = None
             shared.param.data = shared.param.detach().clone()
@@ -419,11 +417,6 @@ def _wait_for_all(operation: _core.Operation) -> None:
             "ShardedOptimizer: a rank has joined; it takes part in every step, since it updates its part of the parameters:"
             f" train the same number of batches on every rank ({error})"
         ) from error
-
-
-def _remove_hooks(hooks: list[Any]) -> None:
-    for hook in hooks:
-        hook.remove()
 
 
 def _check_parameters(trained: list[tuple[str, torch.Tensor]]) -> None:
@@ -476,26 +469,8 @@ def ShardedOptimizer(  # noqa: N802 (named as DistributedOptimizer is)
     return made
 
 
-def sharded_optimizer(
-    optimizer: torch.optim.Optimizer,
-    named_parameters: Iterable[tuple[str, torch.Tensor]] | None,
-    op: ReduceOp,
-    compression: Any,
-    gradient_predivide_factor: float,
-    groups: Any,
-    process_set: ProcessSet,
-    fused_step: bool | None,
-) -> Any:
-    """:func:`ShardedOptimizer` with the options of a DistributedOptimizer; raises UnsupportedError for those that it lacks."""
-    lacks = {
-        "compression": compression is not Compression.none,
-        "gradient_predivide_factor": gradient_predivide_factor != 1.0,
-        "groups": bool(groups),
-        "process_set": process_set is not global_process_set,
-        "op=Adasum": op is Adasum,
-        "fused_step=False": fused_step is False,
-    }
-    for option, given in lacks.items():
+def refuse(options: dict[str, bool]) -> None:
+    """Raises UnsupportedError for an option of a DistributedOptimizer that is given, and that a ShardedOptimizer lacks."""
+    for option, given in options.items():
         if given:
             raise UnsupportedError(f"sharded: {option} is not supported; leave it out, or use sharded=False")
-    return ShardedOptimizer(optimizer, named_parameters, op)

@@ -1,5 +1,3 @@
 """Compression of ``xoe.mxnet``."""
 
-from xoe.mxnet import Compression
-
-__all__ = ["Compression"]
+from xoe.mxnet import Compression as Compression

@@ -1,5 +1,3 @@
 """``horovod.runner.run``."""
 
-from xoe.runner import run
-
-__all__ = ["run"]
+from xoe.runner import run as run

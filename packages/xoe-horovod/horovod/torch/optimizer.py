@@ -1,5 +1,3 @@
 """The optimizer of ``xoe.torch``."""
 
-from xoe.torch import DistributedOptimizer
-
-__all__ = ["DistributedOptimizer"]
+from xoe.torch import DistributedOptimizer as DistributedOptimizer

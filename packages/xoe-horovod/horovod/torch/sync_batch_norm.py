@@ -1,5 +1,3 @@
 """Batch normalisation of ``xoe.torch``."""
 
-from xoe.torch import SyncBatchNorm
-
-__all__ = ["SyncBatchNorm"]
+from xoe.torch import SyncBatchNorm as SyncBatchNorm

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
 
 from xoe import _core
-from xoe.torch.distributed.completer import Completer
+from xoe.torch.distributed import completer as _completer
 from xoe.torch.tensors import DTYPES
 
 _autograd: Any = torch.autograd.Variable._execution_engine
@@ -66,23 +65,14 @@ class Held:
         self.submit().wait()
 
 
-class Completable(Protocol):
+class Completable(_completer.Completable, Protocol):
     """A work."""
 
     def submit(self) -> None:
         """Submits what is held."""
 
-    def completers_stream(self) -> AbstractContextManager[Any]:
-        """Where the completer's thread completes it."""
-
-    def complete(self) -> None:
-        """Waits for its operations."""
-
     def exception(self) -> Exception | None:
         """The error, if it failed."""
-
-    def call_back(self) -> None:
-        """Tells its future."""
 
 
 class EndOfBackward:
@@ -94,7 +84,7 @@ class EndOfBackward:
         self._graph = -1
         self._failed = failed
 
-    def add(self, work: Completable, completer: Completer) -> None:
+    def add(self, work: Completable, completer: _completer.Completer) -> None:
         """Adds a work. Those of a backward that failed before its end are left to the completer."""
         graph = _graph()
         if graph != self._graph or not self._works:

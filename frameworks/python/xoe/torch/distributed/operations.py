@@ -42,7 +42,6 @@ class Lane:
         self._process_set = process_set
         self._label = label
         self._sequence = Operations("", f" after {label}")
-        self._requests: dict[tuple[str, str, float, int, float], _core.Request] = {}
 
     def start(
         self,
@@ -61,7 +60,7 @@ class Lane:
     ) -> _core.Operation:
         """Starts an operation on dense tensors, which it treats as being of the given ``shapes``."""
         timeout = self.timeout if timeout is None else timeout
-        request = self._request(kind, reduction, prescale, root, timeout)
+        request = _request(kind, reduction, prescale, root, self._process_set, timeout)
         submit = self._submission(kind, request, sources, results, shapes, splits, dense_shape, stream_of(device, sources))
         counts, number = self._count()
         try:
@@ -73,28 +72,10 @@ class Lane:
 
     def hold(self, tensors: Sequence[torch.Tensor], reduction: str, prescale: float) -> Held:
         """An allreduce in place of dense tensors of the host: submitted later, it has its place among the others now."""
-        request = self._request("allreduce", reduction, prescale, 0, self.timeout)
+        request = _request("allreduce", reduction, prescale, 0, self._process_set, self.timeout)
         submit = self._submission("allreduce", request, tensors, tensors, None, None, None, None)
         _, number = self._count()
         return Held(functools.partial(submit, self._name(number)))
-
-    def _request(self, kind: str, reduction: str, prescale: float, root: int, timeout: float) -> _core.Request:
-        key = (kind, reduction, prescale, root, timeout)
-        request = self._requests.get(key)
-        if request is None:
-            request = _core.Request(
-                _core.KINDS[kind],
-                _core.REDUCTIONS[reduction],
-                prescale,
-                root=root,
-                process_set=self._process_set,
-                queue_same_name=True,
-                timeout=timeout,
-            )
-            if len(self._requests) >= _NAMES:
-                self._requests.clear()
-            self._requests[key] = request
-        return request
 
     def _count(self) -> tuple[dict[str, int], int]:
         """The counts of this thread's sequence, and the number of its next operation."""
@@ -135,7 +116,19 @@ class Lane:
     def close(self) -> None:
         """Releases the engine."""
         self._engine = None
-        self._requests.clear()
+
+
+@functools.lru_cache(maxsize=1000)
+def _request(kind: str, reduction: str, prescale: float, root: int, process_set: int, timeout: float) -> _core.Request:
+    return _core.Request(
+        _core.KINDS[kind],
+        _core.REDUCTIONS[reduction],
+        prescale,
+        root=root,
+        process_set=process_set,
+        queue_same_name=True,
+        timeout=timeout,
+    )
 
 
 class Output:

@@ -1,5 +1,3 @@
 """The sampler of ``xoe.torch.elastic``."""
 
-from xoe.torch.elastic import ElasticSampler
-
-__all__ = ["ElasticSampler"]
+from xoe.torch.elastic import ElasticSampler as ElasticSampler

@@ -1,5 +1,3 @@
 """The state of ``xoe.torch.elastic``."""
 
-from xoe.torch.elastic import TorchState
-
-__all__ = ["TorchState"]
+from xoe.torch.elastic import TorchState as TorchState
