@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/command_line/parse/command_line.h"
-#include "data/cli/pixel_options.h"
+#include "data/cli/image_options.h"
 #include "measure/cli/words.h"
 #include "train/cli/train_command_line.h"
 #include "train/networks/names.h"
