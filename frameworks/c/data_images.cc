@@ -144,6 +144,7 @@ std::string json_of(const data::PipelineReport& report) {
 
 using xoe::Status;
 using xoe::capi::copy_text;
+using xoe::capi::give;
 using xoe::capi::guard;
 using xoe::capi::json_of;
 using xoe::capi::need;
@@ -214,11 +215,7 @@ xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts) {
 }
 
 xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches) {
-  return with_images(images, [&](const ImageIterator& it) -> Status {
-    XOE_TRY(need(batches, "batches"));
-    *batches = it.batches_per_epoch();
-    return {};
-  });
+  return with_images(images, [&](const ImageIterator& it) { return give(it.batches_per_epoch(), batches, "batches"); });
 }
 
 xoe_status xoe_images_warnings(xoe_images* images, char** lines) {

@@ -129,6 +129,7 @@ Status init(const xoe_options* options, xoe_engine** engine) {
 
 using xoe::Status;
 using xoe::capi::fill;
+using xoe::capi::give;
 using xoe::capi::guard;
 using xoe::capi::need;
 using xoe::capi::with_engine;
@@ -163,11 +164,10 @@ xoe_status xoe_abort(xoe_engine* engine, const char* why) {
 }
 
 xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology) {
-  return with_engine(engine, [&](xoe::Engine& it) -> Status {
-    XOE_TRY(need(topology, "topology"));
+  return with_engine(engine, [&](const xoe::Engine& it) {
     const xoe::Topology& from = it.topology();
-    *topology = {from.rank, from.size, from.local_rank, from.local_size, from.cross_rank, from.cross_size};
-    return {};
+    return give(xoe_topology{from.rank, from.size, from.local_rank, from.local_size, from.cross_rank, from.cross_size},
+                topology, "topology");
   });
 }
 

@@ -45,6 +45,14 @@ inline Status need(const void* pointer, std::string_view what) {
   return failure(Code::kInvalidArgument, "{} is null", what);
 }
 
+// Gives the caller a value; `to` must not be null.
+template <class From, class To>
+Status give(const From& value, To* to, std::string_view what) {
+  XOE_TRY(need(to, what));
+  *to = static_cast<To>(value);
+  return {};
+}
+
 // guard() for a call of an object, which must not be null: body(*object).
 template <class Object, class Body>
 xoe_status with(Object* object, std::string_view what, Body&& body) noexcept {

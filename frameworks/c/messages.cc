@@ -35,6 +35,7 @@ xoe_status begin(const xoe_messages* messages, const void* data, size_t bytes, s
 
 using xoe::Status;
 using xoe::capi::begin;
+using xoe::capi::give;
 using xoe::capi::guard;
 using xoe::capi::need;
 using xoe::capi::with;
@@ -92,11 +93,8 @@ xoe_status xoe_message_wait(xoe_message* message, int64_t patience, int32_t* don
 }
 
 xoe_status xoe_message_peer(const xoe_message* message, int32_t* rank) {
-  return with(message, "message", [&](const xoe_message& it) -> Status {
-    XOE_TRY(need(rank, "rank"));
-    *rank = it.messages->source(it.message);
-    return {};
-  });
+  return with(message, "message",
+              [&](const xoe_message& it) { return give(it.messages->source(it.message), rank, "rank"); });
 }
 
 void xoe_message_free(xoe_message* message) {

@@ -185,6 +185,7 @@ using xoe::failure;
 using xoe::Status;
 using xoe::capi::check_patience;
 using xoe::capi::fill;
+using xoe::capi::give;
 using xoe::capi::need;
 using xoe::capi::with_completed;
 using xoe::capi::with_engine;
@@ -209,11 +210,7 @@ xoe_status xoe_run(xoe_engine* engine, const xoe_request* request) {
 }
 
 xoe_status xoe_poll(xoe_handle* handle, int32_t* done) {
-  return with_handle(handle, [&](EngineHandle& it) -> Status {
-    XOE_TRY(need(done, "done"));
-    *done = it.poll() ? 1 : 0;
-    return {};
-  });
+  return with_handle(handle, [&](EngineHandle& it) { return give(it.poll(), done, "done"); });
 }
 
 xoe_status xoe_wait(xoe_handle* handle) {
@@ -251,11 +248,7 @@ const char* xoe_handle_error(xoe_handle* handle) {
 void xoe_release(xoe_handle* handle) { xoe::capi::destroy(handle); }
 
 xoe_status xoe_output_count(xoe_handle* handle, size_t* count) {
-  return with_completed(handle, [&](const EngineHandle& it) -> Status {
-    XOE_TRY(need(count, "count"));
-    *count = it.outputs().size();
-    return {};
-  });
+  return with_completed(handle, [&](const EngineHandle& it) { return give(it.outputs().size(), count, "count"); });
 }
 
 xoe_status xoe_output_at(xoe_handle* handle, size_t index, xoe_output* output) {
@@ -277,11 +270,7 @@ xoe_status xoe_received_splits(xoe_handle* handle, int64_t* rows, size_t capacit
 }
 
 xoe_status xoe_last_joined(xoe_handle* handle, int32_t* rank) {
-  return with_completed(handle, [&](const EngineHandle& it) -> Status {
-    XOE_TRY(need(rank, "rank"));
-    *rank = it.last_joined();
-    return {};
-  });
+  return with_completed(handle, [&](const EngineHandle& it) { return give(it.last_joined(), rank, "rank"); });
 }
 
 }  // extern "C"

@@ -171,9 +171,7 @@ xoe_status xoe_lamb_moments(const xoe_adam* options, const xoe_step* step, float
 xoe_status xoe_lamb_trust(const xoe_norms* norms, double* trust) {
   return guard([&]() -> Status {
     XOE_TRY(need(norms, "norms"));
-    XOE_TRY(need(trust, "trust"));
-    *trust = xoe::reduce::lamb_trust({norms->parameter, norms->update});
-    return {};
+    return give(xoe::reduce::lamb_trust({norms->parameter, norms->update}), trust, "trust");
   });
 }
 
