@@ -83,45 +83,41 @@ std::string word_table(const Command& root, bool verbs, bool described) {
         if (!verbs) add(name, option.what);
     if (words.empty()) return;
     const std::string all = fmt::format("{}", fmt::join(words, " "));
-    out += described ? fmt::format("    {}) entries=({}) ;;\n", in_quotes(command.name), all)
-                     : fmt::format("    {}) reply={} ;;\n", in_quotes(command.name), in_quotes(all));
+    out += fmt::format("    {}) {} ;;\n", in_quotes(command.name),
+                       described ? fmt::format("entries=({})", all) : "reply=" + in_quotes(all));
   });
   return out;
 }
 
-std::string with_tables(std::string text, const Command& root, bool described) {
-  const std::pair<std::string_view, std::string> tables[] = {{"@VALUES@", value_table(root)},
-                                                             {"@OPERANDS@", operand_table(root)},
-                                                             {"@VERBS@", word_table(root, true, described)},
-                                                             {"@NAMES@", word_table(root, true, false)},
-                                                             {"@OPTIONS@", word_table(root, false, described)}};
-  for (const auto& [mark, table] : tables)
-    if (const auto at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), table);
+// bash and zsh: a function that looks its word up in a table.
+std::string function(std::string_view name, std::string_view unknown, const std::string& table) {
+  return fmt::format("_ROOT_{}() {{\n  {}\n  case \"$1\" in\n{}  esac\n}}\n", name, unknown, table);
+}
+
+using Places = std::vector<std::pair<std::string_view, std::string>>;  // a mark in a script, and what stands there
+
+std::string filled(std::string text, const Command& root, const Places& places) {
+  for (const auto& [mark, part] : places)
+    if (const auto at = text.find(mark); at != std::string::npos) text.replace(at, mark.size(), part);
   for (auto at = text.find("ROOT"); at != std::string::npos; at = text.find("ROOT")) text.replace(at, 4, root.name);
   return text;
 }
 
+std::string with_functions(const char* script, const Command& root, bool described) {
+  const std::string_view none = described ? "entries=()" : "reply=";
+  return filled(script, root,
+                {{"@VALUES@\n", function("values", "reply=", value_table(root))},
+                 {"@OPERANDS@\n", function("operands", "reply=", operand_table(root))},
+                 {"@VERBS@\n", function("verbs", none, word_table(root, true, described))},
+                 {"@NAMES@\n", function("names", "reply=", word_table(root, true, false))},
+                 {"@OPTIONS@\n", function("options", none, word_table(root, false, described))}});
+}
+
 constexpr const char* kBash = R"bash(# Completion of ROOT in bash, as `ROOT completion bash` prints it.
-_ROOT_values() {
-  reply=
-  case "$1" in
-@VALUES@  esac
-}
-_ROOT_operands() {
-  reply=
-  case "$1" in
-@OPERANDS@  esac
-}
-_ROOT_verbs() {
-  reply=
-  case "$1" in
-@VERBS@  esac
-}
-_ROOT_options() {
-  reply=
-  case "$1" in
-@OPTIONS@  esac
-}
+@VALUES@
+@OPERANDS@
+@VERBS@
+@OPTIONS@
 _ROOT() {
   local command=ROOT pending= word reply i cur=${COMP_WORDS[COMP_CWORD]}
   COMPREPLY=()
@@ -163,31 +159,11 @@ complete -F _ROOT ROOT
 
 constexpr const char* kZsh = R"zsh(#compdef ROOT
 # Completion of ROOT in zsh, as `ROOT completion zsh` prints it.
-_ROOT_values() {
-  reply=
-  case "$1" in
-@VALUES@  esac
-}
-_ROOT_operands() {
-  reply=
-  case "$1" in
-@OPERANDS@  esac
-}
-_ROOT_names() {
-  reply=
-  case "$1" in
-@NAMES@  esac
-}
-_ROOT_verbs() {
-  entries=()
-  case "$1" in
-@VERBS@  esac
-}
-_ROOT_options() {
-  entries=()
-  case "$1" in
-@OPTIONS@  esac
-}
+@VALUES@
+@OPERANDS@
+@NAMES@
+@VERBS@
+@OPTIONS@
 _ROOT() {
   local command=ROOT pending= word reply
   local -a entries
@@ -248,11 +224,11 @@ if [[ $funcstack[1] == _ROOT ]]; then _ROOT "$@"; else compdef _ROOT ROOT; fi
 constexpr const char* kFish = R"fish(# Completion of ROOT in fish, as `ROOT completion fish` prints it.
 function __ROOT_values
     switch "$argv"
-@FISH_VALUES@    end
+@VALUES@    end
 end
 function __ROOT_names
     switch "$argv"
-@FISH_NAMES@    end
+@NAMES@    end
 end
 # Succeeds if the words so far name this command, and the next word is its own.
 function __ROOT_at
@@ -317,10 +293,7 @@ std::string fish_script(const Command& root) {
     else if (!operands.empty() && operands[0] != '@')
       lines += fmt::format("complete -c {} -n {} -xa {}\n", root.name, condition, in_quotes(operands));
   });
-  std::string text = with_tables(kFish, root, false);
-  text.replace(text.find("@FISH_VALUES@"), std::string_view("@FISH_VALUES@").size(), values);
-  text.replace(text.find("@FISH_NAMES@"), std::string_view("@FISH_NAMES@").size(), names);
-  return text + lines;
+  return filled(kFish, root, {{"@VALUES@", values}, {"@NAMES@", names}}) + lines;
 }
 
 }  // namespace
@@ -330,20 +303,9 @@ const std::vector<std::string>& shell_names() {
   return names;
 }
 
-std::optional<Shell> shell_named(std::string_view name) {
-  const auto& names = shell_names();
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Shell>(found - names.begin());
-}
-
-std::string completion_script(Shell shell, const Command& root) {
-  switch (shell) {
-    case Shell::kBash: return with_tables(kBash, root, false);
-    case Shell::kZsh: return with_tables(kZsh, root, true);
-    case Shell::kFish: return fish_script(root);
-  }
-  return {};
+std::string completion_script(std::string_view shell, const Command& root) {
+  if (shell == "fish") return fish_script(root);
+  return shell == "zsh" ? with_functions(kZsh, root, true) : with_functions(kBash, root, false);
 }
 
 }  // namespace xoe::command_line

@@ -2,8 +2,8 @@
 
 #include <sys/utsname.h>
 
-#include <array>
-#include <chrono>
+#include <fmt/chrono.h>
+
 #include <ctime>
 #include <thread>
 
@@ -15,14 +15,6 @@ namespace xoe::command_line {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // of a file of /proc
-
-std::string now_text() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts = {};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text;
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
-}
 
 std::string processor() {
   const std::string text = read_start("/proc/cpuinfo", kMostBytes).value_or("");
@@ -36,7 +28,7 @@ std::string processor() {
 MachineFacts machine_facts() {
   utsname system = {};
   ::uname(&system);
-  return {.started = now_text(),
+  return {.started = fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr))),
           .host = host_name("unknown"),
           .version = std::string(version()),
           .system = std::string(system.sysname) + " " + system.release + " " + system.machine,

@@ -151,7 +151,15 @@ TEST(IdealObserver, WrongLabelsLowerItAsTheClosedFormSays) {
 }
 
 PhantomSetOptions small_set(const std::string& directory) {
-  return {.directory = directory, .images = 70, .test = 20, .size = 32, .samples = 1000, .seed = 1, .threads = 1};
+  PhantomSetOptions options;
+  options.directory = directory;
+  options.images = 70;
+  options.test = 20;
+  options.size = 32;
+  options.samples = 1000;
+  options.seed = 1;
+  options.threads = 1;
+  return options;
 }
 
 std::string all_bytes(const PhantomSetOptions& options) {

@@ -71,13 +71,10 @@ Status create(Engine& engine, const xoe_request* request, const xoe_parameter* p
   return {};
 }
 
-// guard() for a call of buckets: body(GradientBuckets&).
+// with() for buckets: body(GradientBuckets&).
 template <class Body>
 xoe_status with_buckets(const xoe_buckets* buckets, Body&& body) noexcept {
-  return guard([&]() -> Status {
-    XOE_TRY(need(buckets, "buckets"));
-    return body(*buckets->buckets);
-  });
+  return with(buckets, "buckets", [&](const xoe_buckets& it) -> Status { return body(*it.buckets); });
 }
 
 }  // namespace
@@ -86,7 +83,7 @@ xoe_status with_buckets(const xoe_buckets* buckets, Body&& body) noexcept {
 using xoe::Code;
 using xoe::failure;
 using xoe::Status;
-using xoe::capi::guard;
+using xoe::capi::give;
 using xoe::capi::need;
 using xoe::capi::with_buckets;
 using xoe::capi::with_engine;
@@ -101,19 +98,10 @@ xoe_status xoe_buckets_create(xoe_engine* engine, const xoe_request* request, co
   });
 }
 
-void xoe_buckets_free(xoe_buckets* buckets) {
-  (void)guard([&]() -> Status {
-    delete buckets;
-    return {};
-  });
-}
+void xoe_buckets_free(xoe_buckets* buckets) { xoe::capi::destroy(buckets); }
 
 xoe_status xoe_buckets_count(const xoe_buckets* buckets, size_t* count) {
-  return with_buckets(buckets, [&](const GradientBuckets& it) -> Status {
-    XOE_TRY(need(count, "count"));
-    *count = it.buckets();
-    return {};
-  });
+  return with_buckets(buckets, [&](const GradientBuckets& it) { return give(it.buckets(), count, "count"); });
 }
 
 xoe_status xoe_buckets_slot(const xoe_buckets* buckets, size_t parameter, void** data) {

@@ -45,53 +45,39 @@ struct OwnedBatch : xoe_image_batch {
   std::atomic<std::int64_t> owners = 1;
 };
 
-Status copy_options(const xoe_images_options* options, data::ImagePipelineOptions& chosen) {
+Result<data::ImagePipelineOptions> copy_of(const xoe_images_options* options) {
   XOE_TRY(need(options, "options"));
   const std::lock_guard lock(options->mutex);
-  chosen = options->options;
-  return {};
+  return options->options;
 }
 
-Status open(const xoe_images_options* options, xoe_images** images) {
-  data::ImagePipelineOptions chosen;
-  XOE_TRY(copy_options(options, chosen));
+// engine: whose ranks share the images and compare what they opened; null: none.
+Status open(xoe_engine* engine, const xoe_images_options* options, xoe_images** images) {
+  XOE_ASSIGN(auto chosen, copy_of(options));
   XOE_TRY(need(images, "images"));
-  auto made = std::make_unique<xoe_images>(chosen);
-  XOE_ASSIGN(made->iterator, data::open_images(chosen));
-  made->warnings.opened();
-  *images = made.release();
-  return {};
-}
-
-Status open_on(xoe_engine& engine, const xoe_images_options* options, xoe_images** images) {
-  data::ImagePipelineOptions chosen;
-  XOE_TRY(copy_options(options, chosen));
-  XOE_TRY(need(images, "images"));
-  const Topology& topology = engine.engine->topology();
-  chosen.rank = topology.rank;
-  chosen.size = topology.size;
-  if (chosen.processes == 1) chosen.processes = topology.local_size;
+  if (engine != nullptr) {
+    const Topology& topology = engine->engine->topology();
+    chosen.rank = topology.rank;
+    chosen.size = topology.size;
+    if (chosen.processes == 1) chosen.processes = topology.local_size;
+  }
   auto made = std::make_unique<xoe_images>(chosen);
   auto opened = data::open_images(chosen);
-  XOE_TRY(compare_on(engine, opened ? Result<data::OpenedData>((*opened)->opened()) : failure(opened.error())));
-  made->iterator = std::move(*opened);
+  if (engine != nullptr)
+    XOE_TRY(compare_on(*engine, opened ? Result<data::OpenedData>((*opened)->opened()) : failure(opened.error())));
+  XOE_ASSIGN(made->iterator, std::move(opened));
   made->warnings.opened();
   *images = made.release();
   return {};
 }
 
-Status next(xoe_images* images, xoe_image_batch** batch) {
-  XOE_TRY(need(images, "images"));
-  XOE_TRY(need(batch, "batch"));
-  const std::lock_guard lock(images->mutex);
-  const bootstrap::StatusWait wait(images->launcher, bootstrap::WaitKind::kData);
-  XOE_ASSIGN(auto made, images->iterator->next());
-  if (!made) {
-    *batch = nullptr;
-    return {};
-  }
-  *batch = new OwnedBatch(std::move(*made), images->iterator->classes(), images->iterator->multi_label());
-  return {};
+// with() for images, which no other thread uses meanwhile: body(ImageIterator&).
+template <class Body>
+xoe_status with_images(xoe_images* images, Body&& body) noexcept {
+  return with(images, "images", [&](xoe_images& it) -> Status {
+    const std::lock_guard lock(it.mutex);
+    return body(*it.iterator);
+  });
 }
 
 Status origin_of(const xoe_image_batch* batch, std::int32_t image, char** file, std::int64_t* record, char** name) {
@@ -103,15 +89,12 @@ Status origin_of(const xoe_image_batch* batch, std::int32_t image, char** file, 
   return file == nullptr ? Status() : copy_text(std::move(origin.file), file);
 }
 
-Status facts_of(xoe_images* images, xoe_images_facts* facts) {
-  XOE_TRY(need(images, "images"));
+Status facts_of(data::ImageIterator& from, xoe_images_facts* facts) {
   XOE_TRY(need(facts, "facts"));
   if (facts->struct_size < kFirstFactsSize)
     return failure(Code::kInvalidArgument, "facts: struct_size is {}, must be {} at least; call its _init() first",
                    facts->struct_size, kFirstFactsSize);
-  const std::lock_guard lock(images->mutex);
-  XOE_ASSIGN(const int classes, images->iterator->count_classes());
-  const data::ImageIterator& from = *images->iterator;
+  XOE_ASSIGN(const int classes, from.count_classes());
   const xoe_images_facts all = {.struct_size = facts->struct_size,
                                 .records_per_epoch = from.records_per_epoch(),
                                 .batches_per_epoch = from.batches_per_epoch(),
@@ -161,30 +144,35 @@ std::string json_of(const data::PipelineReport& report) {
 
 using xoe::Status;
 using xoe::capi::copy_text;
+using xoe::capi::give;
 using xoe::capi::guard;
+using xoe::capi::json_of;
 using xoe::capi::need;
 using xoe::capi::OwnedBatch;
 using xoe::capi::with_engine;
+using xoe::capi::with_images;
+using xoe::data::ImageIterator;
 
 extern "C" {
 
 xoe_status xoe_images_open(const xoe_images_options* options, xoe_images** images) {
-  return guard([&] { return xoe::capi::open(options, images); });
+  return guard([&] { return xoe::capi::open(nullptr, options, images); });
 }
 
 xoe_status xoe_images_open_on(xoe_engine* engine, const xoe_images_options* options, xoe_images** images) {
-  return with_engine(engine, [&](xoe::Engine&) { return xoe::capi::open_on(*engine, options, images); });
+  return with_engine(engine, [&](xoe::Engine&) { return xoe::capi::open(engine, options, images); });
 }
 
-void xoe_images_close(xoe_images* images) {
-  (void)guard([&]() -> Status {
-    delete images;
-    return {};
-  });
-}
+void xoe_images_close(xoe_images* images) { xoe::capi::destroy(images); }
 
 xoe_status xoe_images_next(xoe_images* images, xoe_image_batch** batch) {
-  return guard([&] { return xoe::capi::next(images, batch); });
+  return with_images(images, [&](ImageIterator& it) -> Status {
+    XOE_TRY(need(batch, "batch"));
+    const xoe::bootstrap::StatusWait wait(images->launcher, xoe::bootstrap::WaitKind::kData);
+    XOE_ASSIGN(auto made, it.next());
+    *batch = made ? new OwnedBatch(std::move(*made), it.classes(), it.multi_label()) : nullptr;
+    return {};
+  });
 }
 
 void xoe_image_batch_retain(xoe_image_batch* batch) {
@@ -203,29 +191,19 @@ xoe_status xoe_image_batch_origin(const xoe_image_batch* batch, int32_t image, c
 }
 
 xoe_status xoe_images_save(xoe_images* images, char** text) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(images, "images"));
-    const std::lock_guard lock(images->mutex);
-    return copy_text(images->iterator->save().to_text(), text);
-  });
+  return with_images(images, [&](const ImageIterator& it) { return copy_text(it.save().to_text(), text); });
 }
 
 xoe_status xoe_images_restore(xoe_images* images, const char* text) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(images, "images"));
+  return with_images(images, [&](ImageIterator& it) -> Status {
     XOE_TRY(need(text, "text"));
     XOE_ASSIGN(xoe::data::State state, xoe::data::State::from_text(text));
-    const std::lock_guard lock(images->mutex);
-    return images->iterator->restore(std::move(state));
+    return it.restore(std::move(state));
   });
 }
 
 xoe_status xoe_images_start_epoch(xoe_images* images, int64_t epoch) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(images, "images"));
-    const std::lock_guard lock(images->mutex);
-    return images->iterator->start_epoch(epoch);
-  });
+  return with_images(images, [&](ImageIterator& it) { return it.start_epoch(epoch); });
 }
 
 void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size) {
@@ -233,34 +211,22 @@ void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size) {
 }
 
 xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts) {
-  return guard([&] { return xoe::capi::facts_of(images, facts); });
+  return with_images(images, [&](ImageIterator& it) { return xoe::capi::facts_of(it, facts); });
 }
 
 xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(images, "images"));
-    XOE_TRY(need(batches, "batches"));
-    const std::lock_guard lock(images->mutex);
-    *batches = images->iterator->batches_per_epoch();
-    return {};
-  });
+  return with_images(images, [&](const ImageIterator& it) { return give(it.batches_per_epoch(), batches, "batches"); });
 }
 
 xoe_status xoe_images_warnings(xoe_images* images, char** lines) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(images, "images"));
-    const std::lock_guard lock(images->mutex);
-    images->iterator->warn_of_skipped();
+  return with_images(images, [&](ImageIterator& it) {
+    it.warn_of_skipped();
     return copy_text(images->warnings.take(), lines);
   });
 }
 
 xoe_status xoe_images_report(xoe_images* images, char** json) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(images, "images"));
-    const std::lock_guard lock(images->mutex);
-    return copy_text(xoe::capi::json_of(images->iterator->report()), json);
-  });
+  return with_images(images, [&](const ImageIterator& it) { return copy_text(json_of(it.report()), json); });
 }
 
 }  // extern "C"

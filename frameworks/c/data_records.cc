@@ -259,69 +259,61 @@ Status open_files(std::vector<std::string> files, RecordsRequest request, xoe_re
   return {};
 }
 
-Status open(const char* const* patterns, std::size_t count, const xoe_records_options* from, xoe_records** records) {
+// engine: whose ranks share the records and compare what they opened; null: none.
+Status open(xoe_engine* engine, const char* const* patterns, std::size_t count, const xoe_records_options* from,
+            xoe_records** records) {
   XOE_TRY(need(records, "records"));
   XOE_ASSIGN(RecordsRequest request, request_of(patterns, count, from));
-  XOE_ASSIGN(std::vector<std::string> files, find_files(request));
+  if (engine != nullptr) {
+    const Topology& topology = engine->engine->topology();
+    request.options.rank = topology.rank;
+    request.options.size = topology.size;
+    if (request.options.interleave.processes == 1) request.options.interleave.processes = topology.local_size;
+  }
+  auto found = find_files(request);
+  if (engine != nullptr)
+    XOE_TRY(
+        compare_on(*engine, found ? Result<data::OpenedData>(opened_data(request, *found)) : failure(found.error())));
+  XOE_ASSIGN(std::vector<std::string> files, std::move(found));
   return open_files(std::move(files), std::move(request), records);
 }
 
-Status open_on(xoe_engine& engine, const char* const* patterns, std::size_t count, const xoe_records_options* from,
-               xoe_records** records) {
-  XOE_TRY(need(records, "records"));
-  XOE_ASSIGN(RecordsRequest request, request_of(patterns, count, from));
-  const Topology& topology = engine.engine->topology();
-  request.options.rank = topology.rank;
-  request.options.size = topology.size;
-  if (request.options.interleave.processes == 1) request.options.interleave.processes = topology.local_size;
-  auto files = find_files(request);
-  XOE_TRY(compare_on(engine, files ? Result<data::OpenedData>(opened_data(request, *files)) : failure(files.error())));
-  return open_files(std::move(*files), std::move(request), records);
+// with() for records, which no other thread uses meanwhile: body(xoe_records&).
+template <class Body>
+xoe_status with_records(xoe_records* records, Body&& body) noexcept {
+  return with(records, "records", [&](xoe_records& it) -> Status {
+    const std::lock_guard lock(it.mutex);
+    return body(it);
+  });
 }
 
-Status next(xoe_records* records, xoe_record** record) {
-  XOE_TRY(need(records, "records"));
-  XOE_TRY(need(record, "record"));
-  const std::lock_guard lock(records->mutex);
-  XOE_ASSIGN(auto made, records->iterator->next());
-  *record = made ? new OwnedRecord(std::move(*made)) : nullptr;
-  if (made) ++records->delivered;
-  return {};
-}
-
-Status save(xoe_records* records, char** text) {
-  XOE_TRY(need(records, "records"));
-  const std::lock_guard lock(records->mutex);
-  data::State state = records->iterator->save();
-  state.push("records.files", records->files_in_all);
-  state.push("records.names", records->names);
+Status save(const xoe_records& records, char** text) {
+  data::State state = records.iterator->save();
+  state.push("records.files", records.files_in_all);
+  state.push("records.names", records.names);
   return copy_text(state.to_text(), text);
 }
 
-Status restore(xoe_records* records, const char* text) {
-  XOE_TRY(need(records, "records"));
+Status restore(xoe_records& records, const char* text) {
   XOE_TRY(need(text, "text"));
   XOE_ASSIGN(data::State state, data::State::from_text(text));
   const auto names = state.pop("records.names");  // earlier versions saved none
   XOE_ASSIGN(const std::int64_t files, state.pop("records.files"));
-  const std::lock_guard lock(records->mutex);
-  if (files != records->files_in_all)
-    return failure(Code::kInvalidArgument, "saved position: of {} files; here are {}", files, records->files_in_all);
-  if (names && *names != records->names)
+  if (files != records.files_in_all)
+    return failure(Code::kInvalidArgument, "saved position: of {} files; here are {}", files, records.files_in_all);
+  if (names && *names != records.names)
     return failure(Code::kInvalidArgument, "saved position: of {} files with other names than those here", files);
-  return records->iterator->restore(std::move(state));
+  return records.iterator->restore(std::move(state));
 }
 
-Status report_of(xoe_records* records, char** json) {
-  XOE_TRY(need(records, "records"));
+Status report_of(const xoe_records& records, char** json) {
   using Json = nlohmann::ordered_json;
-  const std::lock_guard lock(records->mutex);
-  const Json out = {{"files", records->files},
-                    {"records", records->delivered},
-                    {"bad", records->bad->count()},
-                    {"messages", records->bad->messages()},
-                    {"missing", records->missing->count()},
-                    {"missing_files", records->missing->messages()}};
+  const Json out = {{"files", records.files},
+                    {"records", records.delivered},
+                    {"bad", records.bad->count()},
+                    {"messages", records.bad->messages()},
+                    {"missing", records.missing->count()},
+                    {"missing_files", records.missing->messages()}};
   // A file name need not be UTF-8.
   return copy_text(out.dump(-1, ' ', false, Json::error_handler_t::replace), json);
 }
@@ -332,43 +324,44 @@ Status report_of(xoe_records* records, char** json) {
 using xoe::Status;
 using xoe::capi::guard;
 using xoe::capi::with_engine;
+using xoe::capi::with_records;
 
 extern "C" {
 
 xoe_status xoe_records_open(const char* const* patterns, size_t count, const xoe_records_options* options,
                             xoe_records** records) {
-  return guard([&] { return xoe::capi::open(patterns, count, options, records); });
+  return guard([&] { return xoe::capi::open(nullptr, patterns, count, options, records); });
 }
 
 xoe_status xoe_records_open_on(xoe_engine* engine, const char* const* patterns, size_t count,
                                const xoe_records_options* options, xoe_records** records) {
-  return with_engine(engine,
-                     [&](xoe::Engine&) { return xoe::capi::open_on(*engine, patterns, count, options, records); });
+  return with_engine(engine, [&](xoe::Engine&) { return xoe::capi::open(engine, patterns, count, options, records); });
 }
 
-void xoe_records_close(xoe_records* records) {
-  (void)guard([&]() -> Status {
-    delete records;
-    return {};
-  });
-}
+void xoe_records_close(xoe_records* records) { xoe::capi::destroy(records); }
 
 xoe_status xoe_records_next(xoe_records* records, xoe_record** record) {
-  return guard([&] { return xoe::capi::next(records, record); });
+  return with_records(records, [&](xoe_records& it) -> Status {
+    XOE_TRY(xoe::capi::need(record, "record"));
+    XOE_ASSIGN(auto made, it.iterator->next());
+    *record = made ? new xoe::capi::OwnedRecord(std::move(*made)) : nullptr;
+    if (made) ++it.delivered;
+    return {};
+  });
 }
 
 void xoe_record_release(xoe_record* record) { delete static_cast<xoe::capi::OwnedRecord*>(record); }
 
 xoe_status xoe_records_save(xoe_records* records, char** text) {
-  return guard([&] { return xoe::capi::save(records, text); });
+  return with_records(records, [&](const xoe_records& it) { return xoe::capi::save(it, text); });
 }
 
 xoe_status xoe_records_restore(xoe_records* records, const char* text) {
-  return guard([&] { return xoe::capi::restore(records, text); });
+  return with_records(records, [&](xoe_records& it) { return xoe::capi::restore(it, text); });
 }
 
 xoe_status xoe_records_report(xoe_records* records, char** json) {
-  return guard([&] { return xoe::capi::report_of(records, json); });
+  return with_records(records, [&](const xoe_records& it) { return xoe::capi::report_of(it, json); });
 }
 
 }  // extern "C"

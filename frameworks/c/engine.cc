@@ -23,28 +23,20 @@ struct StartOptions {
   EngineOptions engine;
 };
 
-// -1: not chosen. False: chosen.
+// -1: not chosen, so that nothing changes.
 template <class T, class To>
-Status choose(T value, std::int64_t low, std::int64_t high, std::string_view what, To& to, bool& chosen) {
+Status choose(T value, std::int64_t low, std::int64_t high, std::string_view what, To& to) {
   if (value == -1) return {};
   XOE_TRY(check_number(value, low, high, what));
   to = static_cast<To>(value);
-  chosen = true;
   return {};
 }
 
-template <class T, class To>
-Status choose(T value, std::int64_t low, std::int64_t high, std::string_view what, To& to) {
-  bool chosen = false;
-  return choose(value, low, high, what, to, chosen);
-}
-
 Status apply_sizes(const xoe_options& from, EngineOptions& to) {
-  bool chosen = false;
-  XOE_TRY(choose(from.fusion_threshold, 0, INT64_MAX, "options: fusion_threshold", to.fusion_threshold, chosen));
-  XOE_TRY(choose(from.pack_limit, 0, INT64_MAX, "options: pack_limit", to.pack_limit, chosen));
-  XOE_TRY(choose(from.in_flight, 1, 8, "options: in_flight", to.in_flight, chosen));
-  if (chosen) to.tune = false;
+  XOE_TRY(choose(from.fusion_threshold, 0, INT64_MAX, "options: fusion_threshold", to.fusion_threshold));
+  XOE_TRY(choose(from.pack_limit, 0, INT64_MAX, "options: pack_limit", to.pack_limit));
+  XOE_TRY(choose(from.in_flight, 1, 8, "options: in_flight", to.in_flight));
+  if (from.fusion_threshold != -1 || from.pack_limit != -1 || from.in_flight != -1) to.tune = false;
   XOE_TRY(choose(from.tune, 0, 1, "options: tune", to.tune));
   return choose(from.cache_capacity, 1, 1 << 20, "options: cache_capacity", to.cache_capacity);
 }
@@ -54,9 +46,8 @@ Status apply_options(const xoe_options& from, StartOptions& to) {
   XOE_TRY(choose(from.start_timeout, 1, INT64_MAX, "options: start_timeout", to.init.start_timeout));
   XOE_TRY(choose(from.progress_thread, 0, 1, "options: progress_thread", to.engine.progress_thread));
   XOE_TRY(choose(from.stall_warning, 0, INT64_MAX, "options: stall_warning", to.engine.stall_warning));
-  bool limited = false;
-  XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit, limited));
-  if (limited) to.engine.stall_spares_computing = false;
+  XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit));
+  if (from.stall_limit != -1) to.engine.stall_spares_computing = false;
   XOE_TRY(choose(from.metrics_port, 0, 65535, "options: metrics_port", to.engine.metrics_port));
   XOE_TRY(check_number(from.reserved, 0, 0, "options: reserved"));
   if (from.rank_count > 0) XOE_TRY(need(from.ranks, "options: ranks"));
@@ -138,6 +129,7 @@ Status init(const xoe_options* options, xoe_engine** engine) {
 
 using xoe::Status;
 using xoe::capi::fill;
+using xoe::capi::give;
 using xoe::capi::guard;
 using xoe::capi::need;
 using xoe::capi::with_engine;
@@ -155,12 +147,7 @@ xoe_status xoe_init(const xoe_options* options, xoe_engine** engine) {
   return guard([&] { return xoe::capi::init(options, engine); });
 }
 
-void xoe_shutdown(xoe_engine* engine) {
-  (void)guard([&]() -> Status {
-    delete engine;
-    return {};
-  });
-}
+void xoe_shutdown(xoe_engine* engine) { xoe::capi::destroy(engine); }
 
 xoe_status xoe_close(xoe_engine* engine) {
   return with_engine(engine, [](xoe::Engine& it) -> Status {
@@ -177,11 +164,10 @@ xoe_status xoe_abort(xoe_engine* engine, const char* why) {
 }
 
 xoe_status xoe_topology_of(const xoe_engine* engine, xoe_topology* topology) {
-  return with_engine(engine, [&](xoe::Engine& it) -> Status {
-    XOE_TRY(need(topology, "topology"));
+  return with_engine(engine, [&](const xoe::Engine& it) {
     const xoe::Topology& from = it.topology();
-    *topology = {from.rank, from.size, from.local_rank, from.local_size, from.cross_rank, from.cross_size};
-    return {};
+    return give(xoe_topology{from.rank, from.size, from.local_rank, from.local_size, from.cross_rank, from.cross_size},
+                topology, "topology");
   });
 }
 
@@ -282,11 +268,6 @@ xoe_status xoe_buffer_map_peers(xoe_engine* engine, const char* name, const xoe_
   });
 }
 
-void xoe_buffer_free(xoe_buffer* buffer) {
-  (void)guard([&]() -> Status {
-    delete buffer;
-    return {};
-  });
-}
+void xoe_buffer_free(xoe_buffer* buffer) { xoe::capi::destroy(buffer); }
 
 }  // extern "C"

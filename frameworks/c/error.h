@@ -4,7 +4,6 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +43,32 @@ xoe_status guard(Body&& body) noexcept {
 inline Status need(const void* pointer, std::string_view what) {
   if (pointer != nullptr) return {};
   return failure(Code::kInvalidArgument, "{} is null", what);
+}
+
+// Gives the caller a value; `to` must not be null.
+template <class From, class To>
+Status give(const From& value, To* to, std::string_view what) {
+  XOE_TRY(need(to, what));
+  *to = static_cast<To>(value);
+  return {};
+}
+
+// guard() for a call of an object, which must not be null: body(*object).
+template <class Object, class Body>
+xoe_status with(Object* object, std::string_view what, Body&& body) noexcept {
+  return guard([&]() -> Status {
+    XOE_TRY(need(object, what));
+    return body(*object);
+  });
+}
+
+// Deletes an object; null does nothing.
+template <class Object>
+void destroy(Object* object) noexcept {
+  (void)guard([&]() -> Status {
+    delete object;
+    return {};
+  });
 }
 
 }  // namespace xoe::capi

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "core/bootstrap/proof.h"
 #include "frameworks/c/error.h"
@@ -19,13 +18,12 @@ using engine::Messages;
 template <class Start>
 xoe_status begin(const xoe_messages* messages, const void* data, size_t bytes, std::int64_t timeout,
                  xoe_message** message, Start&& start) noexcept {
-  return guard([&]() -> Status {
-    XOE_TRY(need(messages, "messages"));
+  return with(messages, "messages", [&](const xoe_messages& it) -> Status {
     XOE_TRY(need(message, "message"));
     if (bytes > 0) XOE_TRY(need(data, "data"));
     XOE_TRY(check_number(timeout, 0, INT64_MAX, "timeout"));
     auto made = std::make_unique<xoe_message>();
-    made->messages = messages->messages;
+    made->messages = it.messages;
     XOE_ASSIGN(made->message, start(*made->messages, std::chrono::nanoseconds(timeout)));
     *message = made.release();
     return {};
@@ -37,8 +35,10 @@ xoe_status begin(const xoe_messages* messages, const void* data, size_t bytes, s
 
 using xoe::Status;
 using xoe::capi::begin;
+using xoe::capi::give;
 using xoe::capi::guard;
 using xoe::capi::need;
+using xoe::capi::with;
 using xoe::capi::with_engine;
 
 static_assert(XOE_ANY_RANK == xoe::engine::kAnyRank);
@@ -83,23 +83,18 @@ xoe_status xoe_message_receive(xoe_messages* messages, int32_t from, uint64_t ta
 }
 
 xoe_status xoe_message_wait(xoe_message* message, int64_t patience, int32_t* done) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(message, "message"));
+  return with(message, "message", [&](const xoe_message& it) -> Status {
     XOE_TRY(need(done, "done"));
     XOE_TRY(xoe::capi::check_number(patience, 0, INT64_MAX, "patience"));
-    XOE_ASSIGN(const bool over, message->messages->wait(message->message, std::chrono::nanoseconds(patience)));
+    XOE_ASSIGN(const bool over, it.messages->wait(it.message, std::chrono::nanoseconds(patience)));
     *done = over ? 1 : 0;
     return {};
   });
 }
 
 xoe_status xoe_message_peer(const xoe_message* message, int32_t* rank) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(message, "message"));
-    XOE_TRY(need(rank, "rank"));
-    *rank = message->messages->source(message->message);
-    return {};
-  });
+  return with(message, "message",
+              [&](const xoe_message& it) { return give(it.messages->source(it.message), rank, "rank"); });
 }
 
 void xoe_message_free(xoe_message* message) {

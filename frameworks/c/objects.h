@@ -47,13 +47,10 @@ struct xoe_buckets {
 
 namespace xoe::capi {
 
-// guard() for a call of an engine: body(Engine&).
+// with() for an engine: body(Engine&).
 template <class Body>
 xoe_status with_engine(const xoe_engine* engine, Body&& body) noexcept {
-  return guard([&]() -> Status {
-    XOE_TRY(need(engine, "engine"));
-    return body(*engine->engine);
-  });
+  return with(engine, "engine", [&](const xoe_engine& it) -> Status { return body(*it.engine); });
 }
 
 }  // namespace xoe::capi

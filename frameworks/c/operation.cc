@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "frameworks/c/error.h"
 #include "frameworks/c/objects.h"
@@ -158,23 +156,40 @@ Status submit(Engine& engine, const xoe_request* request, xoe_handle** handle) {
   return {};
 }
 
-Status need_completed(xoe_handle* handle) {
-  XOE_TRY(need(handle, "handle"));
-  if (handle->handle.poll()) return {};
-  return failure(Code::kInvalidArgument, "the operation has not completed");
+Status check_patience(std::int64_t patience) {
+  if (patience >= 0) return {};
+  return failure(Code::kInvalidArgument, "patience is {}, must be 0 at least", patience);
+}
+
+// with() for a handle: body(EngineHandle&).
+template <class Body>
+xoe_status with_handle(xoe_handle* handle, Body&& body) noexcept {
+  return with(handle, "handle", [&](xoe_handle& it) -> Status { return body(it.handle); });
+}
+
+// The same for the handle of an operation that has completed.
+template <class Body>
+xoe_status with_completed(xoe_handle* handle, Body&& body) noexcept {
+  return with_handle(handle, [&](EngineHandle& it) -> Status {
+    if (!it.poll()) return failure(Code::kInvalidArgument, "the operation has not completed");
+    return body(it);
+  });
 }
 
 }  // namespace
 }  // namespace xoe::capi
 
 using xoe::Code;
+using xoe::EngineHandle;
 using xoe::failure;
 using xoe::Status;
+using xoe::capi::check_patience;
 using xoe::capi::fill;
-using xoe::capi::guard;
+using xoe::capi::give;
 using xoe::capi::need;
-using xoe::capi::need_completed;
+using xoe::capi::with_completed;
 using xoe::capi::with_engine;
+using xoe::capi::with_handle;
 
 extern "C" {
 
@@ -195,43 +210,32 @@ xoe_status xoe_run(xoe_engine* engine, const xoe_request* request) {
 }
 
 xoe_status xoe_poll(xoe_handle* handle, int32_t* done) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(handle, "handle"));
-    XOE_TRY(need(done, "done"));
-    *done = handle->handle.poll() ? 1 : 0;
-    return {};
-  });
+  return with_handle(handle, [&](EngineHandle& it) { return give(it.poll(), done, "done"); });
 }
 
 xoe_status xoe_wait(xoe_handle* handle) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(handle, "handle"));
-    return handle->handle.wait();
-  });
+  return with_handle(handle, [](EngineHandle& it) { return it.wait(); });
 }
 
 xoe_status xoe_wait_for(xoe_handle* handle, int64_t patience) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(handle, "handle"));
-    if (patience < 0) return failure(Code::kInvalidArgument, "patience is {}, must be 0 at least", patience);
-    return handle->handle.wait_for(std::chrono::nanoseconds(patience));
+  return with_handle(handle, [&](EngineHandle& it) -> Status {
+    XOE_TRY(check_patience(patience));
+    return it.wait_for(std::chrono::nanoseconds(patience));
   });
 }
 
 xoe_status xoe_wait_in_stream(xoe_handle* handle, void* stream, int64_t patience) {
-  return guard([&]() -> Status {
-    XOE_TRY(need(handle, "handle"));
-    if (patience < 0) return failure(Code::kInvalidArgument, "patience is {}, must be 0 at least", patience);
-    return handle->handle.wait_in_stream(stream, std::chrono::nanoseconds(patience));
+  return with_handle(handle, [&](EngineHandle& it) -> Status {
+    XOE_TRY(check_patience(patience));
+    return it.wait_in_stream(stream, std::chrono::nanoseconds(patience));
   });
 }
 
 const char* xoe_handle_error(xoe_handle* handle) {
   const char* text = "";
-  (void)guard([&]() -> Status {
-    XOE_TRY(need(handle, "handle"));
-    if (!handle->handle.poll()) return {};
-    const Status status = handle->handle.wait();  // returns at once: it has completed
+  (void)with_handle(handle, [&](EngineHandle& it) -> Status {
+    if (!it.poll()) return {};
+    const Status status = it.wait();  // returns at once: it has completed
     if (status) return {};
     const std::lock_guard lock(handle->mutex);
     if (handle->message.empty()) handle->message = status.error().message();
@@ -241,27 +245,16 @@ const char* xoe_handle_error(xoe_handle* handle) {
   return text;
 }
 
-void xoe_release(xoe_handle* handle) {
-  (void)guard([&]() -> Status {
-    delete handle;
-    return {};
-  });
-}
+void xoe_release(xoe_handle* handle) { xoe::capi::destroy(handle); }
 
 xoe_status xoe_output_count(xoe_handle* handle, size_t* count) {
-  return guard([&]() -> Status {
-    XOE_TRY(need_completed(handle));
-    XOE_TRY(need(count, "count"));
-    *count = handle->handle.outputs().size();
-    return {};
-  });
+  return with_completed(handle, [&](const EngineHandle& it) { return give(it.outputs().size(), count, "count"); });
 }
 
 xoe_status xoe_output_at(xoe_handle* handle, size_t index, xoe_output* output) {
-  return guard([&]() -> Status {
-    XOE_TRY(need_completed(handle));
+  return with_completed(handle, [&](const EngineHandle& it) -> Status {
     XOE_TRY(need(output, "output"));
-    const auto& outputs = handle->handle.outputs();
+    const auto& outputs = it.outputs();
     if (index >= outputs.size())
       return failure(Code::kInvalidArgument, "output {} was asked for; there are {}", index, outputs.size());
     const xoe::Output& from = outputs[index];
@@ -272,19 +265,12 @@ xoe_status xoe_output_at(xoe_handle* handle, size_t index, xoe_output* output) {
 }
 
 xoe_status xoe_received_splits(xoe_handle* handle, int64_t* rows, size_t capacity, size_t* count) {
-  return guard([&]() -> Status {
-    XOE_TRY(need_completed(handle));
-    return fill(handle->handle.received_splits(), rows, capacity, count);
-  });
+  return with_completed(handle,
+                        [&](const EngineHandle& it) { return fill(it.received_splits(), rows, capacity, count); });
 }
 
 xoe_status xoe_last_joined(xoe_handle* handle, int32_t* rank) {
-  return guard([&]() -> Status {
-    XOE_TRY(need_completed(handle));
-    XOE_TRY(need(rank, "rank"));
-    *rank = handle->handle.last_joined();
-    return {};
-  });
+  return with_completed(handle, [&](const EngineHandle& it) { return give(it.last_joined(), rank, "rank"); });
 }
 
 }  // extern "C"

@@ -101,106 +101,89 @@ Status check_moments(const reduce::StepTensors& tensors, const float* mean, cons
   return need(square, "square");
 }
 
-Status sgd_step(const xoe_sgd* from, const xoe_step* step, float* momentum) {
-  XOE_ASSIGN(const reduce::SgdOptions options, convert_sgd(from));
-  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
-  if (options.momentum != 0 && tensors.count > 0) XOE_TRY(need(momentum, "momentum"));
-  reduce::sgd_step(options, tensors, options.momentum != 0 ? momentum : nullptr);
-  return {};
-}
-
-Status adam_step(const xoe_adam* from, const xoe_step* step, float* mean, float* square, float* largest) {
-  XOE_ASSIGN(const reduce::AdamOptions options, convert_adam(from));
-  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
-  XOE_TRY(check_moments(tensors, mean, square));
-  reduce::adam_step(options, tensors, mean, square, largest);
-  return {};
-}
-
-Status lars_norms(const xoe_sgd* from, const xoe_step* step, xoe_norms* norms) {
-  XOE_TRY(need(norms, "norms"));
-  XOE_ASSIGN(const reduce::SgdOptions options, convert_sgd(from));
-  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
-  const reduce::SquaredNorms squares = reduce::lars_norms(options, tensors);
-  *norms = {squares.parameter, squares.update};
-  return {};
-}
-
-Status lars_trust(const xoe_sgd* from, const xoe_norms* norms, double coefficient, double epsilon, double* trust) {
-  XOE_TRY(need(norms, "norms"));
-  XOE_TRY(need(trust, "trust"));
-  XOE_ASSIGN(const reduce::SgdOptions options, convert_sgd(from));
-  *trust = reduce::lars_trust(options, {norms->parameter, norms->update}, coefficient, epsilon);
-  return {};
-}
-
-Status lamb_moments(const xoe_adam* from, const xoe_step* step, float* mean, float* square, xoe_norms* norms) {
-  XOE_TRY(need(norms, "norms"));
-  XOE_ASSIGN(const reduce::AdamOptions options, convert_adam(from));
-  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
-  XOE_TRY(check_moments(tensors, mean, square));
-  const reduce::SquaredNorms squares = reduce::lamb_moments(options, tensors, mean, square);
-  *norms = {squares.parameter, squares.update};
-  return {};
-}
-
-Status lamb_trust(const xoe_norms* norms, double* trust) {
-  XOE_TRY(need(norms, "norms"));
-  XOE_TRY(need(trust, "trust"));
-  *trust = reduce::lamb_trust({norms->parameter, norms->update});
-  return {};
-}
-
-Status lamb_apply(const xoe_adam* from, const xoe_step* step, const float* mean, const float* square, double trust) {
-  XOE_ASSIGN(const reduce::AdamOptions options, convert_adam(from));
-  XOE_ASSIGN(const reduce::StepTensors tensors, convert_step(step));
-  XOE_TRY(check_moments(tensors, mean, square));
-  reduce::lamb_apply(options, tensors, mean, square, trust);
-  return {};
-}
-
 }  // namespace
 }  // namespace xoe::capi
 
+using namespace xoe::capi;  // NOLINT(google-build-using-namespace)
+using xoe::Status;
+
 extern "C" {
 
-void xoe_sgd_init(xoe_sgd* options, size_t struct_size) {
-  xoe::capi::init_struct(options, xoe::capi::default_sgd(), struct_size);
-}
+void xoe_sgd_init(xoe_sgd* options, size_t struct_size) { init_struct(options, default_sgd(), struct_size); }
 
 xoe_status xoe_sgd_step(const xoe_sgd* options, const xoe_step* step, float* momentum) {
-  return xoe::capi::guard([&] { return xoe::capi::sgd_step(options, step, momentum); });
+  return guard([&]() -> Status {
+    XOE_ASSIGN(const auto sgd, convert_sgd(options));
+    XOE_ASSIGN(const auto tensors, convert_step(step));
+    if (sgd.momentum != 0 && tensors.count > 0) XOE_TRY(need(momentum, "momentum"));
+    xoe::reduce::sgd_step(sgd, tensors, sgd.momentum != 0 ? momentum : nullptr);
+    return {};
+  });
 }
 
-void xoe_adam_init(xoe_adam* options, size_t struct_size) {
-  xoe::capi::init_struct(options, xoe::capi::default_adam(), struct_size);
-}
+void xoe_adam_init(xoe_adam* options, size_t struct_size) { init_struct(options, default_adam(), struct_size); }
 
 xoe_status xoe_adam_step(const xoe_adam* options, const xoe_step* step, float* mean, float* square, float* largest) {
-  return xoe::capi::guard([&] { return xoe::capi::adam_step(options, step, mean, square, largest); });
+  return guard([&]() -> Status {
+    XOE_ASSIGN(const auto adam, convert_adam(options));
+    XOE_ASSIGN(const auto tensors, convert_step(step));
+    XOE_TRY(check_moments(tensors, mean, square));
+    xoe::reduce::adam_step(adam, tensors, mean, square, largest);
+    return {};
+  });
 }
 
 xoe_status xoe_lars_norms(const xoe_sgd* options, const xoe_step* step, xoe_norms* norms) {
-  return xoe::capi::guard([&] { return xoe::capi::lars_norms(options, step, norms); });
+  return guard([&]() -> Status {
+    XOE_TRY(need(norms, "norms"));
+    XOE_ASSIGN(const auto sgd, convert_sgd(options));
+    XOE_ASSIGN(const auto tensors, convert_step(step));
+    const auto [parameter, update] = xoe::reduce::lars_norms(sgd, tensors);
+    *norms = {parameter, update};
+    return {};
+  });
 }
 
 xoe_status xoe_lars_trust(const xoe_sgd* options, const xoe_norms* norms, double coefficient, double epsilon,
                           double* trust) {
-  return xoe::capi::guard([&] { return xoe::capi::lars_trust(options, norms, coefficient, epsilon, trust); });
+  return guard([&]() -> Status {
+    XOE_TRY(need(norms, "norms"));
+    XOE_TRY(need(trust, "trust"));
+    XOE_ASSIGN(const auto sgd, convert_sgd(options));
+    *trust = xoe::reduce::lars_trust(sgd, {norms->parameter, norms->update}, coefficient, epsilon);
+    return {};
+  });
 }
 
 xoe_status xoe_lamb_moments(const xoe_adam* options, const xoe_step* step, float* mean, float* square,
                             xoe_norms* norms) {
-  return xoe::capi::guard([&] { return xoe::capi::lamb_moments(options, step, mean, square, norms); });
+  return guard([&]() -> Status {
+    XOE_TRY(need(norms, "norms"));
+    XOE_ASSIGN(const auto adam, convert_adam(options));
+    XOE_ASSIGN(const auto tensors, convert_step(step));
+    XOE_TRY(check_moments(tensors, mean, square));
+    const auto [parameter, update] = xoe::reduce::lamb_moments(adam, tensors, mean, square);
+    *norms = {parameter, update};
+    return {};
+  });
 }
 
 xoe_status xoe_lamb_trust(const xoe_norms* norms, double* trust) {
-  return xoe::capi::guard([&] { return xoe::capi::lamb_trust(norms, trust); });
+  return guard([&]() -> Status {
+    XOE_TRY(need(norms, "norms"));
+    return give(xoe::reduce::lamb_trust({norms->parameter, norms->update}), trust, "trust");
+  });
 }
 
 xoe_status xoe_lamb_apply(const xoe_adam* options, const xoe_step* step, const float* mean, const float* square,
                           double trust) {
-  return xoe::capi::guard([&] { return xoe::capi::lamb_apply(options, step, mean, square, trust); });
+  return guard([&]() -> Status {
+    XOE_ASSIGN(const auto adam, convert_adam(options));
+    XOE_ASSIGN(const auto tensors, convert_step(step));
+    XOE_TRY(check_moments(tensors, mean, square));
+    xoe::reduce::lamb_apply(adam, tensors, mean, square, trust);
+    return {};
+  });
 }
 
 }  // extern "C"

@@ -1,7 +1,6 @@
 // C's requests as the engine takes them.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "xoe/c.h"

@@ -99,8 +99,8 @@ int completion(std::span<const std::string_view> words) {
   if (words.size() != 1)
     return usage_error(
         fmt::format("completion: say for which shell: {}; see xoe completion --help", command_line::one_of(shells)));
-  const auto shell = command_line::shell_named(words[0]);
-  if (shell) return print(command_line::completion_script(*shell, tools::whole_command()));
+  if (std::ranges::find(shells, words[0]) != shells.end())
+    return print(command_line::completion_script(words[0], tools::whole_command()));
   std::vector<std::string_view> names(shells.begin(), shells.end());
   names.insert(names.end(), {"--help", "--version"});
   return usage_error(fmt::format("completion: unknown {} {}{}", words[0].starts_with('-') ? "option" : "shell",

@@ -85,9 +85,10 @@ class Examination {
   void add_container(const std::string& runtime, const CgroupLimits& limits) {
     if (runtime.empty()) {
       if (options_.only.empty()) return;
-      Finding none{.id = "container.runtime", .what = {}, .why = "limits, names and devices of containers and pods"};
-      none.report(Severity::kSkipped, "this is no container");
-      return add({none});
+      return add({{.id = "container.runtime",
+                   .severity = Severity::kSkipped,
+                   .what = "this is no container",
+                   .why = "limits, names and devices of containers and pods"}});
     }
     const auto facts = read_container(tree_, runtime, read_interfaces(tree_), kTryPatience);
     add(check_container(facts, read_cpu(tree_), read_memory(tree_), limits));
@@ -117,7 +118,7 @@ class Examination {
 
   void add_installation(const RdmaFacts& rdma) {
     InstallationFacts facts{.version = options_.version, .program = options_.program, .tried = tree_.live()};
-    facts.rdma = std::any_of(rdma.ports.begin(), rdma.ports.end(), [](const RdmaPort& port) { return port.active(); });
+    facts.rdma = std::ranges::any_of(rdma.ports, &RdmaPort::active);
     if (facts.tried) {
       facts.shared_error = try_sharing(kTryPatience);
       find_plugins(facts, options_.plugins, kLibraryPatience);
@@ -136,9 +137,10 @@ class Examination {
 
   void add_compute() {
     if (tree_.live()) return add(check_compute(ask_compute(Env::process(), kComputePatience)));
-    Finding none{.id = "compute.python", .what = {}, .why = "a recorded tree has no devices"};
-    none.report(Severity::kSkipped, "nothing multiplied: this is a recorded tree");
-    add({none});
+    add({{.id = "compute.python",
+          .severity = Severity::kSkipped,
+          .what = "nothing multiplied: this is a recorded tree",
+          .why = "a recorded tree has no devices"}});
   }
 
   const ExamineOptions& options_;

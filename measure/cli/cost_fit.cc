@@ -1,6 +1,7 @@
 #include "measure/cli/cost_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <random>

@@ -1,10 +1,8 @@
 // A cost model of a training step, fitted to measured steps: computing, bandwidth and latency.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "measure/cli/stats.h"

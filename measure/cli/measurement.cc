@@ -19,10 +19,7 @@ constexpr std::size_t kMostRuns = 100'000;
 constexpr int kMostRanks = 1 << 24;
 constexpr double kSmallest = 1e-15, kLargest = 1e15;  // what a table and a plot can show
 
-std::string text_at(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? printable_utf8(found->get<std::string>()) : std::string();
-}
+std::string text_at(const Json& object, const char* name) { return printable_utf8(pages::text_at(object, name)); }
 
 bool flag_at(const Json& object, const char* name) {
   const auto found = object.find(name);

@@ -1,8 +1,6 @@
 // Repeated values of one quantity, by any program: what `xoe bench compare` compares.
 #pragma once
 
-#include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/command_line/parse/command_line.h"
-#include "data/cli/pixel_options.h"
+#include "data/cli/image_options.h"
 #include "measure/cli/words.h"
 #include "train/cli/train_command_line.h"
 #include "train/networks/names.h"
@@ -29,7 +29,7 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   train::TrainOptions& options = flags.options;
   app.option_defaults()->group("Workload");
   add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
-  app.add_option("--batch-size", options.batch, "images per rank and step")->capture_default_str();
+  tools::add_setting(app, "--batch-size", options.batch, "images per rank and step");
   app.add_option("--data-dir", options.data_dir, "images as `xoe train --data` takes them (default: synthetic)")
       ->type_name("DIR");
   add_choice(app, "--data-name", flags.data_name, {"imagenet", "cifar10"},
@@ -48,8 +48,8 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   auto* forward = app.add_flag("--forward-only", flags.forward_only, "the forward pass alone, in training mode");
   app.add_flag("--eval", flags.eval, "the forward pass in evaluation mode, on held-out images")->excludes(forward);
   app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
-  app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
-  app.add_option("--seed", options.seed, "of weights, images and their order")->capture_default_str();
+  tools::add_setting(app, "--accumulate", options.accumulate, "passes per step");
+  tools::add_setting(app, "--seed", options.seed, "of weights, images and their order");
   app.add_option("--emulate-accelerator", options.emulated_images_per_s,
                  "images/s of an accelerator, for which each rank sleeps in place of computing: real communication of "
                  "the model's gradients, no training")
@@ -58,23 +58,14 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
 }
 
 void add_measurement(CLI::App& app, TrainFlags& flags) {
+  using tools::add_number;
   app.option_defaults()->group("Measurement");
-  app.add_option("--num-batches", flags.num_batches, "measured steps of a run")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
-  app.add_option("--num-warmup-batches", flags.num_warmup_batches, "steps before them")
-      ->check(CLI::Range(0, 100'000'000))
-      ->capture_default_str();
-  app.add_option("--repeat", flags.repeat, "runs, each with a model and buffers of its own")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  app.add_option("--traced-batches", flags.traced_batches,
-                 "steps of a further run with a timeline, which tells the hidden communication; 0: none")
-      ->check(CLI::Range(0, 10'000))
-      ->capture_default_str();
-  app.add_option("--display-every", flags.display_every, "steps between lines")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_number(app, "--num-batches", flags.num_batches, 1, 100'000'000, "measured steps of a run");
+  add_number(app, "--num-warmup-batches", flags.num_warmup_batches, 0, 100'000'000, "steps before them");
+  add_number(app, "--repeat", flags.repeat, 1, 10'000, "runs, each with a model and buffers of its own");
+  add_number(app, "--traced-batches", flags.traced_batches, 0, 10'000,
+             "steps of a further run with a timeline, which tells the hidden communication; 0: none");
+  tools::add_setting(app, "--display-every", flags.display_every, "steps between lines")->check(CLI::PositiveNumber);
 }
 
 // tf_cnn_benchmarks calls sgd with momentum "momentum".

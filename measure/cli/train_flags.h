@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstdint>
 #include <string>
 
 #include "measure/cli/output_flags.h"

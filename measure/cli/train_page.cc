@@ -23,18 +23,8 @@ Rows run_rows(const TrainResult& result) {
 }
 
 Rows part_rows(const TrainResult& result) {
-  const StepParts& parts = result.parts;
   Rows rows;
-  const auto add = [&](std::string_view name, double ms) {
-    rows.push_back({std::string(name), fmt::format("{:.3f}", ms)});
-  };
-  add("input", parts.input);
-  add("forward", parts.forward);
-  if (result.mode == "training") add("backward", parts.backward);
-  add(result.mode == "training" ? "communication, exposed" : "waiting for other ranks", parts.exposed);
-  if (result.mode == "training") add("optimizer", parts.optimizer);
-  add("rest", parts.rest);
-  if (parts.hidden >= 0) add("communication, hidden (in addition)", parts.hidden);
+  for (const auto& [name, ms] : named_parts(result)) rows.push_back({name, fmt::format("{:.3f}", ms)});
   return rows;
 }
 

@@ -23,10 +23,6 @@ constexpr double kLargest = 1e15;  // that a table and a plot can show
 
 double rounded(double value, double digits) { return std::round(value * digits) / digits; }
 
-std::string part_line(std::string_view name, double ms, double step) {
-  return fmt::format("  {:<34} {:>10.3f} ms {:>6.1f} %\n", name, ms, step > 0 ? ms / step * 100 : 0);
-}
-
 // Reads members of a JSON object, and remembers the first that is wrong.
 class Members {
  public:
@@ -140,6 +136,18 @@ std::vector<double> TrainResult::speeds() const {
   return speeds;
 }
 
+std::vector<std::pair<std::string, double>> named_parts(const TrainResult& result) {
+  const StepParts& parts = result.parts;
+  const bool training = result.mode == "training";
+  std::vector<std::pair<std::string, double>> named = {{"input", parts.input}, {"forward", parts.forward}};
+  if (training) named.emplace_back("backward", parts.backward);
+  named.emplace_back(training ? "communication, exposed" : "waiting for other ranks", parts.exposed);
+  if (training) named.emplace_back("optimizer", parts.optimizer);
+  named.emplace_back("rest", parts.rest);
+  if (parts.hidden >= 0) named.emplace_back("communication, hidden (in addition)", parts.hidden);
+  return named;
+}
+
 std::string emulation_words(const TrainResult& result) {
   return fmt::format(
       "EMULATION: each rank sleeps as an accelerator of {:g} images/s would compute; communication is real",
@@ -184,19 +192,9 @@ std::string summary_lines(const TrainResult& result) {
         "{} runs: {:.2f} images/s, 95 % interval {:.2f} to {:.2f}, deviation {:.2f}, {:.2f} to {:.2f}\n", spread.count,
         spread.mean, spread.confidence.low, spread.confidence.high, spread.deviation, spread.lowest, spread.highest);
   const double step = mean_step_ms(result);
-  const StepParts& parts = result.parts;
   text += fmt::format("A step takes {:.3f} ms, mean of {}:\n", step, counted(result.ranks, "rank"));
-  text += part_line("input", parts.input, step);
-  text += part_line("forward", parts.forward, step);
-  if (result.mode == "training") {
-    text += part_line("backward", parts.backward, step);
-    text += part_line("communication, exposed", parts.exposed, step);
-    text += part_line("optimizer", parts.optimizer, step);
-  } else {
-    text += part_line("waiting for other ranks", parts.exposed, step);
-  }
-  text += part_line("rest", parts.rest, step);
-  if (parts.hidden >= 0) text += part_line("communication, hidden (in addition)", parts.hidden, step);
+  for (const auto& [name, ms] : named_parts(result))
+    text += fmt::format("  {:<34} {:>10.3f} ms {:>6.1f} %\n", name, ms, step > 0 ? ms / step * 100 : 0);
   text += fmt::format("Peak memory {} a rank", human_bytes(result.peak_bytes));
   if (result.reduced_step_bytes > 0)
     text += fmt::format("; {} of gradients reduced a step, {} sent by each rank of a ring",

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "measure/cli/stats.h"
@@ -64,6 +65,8 @@ struct TrainResult {
   std::vector<double> speeds() const;
 };
 
+// The parts of a step by the names that people read.
+std::vector<std::pair<std::string, double>> named_parts(const TrainResult& result);
 // "EMULATION: ...", of an emulated accelerator.
 std::string emulation_words(const TrainResult& result);
 // "Model: resnet50 ..." to the line above the first step.

@@ -1,7 +1,6 @@
 #include "measure/cli/train_runs.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
-// The words of a command line of `xoe bench`.
+// The words of command lines of `xoe bench`.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,12 @@ inline std::vector<const char*> pointers_to(const std::vector<std::string>& word
   pointers.reserve(words.size());
   for (const std::string& word : words) pointers.push_back(word.c_str());
   return pointers;
+}
+
+// The program of this name in the folder of this process's program.
+inline std::string program_beside(std::string_view name) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).replace_filename(name);
 }
 
 }  // namespace xoe::bench

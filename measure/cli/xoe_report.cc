@@ -1,7 +1,6 @@
 // xoe report: a page about training runs, or about the scores of a network.
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,7 +8,7 @@
 #include "core/base/text.h"
 #include "core/command_line/parse/command_line.h"
 #include "measure/pages/report_page.h"
-#include "measure/pages/scores_page.h"
+#include "measure/pages/scores.h"
 
 namespace {
 
@@ -138,9 +137,7 @@ int main(int argc, char** argv) {
   app.add_option("-o,--output", options.output, "the page (default, of one: RUN/report.html, FILE.html)")
       ->type_name("FILE");
   app.add_option("--timeline", options.timeline, "the run's timeline, if it is not in RUN")->type_name("FILE");
-  app.add_option("--events", options.view.events, "of the timeline, to draw at most")
-      ->check(CLI::Range(std::size_t{1}, pages::kMostEvents))
-      ->capture_default_str();
+  tools::add_number(app, "--events", options.view.events, 1, pages::kMostEvents, "of the timeline, to draw at most");
   app.add_option("--data", options.data, "of scores: the data set's folder (default: as the file says)")
       ->type_name("DIR");
   app.add_option("--require", options.require,

@@ -18,7 +18,8 @@
 #include "core/command_line/terminal.h"
 #include "core/trace/merge.h"
 #include "core/trace/summary.h"
-#include "measure/pages/timeline_page.h"
+#include "core/trace/text.h"
+#include "measure/pages/result_page.h"
 
 namespace {
 
@@ -161,10 +162,7 @@ std::string shown(std::string_view text, std::size_t limit = 40) {
   std::string out(text);
   std::replace_if(
       out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  if (out.size() <= limit) return out;
-  std::size_t keep = limit - 3;
-  while (keep > 0 && (static_cast<unsigned char>(out[keep]) & 0xc0U) == 0x80) --keep;
-  return out.substr(0, keep) + "...";
+  return trace::shortened_text(out, limit);
 }
 
 std::string title(std::string_view text, bool colours) {
@@ -258,19 +256,8 @@ std::int64_t wall_of_all(const TraceSummary& summary) {
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// What a reader should know of a file that is not as it should be; empty if it is.
 std::vector<std::string> summary_warnings(const TraceSummary& summary) {
-  std::vector<std::string> warnings;
-  const auto& info = summary.info;
-  if (info.cut_at)
-    warnings.push_back(
-        fmt::format("the file has no proper end (byte {}): a rank was killed, or still writes", *info.cut_at));
-  if (info.ignored > 0) {
-    warnings.push_back(fmt::format("events that make no sense were left out: {}, the first near byte {}", info.ignored,
-                                   info.first_ignored_at));
-  }
-  if (summary.dropped > 0)
-    warnings.push_back(fmt::format("events dropped while recording, for want of room to write: {}", summary.dropped));
+  std::vector<std::string> warnings = pages::notes_of(summary);
   if (summary.unfinished > 0) warnings.push_back(fmt::format("spans without an end, left out: {}", summary.unfinished));
   return warnings;
 }
@@ -432,7 +419,7 @@ void add_merge(CLI::App& app, MergeOptions& options, bool& json) {
 void add_summary(CLI::App& app, SummaryOptions& options) {
   CLI::App* verb = app.add_subcommand("summary", "where the time went, for each rank and overall");
   verb->add_option("FILE", options.file, "a trace of one host, or a merged one")->required();
-  verb->add_option("--tensors", options.tensors, "how many to list")->capture_default_str();
+  tools::add_setting(*verb, "--tensors", options.tensors, "how many to list");
   verb->add_flag("--each-rank", options.each_rank, "every lane of every rank");
   verb->add_flag("--json", options.json, "print JSON, times in ns");
 }
@@ -441,9 +428,8 @@ void add_view(CLI::App& app, ViewVerbOptions& options) {
   CLI::App* verb = app.add_subcommand("view", "a page for a browser, to zoom and search in");
   verb->add_option("FILES", options.files, "a trace, or those of several hosts")->required();
   verb->add_option("-o,--output", options.output, "the page (default: FILE.html for FILE.json)")->type_name("PAGE");
-  verb->add_option("--events", options.view.events, "to draw at most; the shortest are left out")
-      ->check(CLI::Range(std::size_t{1}, pages::kMostEvents))
-      ->capture_default_str();
+  tools::add_number(*verb, "--events", options.view.events, 1, pages::kMostEvents,
+                    "to draw at most; the shortest are left out");
   verb->add_flag("--renumber", options.renumber, "give ranks that are in several files other numbers");
   verb->add_flag("--overwrite", options.overwrite, "replace a file that is no page of Xoe");
 }

@@ -14,6 +14,13 @@ using Facts = std::vector<std::pair<std::string, std::string>>;  // name, value
 // Null where it is no JSON, or is nested so deeply that to print it would take too much of the stack.
 nlohmann::ordered_json parse_shallow(std::string_view text);
 
+// A member of an object; empty where there is none, or it is no text.
+template <class Json>
+std::string text_at(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->template get<std::string>() : std::string();
+}
+
 // The members of an object, with spaces in place of "_" in their names; at most 200, without "event".
 Facts facts_of(const nlohmann::ordered_json& object);
 // The same of a text; empty where it is no JSON object.

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "core/base/error.h"
 #include "core/base/machine.h"
 #include "core/base/output_file.h"

@@ -63,8 +63,7 @@ std::string values_json(const PlotFigure& plot, const PlotPanel& panel) {
 }
 
 void add_plot(const PlotFigure& plot, PlotRange x, std::string& html, std::string& values) {
-  if (std::all_of(plot.lines.begin(), plot.lines.end(), [](const PlotLine& line) { return line.points.empty(); }))
-    return;
+  if (std::ranges::all_of(plot.lines, [](const PlotLine& line) { return line.points.empty(); })) return;
   Svg svg(kWidth, kHeight, kPageColors);
   PlotPanel panel(svg, kPlace, x, {.low = lowest(plot), .high = highest(plot)}, plot.unit, plot.axis);
   html += fmt::format("<div class=\"plot\" id=\"{}\"><h3>{}", plot.id, html_text(plot.title));

@@ -120,10 +120,8 @@ int weight(const std::string& state) {
 
 std::string findings_table(std::string_view heading, std::vector<DoctorFinding> findings) {
   if (findings.empty()) return {};
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const DoctorFinding& a, const DoctorFinding& b) { return weight(a.state) < weight(b.state); });
-  const auto fine =
-      std::find_if(findings.begin(), findings.end(), [](const DoctorFinding& each) { return weight(each.state) == 3; });
+  std::ranges::stable_sort(findings, {}, [](const DoctorFinding& each) { return weight(each.state); });
+  const auto fine = std::ranges::find_if(findings, [](const auto& each) { return weight(each.state) == 3; });
   std::string html = fmt::format("<h2>{}</h2>\n", html_text(heading));
   const auto row = [](const DoctorFinding& finding) {
     const std::string known = weight(finding.state) < 2 ? " " + finding.state : "";
@@ -168,13 +166,6 @@ std::string state_of(const RunRecord& record) {
   return record.interrupted ? "interrupted" : "done";
 }
 
-bool has_reports(const RunCurves& curves) {
-  for (const auto* curve : {&curves.loss, &curves.accuracy, &curves.held_out_loss, &curves.held_out_accuracy,
-                            &curves.rate, &curves.images_per_s})
-    if (!curve->empty()) return true;
-  return false;
-}
-
 ResultPage page_of_one(const ReportedRun& run) {
   const RunRecord& record = run.record;
   ResultPage page = {.title = record.title.empty() ? run.folder : record.title,
@@ -184,7 +175,7 @@ ResultPage page_of_one(const ReportedRun& run) {
                      .plots = plots_of(record.curves),
                      .x = steps_of({&run, 1}),
                      .shares_text = "Of each rank, over all steps that were reported."};
-  if (!has_reports(record.curves)) page.notes.emplace_back("no report was written yet");
+  if (record.curves.empty()) page.notes.emplace_back("no report was written yet");
   for (std::size_t rank = 0; rank < record.rank_shares.size(); ++rank)
     page.shares.emplace_back(fmt::format("rank {}", rank), shares_of(record.rank_shares[rank]));
   if (run.timeline) page.timelines.emplace_back("Timeline", &*run.timeline);
@@ -242,7 +233,7 @@ ResultPage page_of_several(std::span<const ReportedRun> runs) {
   for (const ReportedRun& run : runs) {
     const RunRecord& record = run.record;
     for (const std::string& note : record.notes) page.notes.push_back(run.folder + ": " + note);
-    if (!has_reports(record.curves)) page.notes.push_back(run.folder + ": no report was written yet");
+    if (record.curves.empty()) page.notes.push_back(run.folder + ": no report was written yet");
     if (!record.rank_shares.empty()) page.shares.emplace_back(run.folder, shares_of(mean_of(record.rank_shares)));
     if (run.timeline) page.timelines.emplace_back("Timeline of " + run.folder, &*run.timeline);
     page.appendix += findings_table("What xoe doctor found for " + run.folder, record.doctor);

@@ -45,6 +45,9 @@ struct ResultPage {
 
 std::string result_html(const ResultPage& result);
 
+// The page of a timeline alone.
+std::string timeline_page(const Timeline& timeline, const std::string& title);
+
 // Parts of other pages, as HTML; empty for nothing.
 
 std::string head_html(std::string_view title, std::string_view subtitle);

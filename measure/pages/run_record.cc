@@ -53,22 +53,17 @@ std::string without_infinities(std::string_view line) {
   return out;
 }
 
-std::string string_at(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 class RunReader {
  public:
   // One line of metrics.jsonl.
   void take(std::string_view line, std::size_t number) {
     if (trimmed(line).empty()) return;
     const Json event = line.size() > kLongestLine ? Json() : parse_shallow(without_infinities(line));
-    if (!event.is_object() || string_at(event, "event").empty()) {
+    if (!event.is_object() || text_at(event, "event").empty()) {
       if (broken_++ == 0) first_broken_ = number;
       return;
     }
-    const std::string what = string_at(event, "event");
+    const std::string what = text_at(event, "event");
     if (what == "start") started(event);
     if (what == "report") reported(event);
     if (what == "evaluation") evaluated(event);
@@ -84,10 +79,7 @@ class RunReader {
       record_.notes.push_back(fmt::format("metrics.jsonl: {} left out that {} no finite number",
                                           counted(static_cast<std::int64_t>(not_finite_), "value"),
                                           not_finite_ == 1 ? "is" : "are"));
-    RunCurves& all = record_.curves;
-    for (auto* curve :
-         {&all.loss, &all.accuracy, &all.held_out_loss, &all.held_out_accuracy, &all.rate, &all.images_per_s})
-      std::stable_sort(curve->begin(), curve->end(), [](const PlotPoint& a, const PlotPoint& b) { return a.x < b.x; });
+    for (auto* curve : record_.curves.all()) std::ranges::stable_sort(*curve, {}, &PlotPoint::x);
     for (auto shares : shares_) {
       double sum = 0;
       for (const double part : shares) sum += part;
@@ -109,7 +101,7 @@ class RunReader {
 
   void started(const Json& event) {
     record_.configuration = facts_of(event);
-    record_.title = string_at(event, "model");
+    record_.title = text_at(event, "model");
     const auto ranks = number(event, "ranks");
     const auto batch = number(event, "batch");
     if (ranks && batch)
@@ -119,9 +111,7 @@ class RunReader {
     record_.ended = record_.interrupted = false;
     // A run that was resumed goes on after this step.
     const double first = number(event, "first_step").value_or(0);
-    RunCurves& all = record_.curves;
-    for (auto* curve :
-         {&all.loss, &all.accuracy, &all.held_out_loss, &all.held_out_accuracy, &all.rate, &all.images_per_s})
+    for (auto* curve : record_.curves.all())
       std::erase_if(*curve, [first](const PlotPoint& point) { return point.x > first; });
     if (first > 0) record_.notes.push_back(fmt::format("resumed after step {:g}", first));
   }
@@ -169,7 +159,7 @@ class RunReader {
     record_.seconds = number(event, "seconds");
     if (const auto speed = number(event, "images_per_s")) record_.images_per_s = speed;
     if (const auto spread = number(event, "images_per_s_uncertainty")) record_.images_per_s_uncertainty = spread;
-    record_.timeline = string_at(event, "timeline");
+    record_.timeline = text_at(event, "timeline");
   }
 
   RunRecord record_;
@@ -194,9 +184,8 @@ Json object_in(const std::string& path, std::vector<std::string>& notes) {
 void take_environment(Json environment, RunRecord& record) {
   if (const auto options = environment.find("options"); options != environment.end() && options->is_object()) {
     for (auto& [name, value] : facts_of(*options)) {
-      const bool told = std::any_of(record.configuration.begin(), record.configuration.end(),
-                                    [&name = name](const auto& fact) { return fact.first == name; });
-      if (!told) record.configuration.emplace_back(name, value);
+      if (std::ranges::find(record.configuration, name, &Facts::value_type::first) == record.configuration.end())
+        record.configuration.emplace_back(name, value);
     }
     environment.erase("options");
   }
@@ -210,15 +199,15 @@ void add_findings(const Json& report, const std::string& host, std::vector<Docto
   if (list != report.end() && list->is_array()) {
     for (const Json& finding : *list) {
       if (!finding.is_object() || findings.size() == kMostFindings) continue;
-      findings.push_back({string_at(finding, "state"), host + string_at(finding, "group"), string_at(finding, "what"),
-                          string_at(finding, "fix")});
+      findings.push_back({text_at(finding, "state"), host + text_at(finding, "group"), text_at(finding, "what"),
+                          text_at(finding, "fix")});
     }
   }
   const auto hosts = report.find("hosts");
   if (hosts == report.end() || !hosts->is_array() || !host.empty()) return;
   for (const Json& each : *hosts)
     if (each.is_object()) {
-      const std::string name = string_at(each, "host") + ": ";
+      const std::string name = text_at(each, "host") + ": ";
       add_findings(each.contains("report") ? each["report"] : each, name, findings);
     }
 }

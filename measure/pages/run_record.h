@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +23,12 @@ struct RunCurves {
   std::vector<PlotPoint> loss, accuracy;  // of training images
   std::vector<PlotPoint> held_out_loss, held_out_accuracy;
   std::vector<PlotPoint> rate, images_per_s;
+
+  auto all() { return std::array{&loss, &accuracy, &held_out_loss, &held_out_accuracy, &rate, &images_per_s}; }
+  bool empty() const {
+    return loss.empty() && accuracy.empty() && held_out_loss.empty() && held_out_accuracy.empty() && rate.empty() &&
+           images_per_s.empty();
+  }
 };
 
 struct RunRecord {

@@ -1,6 +1,5 @@
 #include "measure/pages/scores.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 

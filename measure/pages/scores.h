@@ -1,4 +1,4 @@
-// The scores of a network on test images (docs/formats/scores.md), and what they are worth.
+// The scores of a network on test images (docs/formats/scores.md), what they are worth, and their page.
 #pragma once
 
 #include <cstdint>
@@ -51,5 +51,10 @@ struct ScoresRecord {
 // folder: of the data set, where phantoms.json and ideal_scores.csv may be; empty: as the file says. `unavailable`: a
 // file cannot be read; `data_loss`: it is none of its format, which the message tells with the place.
 Result<ScoresRecord> read_scores(const std::string& path, const std::string& folder);
+
+// AUROC of each label beside published figures, ROC curves, the ideal of phantoms.
+std::string scores_page(const ScoresRecord& record);
+// One line: "mean AUROC 0.8191 (0.8107 to 0.8275); ..."
+std::string scores_summary(const ScoresRecord& record);
 
 }  // namespace xoe::pages

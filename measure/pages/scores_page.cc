@@ -1,5 +1,4 @@
-#include "measure/pages/scores_page.h"
-
+// The page of a network's scores.
 #include <algorithm>
 #include <array>
 
@@ -7,6 +6,7 @@
 #include "core/base/plot.h"
 #include "core/base/text.h"
 #include "measure/pages/result_page.h"
+#include "measure/pages/scores.h"
 
 namespace xoe::pages {
 namespace {
@@ -67,8 +67,7 @@ std::string row(const LabelQuality& label, bool phantoms) {
                                       label.ideal->on_images ? fmt::format("{:.4f}", label.ideal->on_images->value)
                                                              : std::string())
                         : "<td><td>";
-  const auto* published = std::find_if(kPublished.begin(), kPublished.end(),
-                                       [&](const Published& one) { return one.label == label.label; });
+  const auto* published = std::ranges::find(kPublished, label.label, &Published::label);
   return html + cells(published == kPublished.end() ? nullptr : &published->auroc) + "\n";
 }
 

@@ -100,8 +100,7 @@ Result<Timeline> read_timeline(const std::string& path, const ViewOptions& optio
   return Timeline{std::move(summary), std::move(view)};
 }
 
-std::vector<std::string> notes_of(const Timeline& timeline) {
-  const auto& [summary, view] = timeline;
+std::vector<std::string> notes_of(const trace::TraceSummary& summary) {
   const auto& info = summary.info;
   std::vector<std::string> notes;
   if (info.cut_at)
@@ -112,6 +111,12 @@ std::vector<std::string> notes_of(const Timeline& timeline) {
                                 info.first_ignored_at));
   if (summary.dropped > 0)
     notes.push_back(fmt::format("events dropped while recording, for want of room to write: {}", summary.dropped));
+  return notes;
+}
+
+std::vector<std::string> notes_of(const Timeline& timeline) {
+  const TraceView& view = timeline.view;
+  std::vector<std::string> notes = notes_of(timeline.summary);
   if (view.left_out > 0)
     notes.push_back(
         fmt::format("{} of {} events are not drawn: the shortest, none longer than {}; --events N draws more. "

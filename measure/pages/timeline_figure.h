@@ -21,7 +21,9 @@ struct Timeline {
 // Reads the file. The errors of read_trace().
 Result<Timeline> read_timeline(const std::string& path, const ViewOptions& options = {});
 
-// What a reader should know of a file that is not as it should be, or not shown as a whole; empty if there is nothing.
+// What a reader should know of a file that is not as it should be; empty if it is.
+std::vector<std::string> notes_of(const trace::TraceSummary& summary);
+// The same of one that is not shown as a whole; empty if there is nothing.
 std::vector<std::string> notes_of(const Timeline& timeline);
 
 // Adds shares of time for each rank, the timeline itself, and whom others waited for.

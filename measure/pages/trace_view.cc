@@ -16,6 +16,7 @@
 #include "core/base/utf8.h"
 #include "core/trace/names.h"
 #include "core/trace/text.h"
+#include "measure/pages/facts.h"
 
 namespace xoe::pages {
 namespace {
@@ -26,11 +27,6 @@ using trace::TraceEvent;
 constexpr std::size_t kLongestText = 1024;  // bytes
 constexpr std::size_t kFewTexts = 1024;
 constexpr std::size_t kMostArguments = 8;  // of other programs, for one event
-
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 std::int64_t count_at(const json& object, std::string_view key) {
   const auto found = object.find(std::string(key));
@@ -99,8 +95,8 @@ class ViewCollector {
     const json& fields = *event.fields;
     switch (event.phase) {
       case 'M': describe(event, fields); break;
-      case 'X': add(event, fields, lane_of(event.pid, false, event.tid, {})); break;
-      case 'i': add(event, fields, lane_of(event.pid, false, event.tid, {})); break;
+      case 'X':
+      case 'i': keep(described(event, fields), lane_of(event.pid, false, event.tid, {})); break;
       case 'b': open_span(event, fields); break;
       case 'e': close_span(event, fields); break;
       default: ++not_drawn_; break;
@@ -156,8 +152,6 @@ class ViewCollector {
     result.tensors = count_at(*args, trace::kTensors);
     return result;
   }
-
-  void add(const TraceEvent& event, const json& fields, std::uint32_t lane) { keep(described(event, fields), lane); }
 
   static SpanKey key_of(const TraceEvent& event, const json& fields) {
     const auto id = fields.find("id");

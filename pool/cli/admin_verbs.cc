@@ -26,13 +26,6 @@ int send(const AdminOptions& options, const char* path) {
   return token == reply->body.end() ? 0 : print(token->get<std::string>() + "\n");
 }
 
-template <class Value>
-CLI::Option* add_field(CLI::App& verb, const std::shared_ptr<AdminOptions>& options, const std::string& name,
-                       const char* field, const std::string& what) {
-  return verb.add_option_function<Value>(
-      name, [options, field](const Value& value) { options->body[field] = value; }, what);
-}
-
 // Of a file on the server's host, which may have another working directory.
 std::string absolute_path(const std::string& path) {
   std::error_code error;
@@ -49,28 +42,24 @@ void add_admin_verbs(CLI::App& app, int& code) {
   const auto of_team = std::make_shared<AdminOptions>();
   CLI::App* const team = app.add_subcommand("team", "make or change a team (admins)");
   add_connection_options(*team, of_team->connection);
-  add_field<std::string>(*team, of_team, "NAME", "name", "of the team")->required();
-  add_field<int>(*team, of_team, "--quota", "quota", "GPUs that it can count on; 0 for a new team");
-  team->add_flag_callback(
-      "--no-borrowing", [of_team] { of_team->body["may_borrow"] = false; }, "it may not use what others leave");
-  team->add_flag_callback(
-      "--borrowing", [of_team] { of_team->body["may_borrow"] = true; }, "it may; the default of a new team");
+  add_member<std::string>(*team, of_team->body, "NAME", "name", "of the team")->required();
+  add_member<int>(*team, of_team->body, "--quota", "quota", "GPUs that it can count on; 0 for a new team");
+  add_member_flag(*team, of_team->body, "--no-borrowing", "may_borrow", "it may not use what others leave", false);
+  add_member_flag(*team, of_team->body, "--borrowing", "may_borrow", "it may; the default of a new team");
   team->callback([of_team, &code] { code = send(*of_team, "/v1/teams"); });
 
   const auto of_user = std::make_shared<AdminOptions>();
   CLI::App* const user = app.add_subcommand("user", "make or change a user (admins); prints a new one's token");
   add_connection_options(*user, of_user->connection);
-  add_field<std::string>(*user, of_user, "NAME", "name", "of the user")->required();
-  add_field<std::string>(*user, of_user, "--team", "team", "that its GPUs count for")->type_name("NAME");
-  add_field<std::string>(*user, of_user, "--role", "role", "what it may do")
+  add_member<std::string>(*user, of_user->body, "NAME", "name", "of the user")->required();
+  add_member<std::string>(*user, of_user->body, "--team", "team", "that its GPUs count for")->type_name("NAME");
+  add_member<std::string>(*user, of_user->body, "--role", "role", "what it may do")
       ->type_name("agent|user|lead|admin")
       ->default_str("user");
-  add_field<int>(*user, of_user, "--max-gpus", "max_gpus", "at once; 0: any number")->default_str("0");
-  add_field<int>(*user, of_user, "--max-priority", "max_priority", "that it may ask with")->default_str("0");
-  user->add_flag_callback(
-      "--idle-exempt", [of_user] { of_user->body["idle_exempt"] = true; }, "its leases are never reclaimed as idle");
-  user->add_flag_callback(
-      "--new-token", [of_user] { of_user->body["new_token"] = true; }, "replace its token");
+  add_member<int>(*user, of_user->body, "--max-gpus", "max_gpus", "at once; 0: any number")->default_str("0");
+  add_member<int>(*user, of_user->body, "--max-priority", "max_priority", "that it may ask with")->default_str("0");
+  add_member_flag(*user, of_user->body, "--idle-exempt", "idle_exempt", "its leases are never reclaimed as idle");
+  add_member_flag(*user, of_user->body, "--new-token", "new_token", "replace its token");
   user->add_flag("--remove", of_user->remove, "remove it; its leases stay until they end");
   user->callback([of_user, &code] {
     // Of our choice, so that an answer that is lost costs nothing: the request is sent again.
@@ -88,7 +77,7 @@ void add_admin_verbs(CLI::App& app, int& code) {
   CLI::App* const forget =
       app.add_subcommand("forget", "forget a host that is gone, with its GPUs; it comes back with a report (admins)");
   add_connection_options(*forget, of_host->connection);
-  add_field<std::string>(*forget, of_host, "HOST", "name", "that is offline")->required();
+  add_member<std::string>(*forget, of_host->body, "HOST", "name", "that is offline")->required();
   forget->callback([of_host, &code] { code = send(*of_host, "/v1/hosts/forget"); });
 
   const auto of_backup = std::make_shared<AdminOptions>();

@@ -82,6 +82,12 @@ std::optional<Span> parse_span(std::string text, double plain) {
 std::string data_folder() { return home() + "/.local/share/xoe/pool"; }
 std::string default_token_file() { return home() + "/.config/xoe/pool-token"; }
 
+CLI::Option* add_member_flag(CLI::App& verb, Json& body, const std::string& name, const char* member,
+                             const std::string& what, bool value) {
+  return verb.add_flag_callback(
+      name, [&body, member, value] { body[member] = value; }, what);
+}
+
 void add_connection_options(CLI::App& verb, Connection& connection) {
   const Env env = Env::process();
   connection.url = env.text("XOE_POOL").value_or(fmt::format("http://127.0.0.1:{}", kDefaultPort));
@@ -179,7 +185,7 @@ void forget_ended_leases(Client& client, const Connection& connection) {
   if (!status || !status->ok()) return;  // the next lease looks again
   std::set<std::int64_t> here;
   for (const char* const list : {"leases", "queue"})
-    for (const Json& lease : status->body.at(list)) here.insert(lease.at("id").get<std::int64_t>());
+    for (const Json& lease : status->body.at(list)) here.insert(id_of(lease));
   for (const std::int64_t id : ids)
     if (!here.contains(id)) forget_lease(connection, id);
 }

@@ -78,7 +78,7 @@ bool ExtraGpus::ask(Client& client, Extra& extra) {
     refused(lease == nullptr ? reply->message() : lease->value("why", ""));
     return true;
   }
-  extra.lease = lease->at("id").get<std::int64_t>();
+  extra.lease = id_of(*lease);
   reaper_.holds(extra.lease);
   extra.state = State::kWaiting;
   if (lease->at("state") != "open" || lease->value("closed", false)) return true;
@@ -117,7 +117,7 @@ void ExtraGpus::look() {
   if (!reply || !reply->ok()) return look_later();  // nothing has changed until it is there again
   for (const Json& lease : reply->body.at("leases"))
     for (Extra& extra : extras_)
-      if (extra.lease == lease.at("id").get<std::int64_t>()) update(extra, lease);
+      if (extra.lease == id_of(lease)) update(extra, lease);
 }
 
 void ExtraGpus::update(Extra& extra, const Json& lease) {

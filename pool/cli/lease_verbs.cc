@@ -1,5 +1,6 @@
 // xoe pool acquire, adopt, renew, release, revoke, exempt.
-#include <ctime>
+#include <fmt/chrono.h>
+
 #include <thread>
 
 #include "core/base/error.h"
@@ -23,7 +24,7 @@ struct LeaseVerb {
 };
 
 std::string describe(const Json& lease) {
-  const auto id = lease.at("id").get<std::int64_t>();
+  const auto id = id_of(lease);
   const std::string gpus = counted(lease.at("count").get<int>(), "GPU");
   const std::string state = lease.at("state");
   if (state == "open") {
@@ -44,13 +45,11 @@ int show(const Connection& connection, const Json& lease, bool variables) {
   if (connection.json) return print(xoe::pool::to_text(lease) + "\n");
   fmt::print(stderr, "{}\n", describe(lease));
   if (!variables || lease.at("state") != "open") return 0;
-  if (lease.contains("slurm"))
-    return print(fmt::format(
-        "export XOE_POOL_LEASE={}{}\n", lease.at("id").get<std::int64_t>(),
-        lease.contains("job") ? fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>()) : std::string()));
-  if (lease.contains("vm")) return print(fmt::format("export XOE_POOL_LEASE={}\n", lease.at("id").get<std::int64_t>()));
-  return print(fmt::format("export XOE_POOL_LEASE={} {}={}\n", lease.at("id").get<std::int64_t>(),
-                           visible_variable(lease), visible_devices(lease)));
+  std::string more;
+  if (lease.contains("job")) more = fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>());
+  if (!lease.contains("slurm") && !lease.contains("vm"))
+    more = fmt::format(" {}={}", visible_variable(lease), visible_devices(lease));
+  return print(fmt::format("export XOE_POOL_LEASE={}{}\n", id_of(lease), more));
 }
 
 // Asks for an open lease until an agent has done its part. False: it takes too long.
@@ -61,7 +60,7 @@ bool await_agent(Client& client, Reply& reply, Span pause, IsDone&& is_done) {
     const Json& lease = reply.body.at("lease");
     if (lease.at("state") != "open" || is_done(lease) || HeldSignals::any()) return true;
     std::this_thread::sleep_for(pause);
-    auto next = client.get(fmt::format("/v1/leases/{}", lease.at("id").get<std::int64_t>()));
+    auto next = client.get(fmt::format("/v1/leases/{}", id_of(lease)));
     if (next && next->ok()) reply = std::move(*next);
   }
   return false;
@@ -137,11 +136,7 @@ void set_count(LeaseOptions& options, const std::string& text) {
 
 std::string local_time(const Json& seconds) {
   const auto whole = static_cast<std::time_t>(seconds.get<double>());
-  std::tm parts = {};
-  ::localtime_r(&whole, &parts);
-  char text[40];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-  return text;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(whole));
 }
 
 std::string visible_devices(const Json& lease) {
@@ -158,46 +153,34 @@ const char* visible_variable(const Json& lease) {
 }
 
 void add_lease_options(CLI::App& verb, LeaseOptions& options) {
-  const auto set = [&options](const char* field) {
-    return [&options, field](const auto& value) { options.request[field] = value; };
-  };
   verb.add_option_function<std::string>(
           "--gpus", [&options](const std::string& text) { set_count(options, text); }, "how many, all or none")
       ->type_name("N")
       ->default_str("1");
-  verb.add_option_function<std::string>("--type", set("type"), "part of their name, such as t4")->type_name("NAME");
+  add_member<std::string>(verb, options.request, "--type", "type", "part of their name, such as t4")->type_name("NAME");
   verb.add_option("--memory", options.memory,
                   "of each at least, such as 16G, as cards are sold: they have up to a tenth less")
       ->type_name("BYTES")
       ->check(
           [](const std::string& text) { return parse_bytes(text) ? std::string() : "expected a size such as 16G"; });
-  verb.add_flag_callback(
-      "--same-nvlink", [&options] { options.request["same_nvlink"] = true; }, "NVLinks between all of them");
-  verb.add_flag_callback(
-      "--any-host", [&options] { options.request["any_host"] = true; }, "they may be on several hosts");
+  add_member_flag(verb, options.request, "--same-nvlink", "same_nvlink", "NVLinks between all of them");
+  add_member_flag(verb, options.request, "--any-host", "any_host", "they may be on several hosts");
   add_span_option(verb, "--for", options.duration, "for how long");
-  verb.add_option_function<int>("--priority", set("priority"), "more goes first; your user has a limit")
+  add_member<int>(verb, options.request, "--priority", "priority", "more goes first; your user has a limit")
       ->default_str("0");
-  verb.add_flag_callback(
-      "--wait", [&options] { options.request["wait"] = true; }, "in the queue, until there are GPUs");
-  verb.add_option_function<std::string>("--purpose", set("purpose"), "one line for the others")->type_name("TEXT");
+  add_member_flag(verb, options.request, "--wait", "wait", "in the queue, until there are GPUs");
+  add_member<std::string>(verb, options.request, "--purpose", "purpose", "one line for the others")->type_name("TEXT");
 }
 
 void add_place_options(CLI::App& verb, LeaseOptions& options) {
-  verb.add_option_function<std::string>(
-          "--host", [&options](const std::string& name) { options.request["host"] = name; }, "only GPUs of this host")
-      ->type_name("NAME");
-  CLI::Option* const vm = verb.add_option_function<std::string>(
-      "--vm", [&options](const std::string& name) { options.request["vm"] = name; },
-      "give them to this virtual machine of a vSphere");
+  add_member<std::string>(verb, options.request, "--host", "host", "only GPUs of this host")->type_name("NAME");
+  CLI::Option* const vm =
+      add_member<std::string>(verb, options.request, "--vm", "vm", "give them to this virtual machine of a vSphere");
   vm->type_name("NAME");
-  verb.add_flag_callback(
-          "--power-cycle", [&options] { options.request["power_cycle"] = true; },
-          "shut the machine down for that, if it runs, and start it again; also when they are taken back")
+  add_member_flag(verb, options.request, "--power-cycle", "power_cycle",
+                  "shut the machine down for that, if it runs, and start it again; also when they are taken back")
       ->needs(vm);
-  verb.add_flag_callback(
-          "--slurm", [&options] { options.request["slurm"] = true; }, "as an allocation of a Slurm cluster")
-      ->excludes(vm);
+  add_member_flag(verb, options.request, "--slurm", "slurm", "as an allocation of a Slurm cluster")->excludes(vm);
 }
 
 Result<Reply> request_lease(Client& client, const Connection& connection, const LeaseOptions& options,
@@ -217,7 +200,7 @@ Result<Reply> request_lease(Client& client, const Connection& connection, const 
   }
   XOE_ASSIGN(Reply reply, client.post(path, body));
   if (!reply.ok() || reply.body.at("lease").at("state") == "ended") return reply;
-  XOE_TRY(remember_lease(connection, reply.body.at("lease").at("id").get<std::int64_t>(), token));
+  XOE_TRY(remember_lease(connection, id_of(reply.body.at("lease")), token));
   forget_ended_leases(client, connection);
   return reply;
 }
@@ -226,7 +209,7 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
                       const std::function<void(std::int64_t)>& holds) {
   XOE_ASSIGN(Reply reply, request_lease(client, connection, options, path));
   if (!reply.ok()) return reply;
-  const auto id = reply.body.at("lease").at("id").get<std::int64_t>();
+  const auto id = id_of(reply.body.at("lease"));
   if (holds && reply.body.at("lease").at("state") != "ended") holds(id);
   std::string said;
   // An open lease that came from the queue is asked for once more, which tells the pool that its client is there.
@@ -288,10 +271,7 @@ void add_lease_verbs(CLI::App& app, int& code) {
           "the GPUs, as `xoe pool status` names them")
       ->required();
   add_span_option(*adopt, "--for", adopted->lease.duration, "for how long");
-  adopt
-      ->add_option_function<std::string>(
-          "--vm", [adopted](const std::string& name) { adopted->lease.request["vm"] = name; },
-          "the virtual machine that has them (admins)")
+  add_member<std::string>(*adopt, adopted->lease.request, "--vm", "vm", "the virtual machine that has them (admins)")
       ->type_name("NAME");
   adopt->callback([adopted, &code] { code = acquire_or_adopt(*adopted, "/v1/leases/adopt"); });
 

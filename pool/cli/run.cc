@@ -132,7 +132,7 @@ class Watch {
     if (kill_at_ && now >= *kill_at_) ::kill(pid_, SIGKILL);
     if (kill_at_ || now < next_look_) return;
     next_look_ = now + std::chrono::seconds(2);
-    const auto reply = client_.get(fmt::format("/v1/leases/{}", lease_.at("id").get<std::int64_t>()));
+    const auto reply = client_.get(fmt::format("/v1/leases/{}", id_of(lease_)));
     if (reply && reply->ok())
       lease_ = reply->body.at("lease");
     else
@@ -147,7 +147,7 @@ class Watch {
     if (lease_.value("expiry_warned", false) && !warned_) {
       warned_ = true;
       say(fmt::format("the lease ends at {}; `xoe pool renew {}` keeps it", local_time(lease_.at("expires")),
-                      lease_.at("id").get<std::int64_t>()));
+                      id_of(lease_)));
     }
     const std::string idle = lease_.value("idle", "busy");
     if (idle != idle_ && idle == "warned") say("its GPUs are idle; they will be taken back");
@@ -273,7 +273,7 @@ Result<std::vector<std::string>> rank_words(const RunOptions& options, const Jso
           Code::kUnsupported,
           "lease {} has GPUs of the host \"{}\", which is no name that ssh could reach: start its agent with "
           "--host NAME",
-          lease.at("id").get<std::int64_t>(), name);
+          id_of(lease), name);
     places.emplace(is_own ? places.begin() : places.end(), is_own ? own : name, gpus);
   }
   std::vector<std::string> hosts;
@@ -401,7 +401,7 @@ int run(RunOptions options) {
   if (!reply->ok()) return fail(*reply);
   await_devices(*client, *reply);
   const Json& lease = reply->body.at("lease");
-  const auto id = lease.at("id").get<std::int64_t>();
+  const auto id = id_of(lease);
   if (lease.at("state") != "open") {
     reaper->gave_back(id);
     if (options.or_cpu) return run_on_cpu(options, lease.value("why", ""), held.before());

@@ -148,9 +148,7 @@ void add_policy_options(CLI::App& verb, xoe::pool::Policy& policy) {
   add_span_option(verb, "--max-duration", policy.max_duration, "of a lease");
   add_span_option(verb, "--expiry-warning", policy.expiry_warning, "before the end of a lease");
   add_span_option(verb, "--host-timeout", policy.host_timeout, "without a report of its agent, a host is offline");
-  verb.add_option("--max-waiting", policy.max_waiting, "leases of one user in the queue")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
+  add_number(verb, "--max-waiting", policy.max_waiting, 1, 10000, "leases of one user in the queue");
   add_span_option(verb, "--waiting-timeout", policy.waiting_timeout,
                   "a client that is silent for longer leaves the queue, or loses the lease that it waited for");
   add_choice<GiveWayPolicy>(
@@ -162,9 +160,7 @@ void add_policy_options(CLI::App& verb, xoe::pool::Policy& policy) {
   auto& idle = policy.idle;
   verb.add_flag("--reclaim-idle", idle.on, "end leases that are not used, after a warning and a signal");
   add_span_option(verb, "--idle-window", idle.window, "over which use is averaged");
-  verb.add_option("--idle-utilisation", idle.utilisation, "per cent; a GPU below is idle")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
+  add_number(verb, "--idle-utilisation", idle.utilisation, 0.0, 100.0, "per cent; a GPU below is idle");
   add_span_option(verb, "--no-process-window", idle.no_process_window, "without any process, a lease is idle");
   verb.add_flag("--cpu-counts", idle.cpu_counts, "processes that keep a CPU busy keep their lease");
   add_span_option(verb, "--idle-warn-grace", idle.warn_grace, "from the warning to the signal");
@@ -180,12 +176,8 @@ void add_serve(CLI::App& app, int& code) {
   verb->add_option("--state", options->state, "folder of its database")
       ->type_name("DIR")
       ->default_str("~/.local/share/xoe/pool");
-  verb->add_option("--listen", options->server.address, "address; other hosts need TLS")
-      ->type_name("ADDRESS")
-      ->capture_default_str();
-  verb->add_option("--port", options->server.port, "0: any that is free")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
+  add_setting(*verb, "--listen", options->server.address, "address; other hosts need TLS")->type_name("ADDRESS");
+  add_number(*verb, "--port", options->server.port, 0, 65535, "0: any that is free");
   verb->add_option("--tls-cert", options->server.certificate, "certificate, in PEM form")->type_name("FILE");
   verb->add_option("--tls-key", options->server.private_key, "its private key")->type_name("FILE");
   verb->add_option("--webhook", options->webhooks,
@@ -198,9 +190,7 @@ void add_serve(CLI::App& app, int& code) {
       ->type_name("COMMAND");
   verb->add_option("--mail-domain", options->mail_domain, "their addresses are USER@DOMAIN; else USER")
       ->type_name("DOMAIN");
-  verb->add_option("--max-rate", options->server.rate, "requests of one token in a second; 0: any number")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+  add_number(*verb, "--max-rate", options->server.rate, 0, 1000000, "requests of one token in a second; 0: any number");
   add_policy_options(*verb, options->policy);
   verb->callback([options, &code] { code = serve(*options); });
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/base/text.h"
+#include "core/command_line/parse/command_line.h"
 #include "pool/cli/verbs.h"
 
 namespace xoe::tools::pool {
@@ -40,10 +41,9 @@ std::string holder_text(const Json& status, const Json& gpu) {
     const double left = lease.at("expires").get<double>() - status.at("now").get<double>();
     const std::string purpose = lease.value("purpose", "");
     const std::string vm = lease.value("vm", "");
-    return fmt::format("{} (lease {}{}, {} left){}", lease.at("user").get<std::string>(),
-                       lease.at("id").get<std::int64_t>(), vm.empty() ? "" : ", VM " + vm,
-                       xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))),
-                       purpose.empty() ? "" : ": " + purpose);
+    return fmt::format(
+        "{} (lease {}{}, {} left){}", lease.at("user").get<std::string>(), id_of(lease), vm.empty() ? "" : ", VM " + vm,
+        xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))), purpose.empty() ? "" : ": " + purpose);
   }
   return "leased";
 }
@@ -58,7 +58,7 @@ std::string enforcement_text(const Json& leases) {
       return "a device rule of a cgroup; its program cannot open other GPUs" + (guarded ? "; " + others : "");
     return guarded ? others : "environment only; a program that ignores it can use any GPU";
   };
-  for (const Json& lease : leases) by[how(lease)].push_back(lease.at("id").get<std::int64_t>());
+  for (const Json& lease : leases) by[how(lease)].push_back(id_of(lease));
   std::string text;
   for (const auto& [what, ids] : by)
     text += fmt::format("{} {}: {}\n", ids.size() == 1 ? "lease" : "leases", fmt::join(ids, ", "), what);
@@ -94,11 +94,11 @@ std::string status_text(const Json& status) {
   text += enforcement_text(status.at("leases"));
   if (!status.at("queue").empty()) text += "\nwaiting:\n";
   for (const Json& lease : status.at("queue"))
-    text += fmt::format(
-        "{:>3}. lease {} of {}: {}, {}: {}\n", lease.at("position").get<int>(), lease.at("id").get<std::int64_t>(),
-        lease.at("user").get<std::string>(), counted(lease.at("count").get<int>(), "GPU"),
-        lease.at("starts").is_null() ? "start not known" : "starts at " + local_time(lease.at("starts")),
-        lease.value("why", ""));
+    text +=
+        fmt::format("{:>3}. lease {} of {}: {}, {}: {}\n", lease.at("position").get<int>(), id_of(lease),
+                    lease.at("user").get<std::string>(), counted(lease.at("count").get<int>(), "GPU"),
+                    lease.at("starts").is_null() ? "start not known" : "starts at " + local_time(lease.at("starts")),
+                    lease.value("why", ""));
   if (!status.at("drift").empty()) text += "\nto look at:\n";
   for (const Json& drift : status.at("drift"))
     text += fmt::format("  {} on {}: {}\n", drift.at("gpu").get<std::string>(), drift.at("host").get<std::string>(),
@@ -182,9 +182,7 @@ void add_status_verbs(CLI::App& app, int& code) {
   const auto of_usage = std::make_shared<StatusOptions>();
   CLI::App* const usage = app.add_subcommand("usage", "GPU-hours held, busy and idle, by team and user");
   add_connection_options(*usage, of_usage->connection);
-  usage->add_option("--days", of_usage->days, "of the last so many days")
-      ->check(CLI::Range(1, 3660))
-      ->capture_default_str();
+  add_number(*usage, "--days", of_usage->days, 1, 3660, "of the last so many days");
   usage->add_flag("--csv", of_usage->csv, "by hour, as a CSV file");
   usage->callback([of_usage, &code] {
     code = show(*of_usage, fmt::format("/v1/usage?days={}", of_usage->days), of_usage->csv ? usage_csv : usage_text);

@@ -34,6 +34,16 @@ void add_slurm(CLI::App& app, int& code);
 
 inline constexpr int kDefaultPort = 7711;
 
+// Options that become members of a request to the pool. `body` outlives the parsing.
+template <class Value>
+CLI::Option* add_member(CLI::App& verb, Json& body, const std::string& name, const char* member,
+                        const std::string& what) {
+  return verb.add_option_function<Value>(
+      name, [&body, member](const Value& value) { body[member] = value; }, what);
+}
+CLI::Option* add_member_flag(CLI::App& verb, Json& body, const std::string& name, const char* member,
+                             const std::string& what, bool value = true);
+
 // Which pool, and as whom.
 struct Connection {
   std::string url = {};
@@ -94,6 +104,7 @@ const char* visible_variable(const Json& lease);
 // "GPU-...,GPU-..."
 std::string visible_devices(const Json& lease);
 std::string local_time(const Json& seconds);
+inline std::int64_t id_of(const Json& lease) { return lease.at("id").get<std::int64_t>(); }
 
 // Tokens of leases, in files that only this user can read.
 Result<std::string> lease_token(const Connection& connection, std::int64_t id);

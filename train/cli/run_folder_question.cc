@@ -1,5 +1,4 @@
-#include "train/cli/run_folder_question.h"
-
+// A run folder that holds a run already.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include "core/base/env.h"
 #include "core/base/text.h"
 #include "core/bootstrap/launch_env.h"
+#include "train/cli/train_command_line.h"
 #include "train/trainer/run_folder.h"
 
 namespace xoe {

@@ -4,8 +4,7 @@
 
 #include "core/command_line/parse/answer_once.h"
 #include "core/command_line/parse/command_line.h"
-#include "data/cli/max_bad_option.h"
-#include "data/cli/pixel_options.h"
+#include "data/cli/image_options.h"
 #include "train/networks/names.h"
 #include "train/trainer/exported_file.h"
 
@@ -36,19 +35,15 @@ void add_data_options(CLI::App& app, train::TrainOptions& options, bool& synthet
   app.add_flag("--synthetic", synthetic, "one random batch, made once")->excludes(data);
   app.add_option("--classes", options.classes, "number of classes (default: as the data has; 1000 synthetic)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--image-key", options.image_key, "the feature of TFRecord files that holds the image")
-      ->capture_default_str();
-  app.add_option("--label-key", options.label_key, "the feature that holds the label")->capture_default_str();
-  app.add_option("--label-offset", options.label_offset,
-                 "the label stored for the first class (default: 1 in TFRecord files, as in ImageNet's; 0 in others)");
-  app.add_option("--batch", options.batch, "images per rank and pass")->capture_default_str();
+  tools::add_label_options(app, options);
+  tools::add_setting(app, "--batch", options.batch, "images per rank and pass");
   tools::add_image_size(app, options.image_size);
   tools::add_pixel_options(app, options.pixels);
   add_number_or(app, "--data-threads", options.data_threads, "auto", -1,
                 "that decode, per rank: a number, 0 for none of their own, or auto: as many as training needs");
   add_number_or(app, "--shuffle-buffer", options.shuffle_buffer, "auto", -1,
                 "records to draw the next one from: a number, or auto: all, where each can be read by itself");
-  app.add_flag("--allow-missing", options.allow_missing, "go on without files that should be there and are not");
+  tools::add_missing_option(app, options.allow_missing);
   tools::add_max_bad_option(app, options.max_bad, "bad images to leave out per rank and epoch; one more is an error");
 }
 
@@ -70,28 +65,25 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
   app.add_option("--lr", options.lr,
                  "peak learning rate for --lr-batch images (default: sgd 0.1, lars 0.3, adamw and lamb 0.001)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--lr-batch", options.lr_batch, "the rate grows with images per step over this; 0: it does not")
-      ->capture_default_str();
-  app.add_option("--lr-warmup", options.lr_warmup_epochs, "epochs in which the rate rises")->capture_default_str();
+  tools::add_setting(app, "--lr-batch", options.lr_batch,
+                     "the rate grows with images per step over this; 0: it does not");
+  tools::add_setting(app, "--lr-warmup", options.lr_warmup_epochs, "epochs in which the rate rises");
   add_choice<OptimizerKind>(app, "--optimizer", options.optimizer,
                             {{"sgd", OptimizerKind::kSgd},
                              {"adamw", OptimizerKind::kAdamW},
                              {"lars", OptimizerKind::kLars},
                              {"lamb", OptimizerKind::kLamb}},
                             "the last two are for large batches");
-  app.add_option("--momentum", options.momentum, "of sgd and lars")->capture_default_str();
+  tools::add_setting(app, "--momentum", options.momentum, "of sgd and lars");
   app.add_option("--weight-decay", options.weight_decay, "(default: sgd and lars 5e-5, adamw 0.05, lamb 0.02)");
-  app.add_option("--label-smoothing", options.label_smoothing, "0 to 1")->capture_default_str();
-  app.add_option("--clip-norm", options.clip_norm, "largest 2-norm of a step's gradients, all together; 0: any")
-      ->capture_default_str();
-  app.add_option("--ema", options.ema,
-                 "decay of an exponential moving average of the weights, for evaluation and export; 0: none")
-      ->capture_default_str();
-  app.add_option("--accumulate", options.accumulate, "passes per step")->capture_default_str();
+  tools::add_setting(app, "--label-smoothing", options.label_smoothing, "0 to 1");
+  tools::add_setting(app, "--clip-norm", options.clip_norm,
+                     "largest 2-norm of a step's gradients, all together; 0: any");
+  tools::add_setting(app, "--ema", options.ema,
+                     "decay of an exponential moving average of the weights, for evaluation and export; 0: none");
+  tools::add_setting(app, "--accumulate", options.accumulate, "passes per step");
   app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
-  app.add_option("--seed", options.seed, "of weights, order and distortions")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  tools::add_setting(app, "--seed", options.seed, "of weights, order and distortions")->check(CLI::NonNegativeNumber);
   add_choice<Precision>(app, "--precision", options.precision,
                         {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}},
                         "bf16, fp16: autocast; fp16 scales the loss");
@@ -100,15 +92,12 @@ void add_recipe_options(CLI::App& app, train::TrainOptions& options) {
 void add_output_options(CLI::App& app, TrainCommandLine& line) {
   train::TrainOptions& options = line.options;
   app.option_defaults()->group("Output");
-  app.add_option("--eval-every", options.eval_every, "epochs between evaluations; 0: at the end")
-      ->capture_default_str();
-  app.add_option("--report-every", options.report_every, "steps between reports")->capture_default_str();
-  app.add_option("--warmup-steps", options.warmup_steps, "first steps that no speed is measured of")
-      ->capture_default_str();
+  tools::add_setting(app, "--eval-every", options.eval_every, "epochs between evaluations; 0: at the end");
+  tools::add_setting(app, "--report-every", options.report_every, "steps between reports");
+  tools::add_setting(app, "--warmup-steps", options.warmup_steps, "first steps that no speed is measured of");
   app.add_option("--checkpoint", options.checkpoint_dir, "folder for checkpoints")->type_name("DIR");
-  app.add_option("--checkpoint-every", options.checkpoint_every, "steps; 0: at the end and when interrupted")
-      ->capture_default_str();
-  app.add_option("--checkpoint-keep", options.checkpoint_keep, "newest ones to keep")->capture_default_str();
+  tools::add_setting(app, "--checkpoint-every", options.checkpoint_every, "steps; 0: at the end and when interrupted");
+  tools::add_setting(app, "--checkpoint-keep", options.checkpoint_keep, "newest ones to keep");
   app.add_flag("--resume", options.resume, "go on from the newest checkpoint, if there is one");
   app.add_flag("--next-epoch", options.next_epoch, "with --resume: begin the next epoch, with files that have changed");
   app.add_option("--run-dir", options.run_dir, "new folder for metrics.jsonl, TensorBoard's files and curve.svg")
@@ -165,7 +154,7 @@ void add_machine_options(CLI::App& app, train::TrainOptions& options) {
   app.add_flag("--checkpoint-activations", options.checkpoint_activations,
                "blocks of the network are computed again in backward: less memory, more time");
   app.add_flag("--sharded", options.sharded, "ranks share parameters, each updates its part for all");
-  app.add_option("--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once")->capture_default_str();
+  tools::add_setting(app, "--bucket-mb", options.bucket_mib, "MiB of gradients reduced at once");
 }
 
 tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** argv) {

@@ -24,6 +24,11 @@ struct TrainCommandLine {
   std::string summary = {};
 };
 
+// What `xoe train` asks where its --run-dir holds a run already, if a person sits at a terminal, with the process in
+// the foreground, and the process is no rank of a larger job: offers another folder, and takes it for what was to lie
+// in the first one. The trainer refuses a folder that is kept.
+void ask_for_run_folder(train::TrainOptions& options);
+
 // Those of the group Machine: device, threads, memory.
 void add_machine_options(CLI::App& app, train::TrainOptions& options);
 

@@ -16,7 +16,6 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/comm/init.h"
-#include "train/cli/run_folder_question.h"
 #include "train/cli/train_command_line.h"
 #include "train/trainer/export.h"
 #include "train/trainer/job_status.h"

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,6 +56,25 @@ CLI::Option* add_choice(CLI::App& app, const std::string& names, T& value,
 // The same where the choices are their own meaning.
 CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,
                         const std::vector<std::string>& choices, const std::string& what);
+
+// A value whose help tells what it is now as the default.
+template <class T>
+CLI::Option* add_setting(CLI::App& app, const std::string& names, T& value, const std::string& what) {
+  return app.add_option(names, value, what)->capture_default_str();
+}
+
+// The same of a number from `low` to `high`.
+template <class T>
+CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, std::type_identity_t<T> low,
+                        std::type_identity_t<T> high, const std::string& what) {
+  return add_setting(app, names, value, what)->check(CLI::Range(low, high));
+}
+
+// Values in one word, separated by commas.
+template <class T>
+CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<T>& values, const std::string& what) {
+  return app.add_option(names, values, what)->delimiter(',')->allow_extra_args(false);
+}
 
 // A whole number from 0 on, or a word that stands for `word_value`.
 CLI::Option* add_number_or(CLI::App& app, const std::string& name, int& value, const std::string& word, int word_value,

@@ -1,8 +1,6 @@
 #include "core/command_line/parse/mistakes.h"
 
 #include <algorithm>
-#include <cctype>
-#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/nearest_word.h"

@@ -1,8 +1,6 @@
 // The bytes that a conversion writes for an image: its own, unless it must be resized or is raw pixels.
 #pragma once
 
-#include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 

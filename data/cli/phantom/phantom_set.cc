@@ -12,7 +12,6 @@
 #include "data/cli/phantom/lesion.h"
 #include "data/cli/phantom/observer.h"
 #include "data/cli/require.h"
-#include "data/cli/synth/nih_layout.h"
 #include "data/image/augment/plan.h"
 #include "data/stages/random.h"
 #include "data/threads.h"
@@ -186,14 +185,9 @@ Result<PhantomSetReport> make_phantom_set(const PhantomSetOptions& options, cons
   XOE_ASSIGN(OutputDirectory directory, OutputDirectory::create(options.directory));
   PhantomSet phantoms(options);
   const std::vector<NihPlace> places = places_of(options);
-  const NihLayoutOptions layout{.directory = directory.path(),
-                                .training = options.images,
-                                .size = options.size,
-                                .seed = options.seed,
-                                .threads = options.threads};
-  XOE_ASSIGN(DataSetReport files,
-             write_nih_layout(
-                 layout, places, [&](const NihPlace& place) { return phantoms.render(place); }, progress));
+  XOE_ASSIGN(DataSetReport files, write_nih_layout(
+                                      directory.path(), options, places,
+                                      [&](const NihPlace& place) { return phantoms.render(place); }, progress));
   XOE_TRY(write_file(directory.path() + "/phantoms.json", phantoms.description()));
   if (options.test > 0) {
     const auto test = std::span(places).subspan(static_cast<std::size_t>(options.images));

@@ -1,24 +1,19 @@
 // Writes phantoms in the layout of NIH ChestX-ray14, with the best AUROC that anybody can reach on them.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "data/cli/synth/data_set.h"
-#include "xoe/status.h"
+#include "data/cli/synth/nih_layout.h"
 
 namespace xoe::data::synth {
 
-struct PhantomSetOptions {
-  std::string directory = {};   // must not exist, or be empty
-  std::int64_t images = 10000;  // in train_val_list.txt
-  std::int64_t test = 3000;     // in test_list.txt; may be 0
-  int size = 64;                // pixels, of height and width: a multiple of kLeastSize up to 1024
-  double wrong_labels = 0;      // share of the positive labels that are wrong; as many negative ones are
-  int samples = 100000;         // of the Monte Carlo, with and without the lesion each
-  std::uint64_t seed = 0;
-  int threads = 0;  // 0: all cores
+struct PhantomSetOptions : NihSetOptions {
+  // The size is a multiple of kLeastSize up to 1024.
+  PhantomSetOptions() : NihSetOptions{.images = 10000, .test = 3000, .size = 64} {}
+
+  double wrong_labels = 0;  // share of the positive labels that are wrong; as many negative ones are
+  int samples = 100000;     // of the Monte Carlo, with and without the lesion each
 };
 
 struct PhantomLabel {

@@ -9,7 +9,6 @@
 #include "data/cli/output_directory.h"
 #include "data/cli/require.h"
 #include "data/cli/synth/canvas.h"
-#include "data/cli/synth/nih_layout.h"
 #include "data/cli/synth/noise.h"
 #include "data/source/nih_chest.h"
 #include "data/stages/random.h"
@@ -17,7 +16,7 @@
 namespace xoe::data::synth {
 namespace {
 
-Status check(const ChestSetOptions& options) {
+Status check(const NihSetOptions& options) {
   XOE_TRY(require(options.images >= 1 && options.images <= 1000000, "images must be 1 to 1000000", options.images));
   XOE_TRY(require(options.test >= 0 && options.test <= 1000000, "test images must be 0 to 1000000", options.test));
   XOE_TRY(require(options.size >= 32 && options.size <= 4096, "the size must be 32 to 4096", options.size));
@@ -141,7 +140,7 @@ std::vector<std::uint8_t> render_radiograph(std::span<const int> findings, int s
   return levels;
 }
 
-NihImage render(const ChestSetOptions& options, const NihPlace& place) {
+NihImage render(const NihSetOptions& options, const NihPlace& place) {
   Random random(options.seed, 3, static_cast<std::uint64_t>(place.number));
   std::vector<int> findings;
   for (const double chance : {0.5, 0.4, 0.3}) {
@@ -156,7 +155,7 @@ NihImage render(const ChestSetOptions& options, const NihPlace& place) {
 }
 
 // Two images a patient; the patients of test images come after those of the others.
-std::vector<NihPlace> places_of(const ChestSetOptions& options) {
+std::vector<NihPlace> places_of(const NihSetOptions& options) {
   constexpr int kPerPatient = 2;
   std::vector<NihPlace> places;
   std::int64_t patient = 0;
@@ -171,18 +170,13 @@ std::vector<NihPlace> places_of(const ChestSetOptions& options) {
 
 }  // namespace
 
-Result<DataSetReport> make_chest_set(const ChestSetOptions& options, const Progress& progress) {
+Result<DataSetReport> make_chest_set(const NihSetOptions& options, const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
   XOE_TRY(check(options));
   XOE_ASSIGN(OutputDirectory directory, OutputDirectory::create(options.directory));
-  const NihLayoutOptions layout{.directory = directory.path(),
-                                .training = options.images,
-                                .size = options.size,
-                                .seed = options.seed,
-                                .threads = options.threads};
-  XOE_ASSIGN(DataSetReport report,
-             write_nih_layout(
-                 layout, places_of(options), [&](const NihPlace& place) { return render(options, place); }, progress));
+  XOE_ASSIGN(DataSetReport report, write_nih_layout(
+                                       directory.path(), options, places_of(options),
+                                       [&](const NihPlace& place) { return render(options, place); }, progress));
   XOE_TRY(directory.finish());
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;

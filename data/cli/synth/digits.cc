@@ -1,7 +1,6 @@
 #include "data/cli/synth/patterns.h"
 
 #include <array>
-#include <cstdint>
 #include <string_view>
 
 namespace xoe::data::synth {

@@ -24,8 +24,9 @@ struct Encoded {
 
 class NihLayout {
  public:
-  NihLayout(const NihLayoutOptions& options, const std::function<NihImage(const NihPlace&)>& render)
-      : options_(options), render_(render) {}
+  NihLayout(const std::string& directory, const NihSetOptions& options,
+            const std::function<NihImage(const NihPlace&)>& render)
+      : directory_(directory), options_(options), render_(render) {}
 
   Result<DataSetReport> write(std::span<const NihPlace> places, const Progress& progress) {
     table_ =
@@ -38,11 +39,11 @@ class NihLayout {
       if (!progress(first + count, all))
         return failure(Code::kUnavailable, "stopped after {} images; nothing was kept", first + count);
     }
-    XOE_TRY(write_file(options_.directory + "/Data_Entry_2017.csv", table_));
-    XOE_TRY(write_file(options_.directory + "/train_val_list.txt", train_list_));
-    if (all > options_.training) XOE_TRY(write_file(options_.directory + "/test_list.txt", test_list_));
-    report_.images = options_.training;
-    report_.validation = all - options_.training;
+    XOE_TRY(write_file(directory_ + "/Data_Entry_2017.csv", table_));
+    XOE_TRY(write_file(directory_ + "/train_val_list.txt", train_list_));
+    if (all > options_.images) XOE_TRY(write_file(directory_ + "/test_list.txt", test_list_));
+    report_.images = options_.images;
+    report_.validation = all - options_.images;
     report_.files = static_cast<int>(all);
     return report_;
   }
@@ -75,7 +76,7 @@ class NihLayout {
 
   Status keep(const Encoded& image, std::int64_t number) {
     if (!*image.png) return failure(image.png->error());
-    const std::string folder = fmt::format("{}/images_{:03}/images", options_.directory, number / kPerFolder + 1);
+    const std::string folder = fmt::format("{}/images_{:03}/images", directory_, number / kPerFolder + 1);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return failure(Code::kUnavailable, "{}: cannot make the folder: {}", folder, error.message());
@@ -84,11 +85,12 @@ class NihLayout {
     XOE_TRY(file.finish_unflushed());
     report_.bytes += (*image.png)->size();
     table_ += image.row;
-    (number < options_.training ? train_list_ : test_list_) += image.name + "\n";
+    (number < options_.images ? train_list_ : test_list_) += image.name + "\n";
     return {};
   }
 
-  const NihLayoutOptions& options_;
+  const std::string& directory_;
+  const NihSetOptions& options_;
   const std::function<NihImage(const NihPlace&)>& render_;
   std::string table_;
   std::string train_list_;
@@ -98,10 +100,11 @@ class NihLayout {
 
 }  // namespace
 
-Result<DataSetReport> write_nih_layout(const NihLayoutOptions& options, std::span<const NihPlace> places,
+Result<DataSetReport> write_nih_layout(const std::string& directory, const NihSetOptions& options,
+                                       std::span<const NihPlace> places,
                                        const std::function<NihImage(const NihPlace&)>& render,
                                        const Progress& progress) {
-  return NihLayout(options, render).write(places, progress);
+  return NihLayout(directory, options, render).write(places, progress);
 }
 
 }  // namespace xoe::data::synth

@@ -25,17 +25,20 @@ struct NihImage {
   std::vector<std::uint8_t> levels;  // size x size grey levels, row by row
 };
 
-struct NihLayoutOptions {
-  std::string directory = {};  // exists
-  std::int64_t training = 0;   // so many of the images are in train_val_list.txt, the others in test_list.txt
-  int size = 0;                // pixels, of height and width
-  std::uint64_t seed = 0;      // of the patients' ages and genders
-  int threads = 0;             // that render; 0: all cores
+struct NihSetOptions {
+  std::string directory = {};  // must not exist, or be empty
+  std::int64_t images = 3000;  // in train_val_list.txt, for training and validation
+  std::int64_t test = 600;     // in test_list.txt; may be 0
+  int size = 256;              // pixels, of height and width
+  std::uint64_t seed = 0;
+  int threads = 0;  // that render; 0: all cores
 };
 
 // Data_Entry_2017.csv, images_001/images/00000001_000.png and so on (8-bit grey, up to 5000 a folder), both lists; no
-// test_list.txt without test images. `render` is called in several threads at once.
-Result<DataSetReport> write_nih_layout(const NihLayoutOptions& options, std::span<const NihPlace> places,
+// test_list.txt without test images. `directory` exists: it is to become that of the options. `render` is called in
+// several threads at once.
+Result<DataSetReport> write_nih_layout(const std::string& directory, const NihSetOptions& options,
+                                       std::span<const NihPlace> places,
                                        const std::function<NihImage(const NihPlace&)>& render,
                                        const Progress& progress);
 

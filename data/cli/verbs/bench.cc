@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -10,8 +9,6 @@
 #include "core/base/error.h"
 #include "core/base/process_use.h"
 #include "core/base/text.h"
-#include "data/cli/pixel_options.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 #include "xoe/data/images.h"
 
@@ -28,8 +25,6 @@ double since(Clock::time_point start) { return Seconds(Clock::now() - start).cou
 
 struct BenchOptions {
   data::ImagePipelineOptions pipeline = {.batch = 64, .threads = 0};  // threads 0: kAutoThreads
-  std::string mode = "exact";
-  std::string dtype = "float32";
   bool explain = false;
   double seconds = 8;   // of the measurement, after
   double warmup = 3;    // seconds of warm-up
@@ -37,18 +32,8 @@ struct BenchOptions {
   bool json = false;
 };
 
-Result<data::ImagePipelineOptions> pipeline_of(const BenchOptions& options) {
-  data::ImagePipelineOptions pipeline = options.pipeline;
-  if (pipeline.threads <= 0) pipeline.threads = data::kAutoThreads;
-  if (options.mode != "exact" && options.mode != "fast")
-    return failure(Code::kInvalidArgument, "--mode is exact or fast, not {}", options.mode);
-  pipeline.quality = options.mode == "fast" ? data::Quality::kFast : data::Quality::kExact;
-  for (const DType dtype : {DType::kUint8, DType::kFloat16, DType::kBfloat16, DType::kFloat32})
-    if (options.dtype == dtype_name(dtype)) {
-      pipeline.dtype = dtype;
-      return pipeline;
-    }
-  return failure(Code::kInvalidArgument, "--dtype is uint8, float16, bfloat16 or float32, not {}", options.dtype);
+std::string_view mode_of(const BenchOptions& options) {
+  return options.pipeline.quality == data::Quality::kFast ? "fast" : "exact";
 }
 
 // One measurement.
@@ -139,7 +124,8 @@ Result<EmulatedConsumer> emulate_consumer(Consumer& consumer, const BenchOptions
 
 Result<BenchResult> measure(const BenchOptions& options) {
   BenchResult result;
-  XOE_ASSIGN(const auto pipeline, pipeline_of(options));
+  data::ImagePipelineOptions pipeline = options.pipeline;
+  if (pipeline.threads <= 0) pipeline.threads = data::kAutoThreads;
   const auto start = Clock::now();
   XOE_ASSIGN(const auto images, data::open_images(pipeline));
   Consumer consumer(*images);
@@ -194,7 +180,7 @@ Json explained(const data::PipelineReport& report) {
 }
 
 void print_json(const BenchOptions& options, const BenchResult& result) {
-  Json out = {{"name", "xoe-" + options.mode},
+  Json out = {{"name", fmt::format("xoe-{}", mode_of(options))},
               {"threads", result.threads},
               {"images_per_s", result.window.images_per_s()},
               {"cpu_ms_per_image", result.window.cpu_ms_per_image()},
@@ -219,7 +205,7 @@ void print_json(const BenchOptions& options, const BenchResult& result) {
 
 void print_text(const BenchOptions& options, const BenchResult& result) {
   const Measurement& window = result.window;
-  fmt::print("{}: {}, batches of {} at {}x{}, {}, {} in {:.1f} s\n", options.pipeline.directory, options.mode,
+  fmt::print("{}: {}, batches of {} at {}x{}, {}, {} in {:.1f} s\n", options.pipeline.directory, mode_of(options),
              options.pipeline.batch, options.pipeline.image_size.height, options.pipeline.image_size.width,
              counted(result.threads, "thread"), counted(window.images, "image"), window.seconds);
   fmt::print("  {:.0f} images/s, {:.3f} CPU-ms an image, {:.2f} cores used\n", window.images_per_s(),
@@ -244,11 +230,10 @@ void print_text(const BenchOptions& options, const BenchResult& result) {
   }
 }
 
-int bench(const BenchOptions& options) {
-  const auto result = measure(options);
-  if (!result) return report_failure("bench", result.error(), options.json);
-  options.json ? print_json(options, *result) : print_text(options, *result);
-  return exit_code(0);
+Result<int> bench(const BenchOptions& options) {
+  XOE_ASSIGN(const BenchResult result, measure(options));
+  options.json ? print_json(options, result) : print_text(options, result);
+  return 0;
 }
 
 }  // namespace
@@ -261,29 +246,29 @@ void add_bench(CLI::App& app, int& code) {
   verb->add_option("--pattern", options.pipeline.pattern, "of file names, with * and ? (default: train-*)");
   add_missing_option(*verb, options.pipeline.allow_missing);
   add_max_bad_option(*verb, options.pipeline);
-  verb->add_option("--batch", options.pipeline.batch, "images")->capture_default_str();
+  add_setting(*verb, "--batch", options.pipeline.batch, "images");
   add_image_size(*verb, options.pipeline.image_size);
   add_pixel_options(*verb, options.pipeline.pixels);
-  verb->add_option("--threads", options.pipeline.threads, "0: as many as are needed, up to the CPUs that were given")
-      ->capture_default_str();
+  add_setting(*verb, "--threads", options.pipeline.threads, "0: as many as are needed, up to the CPUs that were given");
   verb->add_option("--classes", options.pipeline.classes, "of TFRecord files without labels.txt");
   add_label_options(*verb, options.pipeline);
   add_number_or(*verb, "--shuffle", options.pipeline.shuffle_buffer, "auto", data::kAutoShuffle,
                 "records to draw the next one from: a number, or auto: all, where each can be read by itself");
-  add_choice(*verb, "--mode", options.mode, {"exact", "fast"}, "how images are decoded and resized");
-  add_choice(*verb, "--dtype", options.dtype, {"uint8", "float16", "bfloat16", "float32"}, "of the pixels");
+  add_choice<data::Quality>(*verb, "--mode", options.pipeline.quality,
+                            {{"exact", data::Quality::kExact}, {"fast", data::Quality::kFast}},
+                            "how images are decoded and resized");
+  std::vector<std::pair<std::string, DType>> types;
+  for (const DType type : {DType::kUint8, DType::kFloat16, DType::kBfloat16, DType::kFloat32})
+    types.emplace_back(dtype_name(type), type);
+  add_choice(*verb, "--dtype", options.pipeline.dtype, std::move(types), "of the pixels");
   verb->add_flag("--explain", options.explain, "say where the time goes, and what would help");
-  verb->add_option("--seconds", options.seconds, "that are measured")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 1e6));
-  verb->add_option("--warmup", options.warmup, "seconds before that")
-      ->capture_default_str()
-      ->check(CLI::Range(0., 1e6));
+  add_number(*verb, "--seconds", options.seconds, 0.01, 1e6, "that are measured");
+  add_number(*verb, "--warmup", options.warmup, 0., 1e6, "seconds before that");
   verb->add_option("--consumer", options.consumer, "images/s of an emulated consumer: says whether it can be fed")
       ->check(CLI::PositiveNumber);
   verb->add_flag("--json", options.json, "print the result as one line of JSON");
   verb->footer("Example:\n  xoe data bench data --image-size 224 --explain");
-  verb->callback([request, &code] { code = bench(*request); });
+  verb->callback([request, &code] { code = finish("bench", bench(*request), request->json); });
 }
 
 }  // namespace xoe::tools

@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -23,9 +21,6 @@
 #include "core/base/process_use.h"
 #include "core/base/svg.h"
 #include "core/base/text.h"
-#include "data/cli/pixel_options.h"
-#include "data/cli/verbs/json_text.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 #include "data/files/listing.h"
 #include "data/source/formats.h"
@@ -41,20 +36,12 @@ using Json = nlohmann::ordered_json;
 constexpr double kWantedShare = 0.7;  // of what the new way delivers, unless the time of a step is given
 
 struct CompareOptions {
-  std::string directory;
+  examples::WayOptions way = {.directory = {}, .threads = 0};  // threads 0: the cores, shared by the ranks
   std::vector<int> ranks = {1, 2, 4};
-  int batch = 64;
-  data::ImageSize image_size = 224;
-  data::PixelOptions pixels = {};
-  int shuffle = 500;
-  int label_offset = 1;
-  bool allow_missing = false;
-  std::int64_t max_bad = 0;  // of a rank, an epoch
-  int threads = 0;           // of each rank; 0: the cores, shared by the ranks
-  double step_ms = 0;        // of the consumer; 0: the largest number of ranks wants 70 % of what the new way delivers
-  double seconds = 5;        // of the measurement, after
-  double warmup = 3;         // seconds of warm-up
-  std::string plot = {};     // an SVG file; empty: none
+  double step_ms = 0;     // of the consumer; 0: the largest number of ranks wants 70 % of what the new way delivers
+  double seconds = 5;     // of the measurement, after
+  double warmup = 3;      // seconds of warm-up
+  std::string plot = {};  // an SVG file; empty: none
   bool json = false;
 };
 
@@ -217,34 +204,24 @@ class Comparison {
  private:
   // The two ways are for record files alone.
   Status check_format() const {
-    if (!data::is_directory(options_.directory))
+    if (!data::is_directory(options_.way.directory))
       return failure(Code::kUnavailable, "{}: no directory; the train-* record files of one are compared",
-                     options_.directory);
+                     options_.way.directory);
     data::BadRecords absent;
     data::MissingData missing(true, &absent);
-    if (record_files(options_.directory, missing)) return {};  // whatever lies beside them
-    const auto format = data::detect_source_format({.directory = options_.directory});
+    if (record_files(options_.way.directory, missing)) return {};  // whatever lies beside them
+    const auto format = data::detect_source_format({.directory = options_.way.directory});
     if (!format || *format == data::SourceFormat::kTfRecord) return {};
     return failure(Code::kInvalidArgument,
                    "{}: a data set of the format {}, but the ways that are compared read TFRecord files: xoe data "
                    "convert {} DIR makes some",
-                   options_.directory, data::source_format_name(*format), options_.directory);
+                   options_.way.directory, data::source_format_name(*format), options_.way.directory);
   }
 
   RankWork work_of(bool old, int ranks) {
-    RankWork work{.old = old,
-                  .way = {.directory = options_.directory,
-                          .batch = options_.batch,
-                          .image_size = options_.image_size,
-                          .pixels = options_.pixels,
-                          .threads = options_.threads > 0 ? options_.threads : std::max(1, cores_ / ranks),
-                          .shuffle = options_.shuffle,
-                          .label_offset = options_.label_offset,
-                          .allow_missing = options_.allow_missing,
-                          .max_bad = options_.max_bad},
-                  .step = step_,
-                  .warmup = options_.warmup,
-                  .seconds = options_.seconds};
+    RankWork work{
+        .old = old, .way = options_.way, .step = step_, .warmup = options_.warmup, .seconds = options_.seconds};
+    if (work.way.threads == 0) work.way.threads = std::max(1, cores_ / ranks);
     if (old) fit_into_memory(work.way, ranks);
     return work;
   }
@@ -264,7 +241,7 @@ class Comparison {
     XOE_ASSIGN(const WayResult most, run_ranks(probe, 1));
     if (!(most.images_per_s > 0)) return failure(Code::kInternal, "{}", "no image came");
     const int ranks = *std::ranges::max_element(options_.ranks);
-    step_ = Seconds(ranks * options_.batch / (kWantedShare * most.images_per_s));
+    step_ = Seconds(ranks * options_.way.batch / (kWantedShare * most.images_per_s));
     return {};
   }
 
@@ -361,8 +338,8 @@ std::string compare_svg(std::span<const WayResult> figures, double step_ms, int 
 }
 
 void print_json(const CompareOptions& options, const Comparison& comparison) {
-  Json out = {{"directory", options.directory},
-              {"batch", options.batch},
+  Json out = {{"directory", options.way.directory},
+              {"batch", options.way.batch},
               {"step_ms", comparison.step_ms()},
               {"figures", Json::array()}};
   for (const WayResult& one : comparison.figures())
@@ -379,10 +356,10 @@ void print_json(const CompareOptions& options, const Comparison& comparison) {
 
 void print_text(const CompareOptions& options, const Comparison& comparison) {
   fmt::print("{}: a consumer on each rank takes {} images in {:.1f} ms (it sleeps: no accelerator is here)\n",
-             options.directory, options.batch, comparison.step_ms());
+             options.way.directory, options.way.batch, comparison.step_ms());
   if (comparison.lowered() > 0)
     fmt::print("the old way makes only {} ahead, not {}: memory is short\n", counted(comparison.lowered(), "batch"),
-               options.batch);
+               options.way.batch);
   fmt::print("{:<4} {:>6} {:>13} {:>9} {:>7} {:>10} {:>16} {:>10}\n", "way", "ranks", "threads each", "images/s",
              "wanted", "idle", "CPU-ms an image", "memory");
   for (const WayResult& one : comparison.figures())
@@ -392,14 +369,13 @@ void print_text(const CompareOptions& options, const Comparison& comparison) {
   if (!options.plot.empty()) fmt::print("saved {}\n", options.plot);
 }
 
-int compare(const CompareOptions& options) {
+Result<int> compare(const CompareOptions& options) {
   Comparison comparison(options);
-  Status done = comparison.run();
-  if (done && !options.plot.empty())
-    done = write_file(options.plot, compare_svg(comparison.figures(), comparison.step_ms(), options.batch));
-  if (!done) return report_failure("compare", done.error(), options.json);
+  XOE_TRY(comparison.run());
+  if (!options.plot.empty())
+    XOE_TRY(write_file(options.plot, compare_svg(comparison.figures(), comparison.step_ms(), options.way.batch)));
   options.json ? print_json(options, comparison) : print_text(options, comparison);
-  return exit_code(0);
+  return 0;
 }
 
 }  // namespace
@@ -408,34 +384,25 @@ void add_compare(CLI::App& app, int& code) {
   CLI::App* verb = app.add_subcommand("compare", "show why reading images the old way does not scale over ranks");
   const auto request = std::make_shared<CompareOptions>();
   CompareOptions& options = *request;
-  verb->add_option("DIR", options.directory, "the directory of the train-* record files")->required();
-  verb->add_option("--ranks", options.ranks, "numbers of processes, e.g. 1,2,4")->delimiter(',')->capture_default_str();
+  verb->add_option("DIR", options.way.directory, "the directory of the train-* record files")->required();
+  add_setting(*verb, "--ranks", options.ranks, "numbers of processes, e.g. 1,2,4")->delimiter(',');
   verb->add_option("--step-ms", options.step_ms,
                    "that a consumer takes for a batch (default: most ranks want 70 % of what the new way makes)")
       ->check(CLI::PositiveNumber);
-  verb->add_option("--batch", options.batch, "images")->capture_default_str()->check(CLI::Range(1, 4096));
-  add_image_size(*verb, options.image_size);
-  add_pixel_options(*verb, options.pixels);
-  verb->add_option("--shuffle", options.shuffle, "elements in the shuffle buffer")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
-  verb->add_option("--label-offset", options.label_offset, "the label stored for the first class")
-      ->capture_default_str();
-  add_missing_option(*verb, options.allow_missing);
-  add_max_bad_option(*verb, options.max_bad, "bad images of a rank to leave out of an epoch; one more is an error");
-  verb->add_option("--threads", options.threads, "of each rank; 0: the cores, shared by the ranks")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
-  verb->add_option("--seconds", options.seconds, "that are measured, for each way and number of ranks")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 1e6));
-  verb->add_option("--warmup", options.warmup, "seconds before that")
-      ->capture_default_str()
-      ->check(CLI::Range(0., 1e6));
+  add_number(*verb, "--batch", options.way.batch, 1, 4096, "images");
+  add_image_size(*verb, options.way.image_size);
+  add_pixel_options(*verb, options.way.pixels);
+  add_number(*verb, "--shuffle", options.way.shuffle, 0, 1 << 20, "elements in the shuffle buffer");
+  add_setting(*verb, "--label-offset", options.way.label_offset, "the label stored for the first class");
+  add_missing_option(*verb, options.way.allow_missing);
+  add_max_bad_option(*verb, options.way.max_bad, "bad images of a rank to leave out of an epoch; one more is an error");
+  add_number(*verb, "--threads", options.way.threads, 0, 1024, "of each rank; 0: the cores, shared by the ranks");
+  add_number(*verb, "--seconds", options.seconds, 0.01, 1e6, "that are measured, for each way and number of ranks");
+  add_number(*verb, "--warmup", options.warmup, 0., 1e6, "seconds before that");
   verb->add_option("--plot", options.plot, "an SVG file to write");
   verb->add_flag("--json", options.json, "print the result as one line of JSON");
   verb->footer("Example:\n  xoe data compare data --ranks 1,2,4 --plot compare.svg");
-  verb->callback([request, &code] { code = compare(*request); });
+  verb->callback([request, &code] { code = finish("compare", compare(*request), request->json); });
 }
 
 }  // namespace xoe::tools

@@ -5,9 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "data/cli/convert/convert.h"
-#include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 
 namespace xoe::tools {
@@ -57,26 +55,20 @@ void print(const ConvertRequest& request, const ConvertReport& report) {
   print_left_out(counted(report.skipped, "bad image"), report.skipped, report.bad);
 }
 
-int convert(const ConvertRequest& request) {
+Result<int> convert(const ConvertRequest& request) {
   catch_signals();
-  const auto report = [&request] {
-    ProgressLine line("xoe data convert", !request.json);
-    return data::convert(request.options, [&line](std::int64_t done, std::int64_t total) {
-      line.show(done, total, "images");
-      return !stopped();
-    });
-  }();
-  if (!report) return report_failure("convert", report.error(), request.json);
-  print(request, *report);
-  if (!report->assumed_labels.empty()) fmt::print(stderr, "xoe data convert: {}\n", report->assumed_labels);
-  if (request.options.order == data::ConvertOrder::kAuto && !report->shuffled &&
+  const auto work = [&](const data::ConvertProgress& progress) { return data::convert(request.options, progress); };
+  XOE_ASSIGN(const ConvertReport report, with_progress("xoe data convert", !request.json, work));
+  print(request, report);
+  if (!report.assumed_labels.empty()) fmt::print(stderr, "xoe data convert: {}\n", report.assumed_labels);
+  if (request.options.order == data::ConvertOrder::kAuto && !report.shuffled &&
       request.options.to != data::ConvertTo::kFolder)
     fmt::print(
         stderr,
         "xoe data convert: the images are in the source's order, because it is compressed and each image by itself "
         "costs about a MiB of decompression; --shuffle SEED shuffles all the same, or convert the result once "
         "more\n");
-  return exit_code(0);
+  return 0;
 }
 
 void add_options(CLI::App& verb, ConvertRequest& request) {
@@ -88,7 +80,7 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
   add_choice<ConvertTo>(verb, "--format", options.to, formats, "format to write");
   add_choice<ConvertTo>(verb, "--to", options.to, formats, "")->group("");  // what it was called before
   add_split_option(verb, options.from.training);
-  verb.add_option("--shards", options.shards, "number of files; 0: files of about 128 MiB")->capture_default_str();
+  add_setting(verb, "--shards", options.shards, "number of files; 0: files of about 128 MiB");
   add_choice<Compression>(verb, "--compression", options.compression,
                           {{"none", Compression::kNone}, {"gzip", Compression::kGzip}, {"zlib", Compression::kZlib}},
                           "of TFRecord files");
@@ -100,12 +92,10 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
   verb.add_flag("--keep-order", request.keep_order, "write the images in the order of the source")->excludes(shuffle);
   verb.add_option("--resize-shorter", options.reencode.resize_shorter,
                   "downscale images whose shorter side is longer than this many pixels");
-  verb.add_option("--quality", options.reencode.quality, "quality of downscaled JPEGs, 1 to 100")
-      ->capture_default_str();
+  add_setting(verb, "--quality", options.reencode.quality, "quality of downscaled JPEGs, 1 to 100");
   add_missing_option(verb, options.from.allow_missing);
   add_max_bad_option(verb, options.from);
-  verb.add_option("--threads", options.threads, "threads, each of which writes a file; 0: all cores")
-      ->capture_default_str();
+  add_setting(verb, "--threads", options.threads, "threads, each of which writes a file; 0: all cores");
   verb.add_option("--pattern", options.from.pattern, "pattern of the source's file names, for TFRecord and tar");
   verb.add_flag("--multi-label", options.from.multi_label, "the TFRecord source's images can be of several classes");
   verb.add_option("--classes", options.from.classes, "number of classes of a TFRecord source without labels.txt");
@@ -134,7 +124,7 @@ void add_convert(CLI::App& app, int& code) {
   verb->callback([request, verb, &code] {
     if (verb->count("--shuffle") > 0) request->options.order = data::ConvertOrder::kShuffled;
     if (request->keep_order) request->options.order = data::ConvertOrder::kKept;
-    code = convert(*request);
+    code = finish("convert", convert(*request), request->json);
   });
 }
 

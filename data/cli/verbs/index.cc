@@ -7,9 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
-#include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 #include "data/files/index_path.h"
 #include "data/files/listing.h"
@@ -147,15 +145,14 @@ void print(const std::vector<IndexResult>& rows, bool json) {
                human_bytes(bytes), human_bytes(index_bytes));
 }
 
-int index(const IndexRequest& request) {
+Result<int> index(const IndexRequest& request) {
   catch_signals();
   std::vector<std::string> files;
   data::BadRecords bad;
   data::MissingData missing(true, &bad);
   for (const std::string& path : request.paths) {
-    const auto found = files_to_index(path, missing);
-    if (!found) return report_failure("index", found.error(), request.json);
-    files.insert(files.end(), found->begin(), found->end());
+    XOE_ASSIGN(const auto found, files_to_index(path, missing));
+    files.insert(files.end(), found.begin(), found.end());
   }
   std::vector<IndexResult> rows(files.size());
   std::atomic<std::int64_t> done = 0;
@@ -167,16 +164,14 @@ int index(const IndexRequest& request) {
       ++done;
     };
     if (!run_all(request.threads, files.size(), work, show))
-      return report_failure("index", Error(Code::kUnavailable, fmt::format("stopped after {}", counted(done, "file"))),
-                            request.json);
+      return failure(Code::kUnavailable, "stopped after {}", counted(done, "file"));
   }
   for (const std::string& message : bad.messages()) {
     const std::size_t end = message.find(": ");
     rows.push_back({.file = message.substr(0, end), .state = "missing", .problem = message.substr(end + 2)});
   }
   print(rows, request.json);
-  return exit_code(std::all_of(rows.begin(), rows.end(), [](const IndexResult& row) { return row.good(); }) ? 0
-                                                                                                            : kFailed);
+  return std::ranges::all_of(rows, &IndexResult::good) ? 0 : kFailed;
 }
 
 }  // namespace
@@ -189,14 +184,12 @@ void add_index(CLI::App& app, int& code) {
   verb->add_flag("--force", request->force, "write those again that fit");
   add_max_bad_option(*verb, request->max_bad, "damaged places of a file to leave out; one more is an error");
   verb->add_flag_function("--skip", [request](std::int64_t) { request->max_bad = data::kUsualBad; })->group("");
-  verb->add_option("--threads", request->threads, "files at a time; 0: all cores")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+  add_number(*verb, "--threads", request->threads, 0, 1024, "files at a time; 0: all cores");
   verb->add_flag("--json", request->json, "print the result as JSON");
   verb->footer(
       "Example:\n  xoe data index data          # beside each file FILE.xoeindex, which every reader uses\n"
       "  xoe data index --check data");
-  verb->callback([request, &code] { code = index(*request); });
+  verb->callback([request, &code] { code = finish("index", index(*request), request->json); });
 }
 
 }  // namespace xoe::tools

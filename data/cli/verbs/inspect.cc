@@ -9,8 +9,6 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "data/cli/image_facts.h"
-#include "data/cli/verbs/json_text.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 #include "data/failure_in.h"
 #include "data/files/listing.h"
@@ -48,17 +46,11 @@ Json show_bytes(std::string_view bytes, std::size_t most) {
   return printable ? std::string(bytes) : fmt::format("<{}>", counted(std::ssize(bytes), "byte"));
 }
 
-template <class T>
-std::vector<T> values_of(const FeatureView& feature) {
-  std::vector<T> values;
-  feature.append_to(values);
-  return values;
-}
-
 template <class T, class Show>
 Json list(const FeatureView& feature, const Show& show) {
   Json out = Json::array();
-  const auto values = values_of<T>(feature);
+  std::vector<T> values;
+  feature.append_to(values);
   for (std::size_t i = 0; i < std::min(values.size(), kMaxValues); ++i) out.push_back(show(values[i]));
   if (values.size() > kMaxValues) out.push_back(fmt::format("<{} more>", values.size() - kMaxValues));
   return out;
@@ -94,9 +86,7 @@ Json show_image(const data::ImageRecord& record) {
           {"bytes", record.bytes.size()}};
 }
 
-std::string to_text(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
+std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // ---- One TFRecord file, plain or compressed
 
@@ -393,20 +383,18 @@ Status inspect_source(const InspectRequest& request, const data::ImagePipelineOp
   return {};
 }
 
-int inspect(InspectRequest request, data::ImagePipelineOptions options) {
+Result<int> inspect(InspectRequest request, data::ImagePipelineOptions options) {
   catch_signals();
   options.directory = request.path;
   data::resolve_bad_limit(options);
   request.keys = {options.image_key, options.label_key};
   request.max_bad = options.max_bad;
-  const auto format = data::detect_source_format(options);
-  if (!format) return report_failure("inspect", format.error(), request.json);
-  options.format = *format;
-  const bool record_file = *format == SourceFormat::kTfRecord && !data::is_directory(request.path);
-  const Status done = !record_file     ? inspect_source(request, options)
-                      : request.record ? inspect_one_record(request)
-                                       : inspect_records(request);
-  return done ? exit_code(0) : report_failure("inspect", done.error(), request.json);
+  XOE_ASSIGN(options.format, data::detect_source_format(options));
+  const bool record_file = options.format == SourceFormat::kTfRecord && !data::is_directory(request.path);
+  XOE_TRY(!record_file     ? inspect_source(request, options)
+          : request.record ? inspect_one_record(request)
+                           : inspect_records(request));
+  return 0;
 }
 
 }  // namespace
@@ -416,7 +404,7 @@ void add_inspect(CLI::App& app, int& code) {
   const auto request = std::make_shared<InspectRequest>();
   const auto options = std::make_shared<data::ImagePipelineOptions>();
   verb->add_option("PATH", request->path, "a record file, or a file or directory of any format")->required();
-  verb->add_option("--records", request->records, "how many to show one by one")->capture_default_str();
+  add_setting(*verb, "--records", request->records, "how many to show one by one");
   verb->add_option("--record", request->record, "show this one in full, counted from 0")->check(CLI::NonNegativeNumber);
   verb->add_flag("--sequence", request->sequence, "the records are tf.SequenceExamples");
   add_split_option(*verb, options->training);
@@ -429,7 +417,7 @@ void add_inspect(CLI::App& app, int& code) {
   verb->footer(
       "Examples:\n  xoe data inspect data/train-00000-of-00008\n"
       "  xoe data inspect data/train-00000-of-00008 --record 17\n  xoe data inspect photos");
-  verb->callback([request, options, &code] { code = inspect(*request, *options); });
+  verb->callback([request, options, &code] { code = finish("inspect", inspect(*request, *options), request->json); });
 }
 
 }  // namespace xoe::tools

@@ -1,12 +1,13 @@
-#include "data/cli/verbs/json_text.h"
-
+// JSON that loses no byte of a name.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "core/base/utf8.h"
+#include "data/cli/verbs/verbs.h"
 
 namespace xoe::tools {
 namespace {
@@ -22,31 +23,19 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-// Of a JSON Pointer: ~ and / have another meaning there.
-std::string pointer_part(std::string_view key) {
-  std::string part;
-  for (const char c : key) {
-    if (c == '~' || c == '/')
-      part += c == '~' ? "~0" : "~1";
-    else
-      part += c;
-  }
-  return part;
-}
-
-void escape_strings(Json& json, const std::string& pointer, std::vector<std::string>& escaped) {
+void escape_strings(Json& json, const Json::json_pointer& pointer, std::vector<std::string>& escaped) {
   if (json.is_string() && !is_utf8(json.get_ref<const std::string&>())) {
     json = escape_bytes(json.get_ref<const std::string&>());
-    escaped.push_back(pointer);
+    escaped.push_back(pointer.to_string());
   } else if (json.is_array()) {
-    for (std::size_t i = 0; i < json.size(); ++i) escape_strings(json[i], fmt::format("{}/{}", pointer, i), escaped);
+    for (std::size_t i = 0; i < json.size(); ++i) escape_strings(json[i], pointer / i, escaped);
   } else if (json.is_object()) {
     Json members = Json::object();
     for (auto& [name, value] : json.items()) {
       const bool right = is_utf8(name);
       const std::string key = right ? name : escape_bytes(name);
-      const std::string where = pointer + "/" + pointer_part(key);
-      if (!right) escaped.push_back(where);
+      const Json::json_pointer where = pointer / key;
+      if (!right) escaped.push_back(where.to_string());
       escape_strings(value, where, escaped);
       members[key] = std::move(value);
     }
@@ -73,7 +62,7 @@ std::string escape_bytes(std::string_view text) {
 
 std::string json_text(Json object, int indent) {
   std::vector<std::string> escaped;
-  escape_strings(object, "", escaped);
+  escape_strings(object, Json::json_pointer(), escaped);
   if (!escaped.empty()) object["escaped"] = escaped;
   return object.dump(indent, ' ', false, Json::error_handler_t::strict);
 }

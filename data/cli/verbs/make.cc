@@ -10,15 +10,12 @@
 #include "data/cli/output_directory.h"
 #include "data/cli/synth/chest_set.h"
 #include "data/cli/synth/data_set.h"
-#include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 
 namespace xoe::tools {
 namespace {
 
-using data::synth::ChestSetOptions;
 using data::synth::DataSetOptions;
 using data::synth::DataSetReport;
 
@@ -65,13 +62,13 @@ Result<DataSetReport> make_any(const MakeRequest& request, const data::synth::Pr
   const DataSetOptions& options = request.options;
   if (request.format == Format::kTfRecord) return data::synth::make_data_set(options, progress);
   if (request.format != Format::kNihChest) return make_converted(request, progress);
-  const ChestSetOptions chest{.directory = options.directory,
-                              .images = options.images,
-                              .test = options.validation,
-                              .size = request.side,
-                              .seed = options.seed,
-                              .threads = options.threads};
-  return data::synth::make_chest_set(chest, progress);
+  return data::synth::make_chest_set({.directory = options.directory,
+                                      .images = options.images,
+                                      .test = options.validation,
+                                      .size = request.side,
+                                      .seed = options.seed,
+                                      .threads = options.threads},
+                                     progress);
 }
 
 void print_report(const MakeRequest& request, const DataSetReport& report) {
@@ -92,18 +89,12 @@ void print_report(const MakeRequest& request, const DataSetReport& report) {
   fmt::print("{}\n", json_text(out));
 }
 
-int make(const MakeRequest& request) {
+Result<int> make(const MakeRequest& request) {
   catch_signals();
-  const auto report = [&request] {
-    ProgressLine line("xoe data make", !request.json);
-    return make_any(request, [&line](std::int64_t done, std::int64_t total) {
-      line.show(done, total, "images");
-      return !stopped();
-    });
-  }();
-  if (!report) return report_failure("make", report.error(), request.json);
-  print_report(request, *report);
-  return exit_code(0);
+  const auto work = [&request](const data::synth::Progress& progress) { return make_any(request, progress); };
+  XOE_ASSIGN(const DataSetReport report, with_progress("xoe data make", !request.json, work));
+  print_report(request, report);
+  return 0;
 }
 
 void add_options(CLI::App& verb, MakeRequest& request) {
@@ -113,26 +104,25 @@ void add_options(CLI::App& verb, MakeRequest& request) {
       verb, "--format", request.format,
       {{"tfrecord", Format::kTfRecord}, {"folder", Format::kFolder}, {"tar", Format::kTar}, {"nih", Format::kNihChest}},
       "nih makes radiographs in the layout of ChestX-ray14");
-  verb.add_option("--images", options.images, "training images")->capture_default_str();
+  add_setting(verb, "--images", options.images, "training images");
   verb.add_option("--validation", request.validation,
                   "validation or test images (default: a fifth of the training images)");
-  verb.add_option("--classes", options.classes, "1 to 1000; nih has 14 findings")->capture_default_str();
-  verb.add_option("--shards", options.shards, "training files")->capture_default_str();
-  verb.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
-  verb.add_option("--size-min", options.size_min, "least length of the shorter side, pixels")->capture_default_str();
-  verb.add_option("--size-max", options.size_max, "most length of the longer side, pixels")->capture_default_str();
+  add_setting(verb, "--classes", options.classes, "1 to 1000; nih has 14 findings");
+  add_setting(verb, "--shards", options.shards, "training files");
+  add_setting(verb, "--seed", options.seed, "seed of everything random");
+  add_setting(verb, "--size-min", options.size_min, "least length of the shorter side, pixels");
+  add_setting(verb, "--size-max", options.size_max, "most length of the longer side, pixels");
   CLI::Option* width = verb.add_option("--width", options.width, "width of every image, pixels; needs --height");
   CLI::Option* height = verb.add_option("--height", options.height, "height of every image, pixels; needs --width");
   width->needs(height);
   height->needs(width);
-  verb.add_option("--side", request.side, "height and width of radiographs, pixels")->capture_default_str();
-  verb.add_option("--quality", options.quality, "quality of JPEGs, 1 to 100")->capture_default_str();
-  verb.add_option("--grain-min", options.film.grain_min, "least noise of pixels, 0 to 1")->capture_default_str();
-  verb.add_option("--grain-max", options.film.grain_max, "most noise of pixels, 0 to 1")->capture_default_str();
-  verb.add_option("--detail", options.film.detail, "noise of all scales, as in photographs, 0 to 10")
-      ->capture_default_str();
+  add_setting(verb, "--side", request.side, "height and width of radiographs, pixels");
+  add_setting(verb, "--quality", options.quality, "quality of JPEGs, 1 to 100");
+  add_setting(verb, "--grain-min", options.film.grain_min, "least noise of pixels, 0 to 1");
+  add_setting(verb, "--grain-max", options.film.grain_max, "most noise of pixels, 0 to 1");
+  add_setting(verb, "--detail", options.film.detail, "noise of all scales, as in photographs, 0 to 10");
   verb.add_flag("--plain", options.plain, "only colour and baseline JPEGs, no grey or progressive ones");
-  verb.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
+  add_setting(verb, "--threads", options.threads, "0: all cores");
   verb.add_flag("--overwrite", options.overwrite, "replace existing record files");
   verb.add_flag("--json", request.json, "print the result as JSON");
 }
@@ -149,7 +139,7 @@ void add_make(CLI::App& app, int& code) {
   verb->callback([request, &code] {
     DataSetOptions& options = request->options;
     options.validation = request->validation >= 0 ? request->validation : options.images / 5;
-    code = make(*request);
+    code = finish("make", make(*request), request->json);
   });
 }
 

@@ -5,9 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "data/cli/phantom/phantom_set.h"
-#include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 
 namespace xoe::tools {
@@ -46,33 +44,25 @@ void print_report(const MakeXrayRequest& request, const PhantomSetReport& report
   fmt::print("  {:20}{:.4f}\n", "mean", report.mean_ideal_auroc);
 }
 
-int make_xray(const MakeXrayRequest& request) {
+Result<int> make_xray(const MakeXrayRequest& request) {
   catch_signals();
-  const auto report = [&request] {
-    ProgressLine line("xoe data make-xray", !request.json);
-    return make_phantom_set(request.options, [&line](std::int64_t done, std::int64_t total) {
-      line.show(done, total, "images");
-      return !stopped();
-    });
-  }();
-  if (!report) return report_failure("make-xray", report.error(), request.json);
-  print_report(request, *report);
-  return exit_code(0);
+  const auto work = [&](const data::synth::Progress& progress) { return make_phantom_set(request.options, progress); };
+  XOE_ASSIGN(const PhantomSetReport report, with_progress("xoe data make-xray", !request.json, work));
+  print_report(request, report);
+  return 0;
 }
 
 void add_options(CLI::App& verb, MakeXrayRequest& request) {
   PhantomSetOptions& options = request.options;
   verb.add_option("DIR", options.directory, "the directory to write; created if missing")->required();
-  verb.add_option("--images", options.images, "images for training and validation")->capture_default_str();
+  add_setting(verb, "--images", options.images, "images for training and validation");
   verb.add_option("--test", request.test, "test images (default: three tenths of --images, as in ChestX-ray14)");
-  verb.add_option("--size", options.size, "height and width, pixels: a multiple of 32, to 1024")->capture_default_str();
-  verb.add_option("--wrong-labels", options.wrong_labels,
-                  "share of the positive labels that are wrong, and as many negative ones; 0 to 0.5")
-      ->capture_default_str();
-  verb.add_option("--samples", options.samples, "draws, with and without a lesion each, for the ideal AUROC")
-      ->capture_default_str();
-  verb.add_option("--seed", options.seed, "seed of everything random")->capture_default_str();
-  verb.add_option("--threads", options.threads, "0: all cores")->capture_default_str();
+  add_setting(verb, "--size", options.size, "height and width, pixels: a multiple of 32, to 1024");
+  add_setting(verb, "--wrong-labels", options.wrong_labels,
+              "share of the positive labels that are wrong, and as many negative ones; 0 to 0.5");
+  add_setting(verb, "--samples", options.samples, "draws, with and without a lesion each, for the ideal AUROC");
+  add_setting(verb, "--seed", options.seed, "seed of everything random");
+  add_setting(verb, "--threads", options.threads, "0: all cores");
   verb.add_flag("--json", request.json, "print the result as JSON");
 }
 
@@ -92,7 +82,7 @@ void add_make_xray(CLI::App& app, int& code) {
   verb->callback([request, &code] {
     PhantomSetOptions& options = request->options;
     options.test = request->test >= 0 ? request->test : options.images * 3 / 10;
-    code = make_xray(*request);
+    code = finish("make-xray", make_xray(*request), request->json);
   });
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "data/cli/verbs/verbs.h"
+
 namespace xoe::tools {
 
 // On a terminal a bar on one line, which the destructor removes; elsewhere a line at each quarter.
@@ -36,5 +38,15 @@ class ProgressLine {
   double first_share_ = 0;
   int quarter_ = 0;
 };
+
+// work(progress) makes images, and calls progress(done, total) meanwhile: a line shows it, and false asks to stop.
+template <class Work>
+auto with_progress(const std::string& verb, bool wanted, const Work& work) {
+  ProgressLine line(verb, wanted);
+  return work([&line](std::int64_t done, std::int64_t total) {
+    line.show(done, total, "images");
+    return !stopped();
+  });
+}
 
 }  // namespace xoe::tools

@@ -14,9 +14,7 @@
 #include "core/base/utf8.h"
 #include "data/cli/convert/convert.h"
 #include "data/cli/image_facts.h"
-#include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 #include "data/failure_in.h"
 #include "data/jpeg/jpeg.h"
@@ -262,12 +260,6 @@ Json spread(const Spread& numbers) {
   return {{"min", numbers.min()}, {"median", numbers.median()}, {"max", numbers.max()}};
 }
 
-// With the bad images that opening left out.
-void add_bad(const DataSetStatistics& statistics, data::LeftOut& left_out) {
-  for (const auto& [record, why] : statistics.first_bad) left_out.bad.add(why);
-  left_out.bad.add_unnamed(statistics.bad - std::ssize(statistics.first_bad));
-}
-
 void print_json(const StatsRequest& request, const data::ImageSource& source, const DataSetStatistics& statistics,
                 const data::LeftOut& left_out) {
   const auto names = source.class_names();
@@ -360,26 +352,20 @@ void print_text(const StatsRequest& request, const data::ImageSource& source, co
   print_classes(source, statistics);
 }
 
-int stats(StatsRequest& request) {
+Result<int> stats(StatsRequest& request) {
   catch_signals();
   request.from.max_bad = INT64_MAX;
-  const auto format = data::detect_source_format(request.from);
-  if (!format) return report_failure("stats", format.error(), request.json);
-  request.from.format = *format;
+  XOE_ASSIGN(request.from.format, data::detect_source_format(request.from));
   data::LeftOut left_out;
-  const auto source = data::open_image_source(request.from, &left_out);
-  if (!source) return report_failure("stats", source.error(), request.json);
-  const auto statistics = count(**source, request);
-  if (!statistics) return report_failure("stats", statistics.error(), request.json);
-  add_bad(*statistics, left_out);
-  if (statistics->images == 0)
-    return report_failure("stats",
-                          Error(Code::kDataLoss, fmt::format("{}: no image can be read; {}", request.from.directory,
-                                                             left_out.bad.text())),
-                          request.json);
-  request.json ? print_json(request, **source, *statistics, left_out)
-               : print_text(request, **source, *statistics, left_out);
-  return exit_code(0);
+  XOE_ASSIGN(const auto source, data::open_image_source(request.from, &left_out));
+  XOE_ASSIGN(const auto statistics, count(*source, request));
+  for (const auto& [record, why] : statistics.first_bad) left_out.bad.add(why);
+  left_out.bad.add_unnamed(statistics.bad - std::ssize(statistics.first_bad));
+  if (statistics.images == 0)
+    return failure(Code::kDataLoss, "{}: no image can be read; {}", request.from.directory, left_out.bad.text());
+  request.json ? print_json(request, *source, statistics, left_out)
+               : print_text(request, *source, statistics, left_out);
+  return 0;
 }
 
 }  // namespace
@@ -390,17 +376,16 @@ void add_stats(CLI::App& app, int& code) {
   verb->add_option("PATH", request->from.directory, "a data set of any format")->required();
   add_split_option(*verb, request->from.training);
   add_missing_option(*verb, request->from.allow_missing);
-  verb->add_option("--sample", request->sample, "images that are decoded for the levels")
-      ->capture_default_str()
+  add_setting(*verb, "--sample", request->sample, "images that are decoded for the levels")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--pattern", request->from.pattern, "of file names, for TFRecord and tar");
   verb->add_flag("--multi-label", request->from.multi_label, "the TFRecords' images can be of several classes");
   verb->add_option("--classes", request->from.classes, "of TFRecords without labels.txt");
   add_label_options(*verb, request->from);
-  verb->add_option("--threads", request->threads, "0: all cores")->capture_default_str()->check(CLI::Range(0, 1024));
+  add_number(*verb, "--threads", request->threads, 0, 1024, "0: all cores");
   verb->add_flag("--json", request->json, "print the result as JSON");
   verb->footer("Example:\n  xoe data stats photos --split validation");
-  verb->callback([request, &code] { code = stats(*request); });
+  verb->callback([request, &code] { code = finish("stats", stats(*request), request->json); });
 }
 
 }  // namespace xoe::tools

@@ -12,9 +12,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "data/cli/image_facts.h"
-#include "data/cli/verbs/json_text.h"
 #include "data/cli/verbs/progress_line.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 #include "data/files/listing.h"
 #include "data/jpeg/jpeg.h"
@@ -390,12 +388,12 @@ void print_text(const VerifyRequest& request, Verification& verification) {
                      : paint(Paint::kGood, request.decode ? "no damage, every image decodes" : "no damage"));
 }
 
-int verify(const VerifyRequest& request) {
+Result<int> verify(const VerifyRequest& request) {
   catch_signals();
   Verification verification(request);
-  if (auto done = verification.run(); !done) return report_failure("verify", done.error(), request.json);
+  XOE_TRY(verification.run());
   request.json ? print_json(request, verification) : print_text(request, verification);
-  return exit_code(verification.findings().count() > 0 ? kFailed : 0);
+  return verification.findings().count() > 0 ? kFailed : 0;
 }
 
 }  // namespace
@@ -407,14 +405,14 @@ void add_verify(CLI::App& app, int& code) {
   verb->add_flag("--decode", request->decode, "decode every image in full, too");
   add_label_options(*verb, request->from);
   verb->add_flag("--first", request->first, "stop at the first bad one");
-  verb->add_option("--threads", request->threads, "0: all cores")->capture_default_str()->check(CLI::Range(0, 1024));
+  add_number(*verb, "--threads", request->threads, 0, 1024, "0: all cores");
   verb->add_flag("--json", request->json, "print the result as JSON");
   verb->footer(
       "Lists up to 100 bad places with file, record and byte. Exit code 1 if there is any.\n\nExample:\n"
       "  xoe data verify --decode data");
   verb->callback([request, verb, &code] {
     request->label_key_given = verb->count("--label-key") > 0;
-    code = verify(*request);
+    code = finish("verify", verify(*request), request->json);
   });
 }
 

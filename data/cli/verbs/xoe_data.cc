@@ -1,6 +1,5 @@
 // xoe data: makes, converts, checks and measures data sets.
 #include "core/command_line/parse/command_line.h"
-#include "data/cli/verbs/verb.h"
 #include "data/cli/verbs/verbs.h"
 
 int main(int argc, char** argv) {

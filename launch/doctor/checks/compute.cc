@@ -1,11 +1,10 @@
 #include "launch/doctor/checks/compute.h"
 
 #include <algorithm>
-#include <map>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
-#include "launch/doctor/checks/ask_program.h"
+#include "launch/remote/ask_program.h"
 #include "launch/remote/program.h"
 #include "launch/remote/spawn.h"
 
@@ -127,7 +126,7 @@ ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds patience) {
   const auto program = remote::find_program("python3", env);
   if (!program) return facts;
   facts.program = *program;
-  const auto answer = ask_program({*program, "-c", kProgram}, patience);
+  const auto answer = remote::ask_program({*program, "-c", kProgram}, remote::Inherited::current(), patience);
   if (!answer) {
     facts.error = answer.error().message();
     return facts;
@@ -156,14 +155,13 @@ ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds patience) {
 }
 
 Findings check_compute(const ComputeFacts& facts) {
-  Finding none{.id = "compute.python", .what = {}, .why = "PyTorch multiplies the matrices"};
-  if (facts.program.empty() || facts.devices.empty()) {
-    none.report(Severity::kSkipped,
-                facts.program.empty() ? "nothing to multiply with: there is no python3 in PATH"
-                                      : fmt::format("nothing to multiply with: {}", facts.error),
-                "call it where python3 has PyTorch");
-    return {none};
-  }
+  if (facts.program.empty() || facts.devices.empty())
+    return {{.id = "compute.python",
+             .severity = Severity::kSkipped,
+             .what = fmt::format("nothing to multiply with: {}",
+                                 facts.program.empty() ? "there is no python3 in PATH" : facts.error),
+             .why = "PyTorch multiplies the matrices",
+             .fix = "call it where python3 has PyTorch"}};
   Findings findings;
   for (const std::string& device : facts.devices) findings.push_back(check_device(facts, device));
   return findings;

@@ -8,14 +8,11 @@
 #include <fmt/ranges.h>
 
 #include "core/base/text.h"
-#include "launch/doctor/checks/manifest.h"
 
 namespace xoe::doctor {
 namespace {
 
 constexpr std::string_view kKubernetes = "Kubernetes";
-
-Json json_of(const std::optional<std::int64_t>& number) { return number ? Json(*number) : Json(); }
 
 std::string processors(double count) { return fmt::format("{:.4g} processor{}", count, count == 1 ? "" : "s"); }
 
@@ -29,10 +26,10 @@ Finding check_threads(const ContainerFacts& facts, const CpuFacts& cpu, const Cg
                       "threads beyond the limit use up the time of all: the container then stands still until the next "
                       "period, and every rank of the job waits for it"};
   const std::int64_t ranks = facts.ranks.value_or(1);
-  finding.details = {{"limit", limits.cpus ? Json(*limits.cpus) : Json()},
+  finding.details = {{"limit", json_or_null(limits.cpus)},
                      {"hardware_threads", cpu.usable},
-                     {"ranks", json_of(facts.ranks)},
-                     {"omp_num_threads", json_of(facts.threads)}};
+                     {"ranks", json_or_null(facts.ranks)},
+                     {"omp_num_threads", json_or_null(facts.threads)}};
   if (!limits.cpus) return finding;
   const double limit = *limits.cpus;
   // Without OMP_NUM_THREADS, `xoe run` divides the limit among the ranks.
@@ -70,7 +67,7 @@ Finding check_memory_limit(const ContainerFacts& facts, const MemoryFacts& memor
           "at the limit the kernel kills a process of the container, and with it the job; /dev/shm and Xoe's "
           "shared gradients count too"};
   const auto ranks = static_cast<std::uint64_t>(std::max<std::int64_t>(facts.ranks.value_or(1), 1));
-  finding.details = {{"limit", limits.memory ? Json(*limits.memory) : Json()}, {"ranks", json_of(facts.ranks)}};
+  finding.details = {{"limit", json_or_null(limits.memory)}, {"ranks", json_or_null(facts.ranks)}};
   if (!limits.memory) return finding;
   finding.what = fmt::format("a limit of {}, {} for each of {}", human_bytes(*limits.memory),
                              human_bytes(*limits.memory / ranks), counted(static_cast<std::int64_t>(ranks), "rank"));
@@ -314,7 +311,7 @@ Finding check_user(const ContainerFacts& facts) {
   Finding finding{.id = "container.user",
                   .what = facts.uid ? fmt::format("user {}", *facts.uid) : "the user is not known",
                   .why = "Xoe needs no root; Pod Security's level \"restricted\" refuses pods that run as root"};
-  finding.details = {{"uid", json_of(facts.uid)}, {"named", facts.named_user}, {"variable", facts.user_variable}};
+  finding.details = {{"uid", json_or_null(facts.uid)}, {"named", facts.named_user}, {"variable", facts.user_variable}};
   if (!facts.uid) {
     finding.severity = Severity::kSkipped;
   } else if (*facts.uid == 0) {

@@ -9,7 +9,6 @@
 
 #include "core/base/cgroup.h"
 #include "launch/doctor/checks/host.h"
-#include "launch/doctor/checks/path_mtu.h"
 #include "launch/doctor/facts/tree.h"
 #include "launch/doctor/report/finding.h"
 
@@ -29,6 +28,23 @@ struct LeaderFacts {
   std::string address = {};  // as a number; empty: not resolved
   std::string error = {};    // why not; empty: it was not tried
 };
+
+// The largest packet that reaches another host. Where a tunnel on the way takes less than this host's interface and
+// no message tells so, connections open and then stall.
+struct PathMtu {
+  enum class State : std::uint8_t {
+    kUnknown,  // the host does not answer packets to a closed port: a filter drops them or its answers
+    kReached,  // a packet of `mtu` bytes arrived
+    kSmaller,  // the way takes `mtu` bytes, less than the interface, and a router says so
+    kLost,     // small packets arrive, those of `mtu` bytes do not, and nothing says so
+  };
+  State state = State::kUnknown;
+  std::int64_t mtu = 0;  // bytes, with the IP header; 0: not known
+};
+
+// Sends a few UDP packets without fragmentation to a closed port of this address (IPv4 or IPv6, as a number), whose
+// host answers that it is closed. Takes at most about `patience`.
+PathMtu probe_path(const std::string& address, std::chrono::milliseconds patience);
 
 struct ContainerFacts {
   std::string runtime = {};  // as Virtualization::container

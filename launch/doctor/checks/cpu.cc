@@ -94,7 +94,7 @@ Finding check_quota(const CpuFacts& facts, std::optional<double> quota) {
                   .why =
                       "a group that used up its time stands still until the next period, and all ranks wait for the "
                       "one that stands"};
-  finding.details = {{"processors", quota ? Json(*quota) : Json()}};
+  finding.details = {{"processors", json_or_null(quota)}};
   if (!quota) return finding;
   finding.what = fmt::format("a control group limits processor time to {:.4g} processors", *quota);
   finding.severity = facts.usable > 0 && *quota < facts.usable ? Severity::kWarning : Severity::kNote;

@@ -1,7 +1,6 @@
 // Reads the GPUs from NVML.
 #include <algorithm>
 #include <cctype>
-#include <optional>
 
 #include <fmt/format.h>
 

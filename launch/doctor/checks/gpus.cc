@@ -6,7 +6,6 @@
 
 #include "core/backend/gpu_transport.h"
 #include "core/base/text.h"
-#include "launch/doctor/checks/manifest.h"
 
 namespace xoe::doctor {
 namespace {

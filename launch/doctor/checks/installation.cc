@@ -14,7 +14,6 @@
 #include "core/backend/choose_backend.h"
 #include "core/base/error.h"
 #include "core/base/fd.h"
-#include "launch/doctor/checks/manifest.h"
 #include "launch/remote/run_in_child.h"
 
 namespace xoe::doctor {

@@ -6,7 +6,6 @@
 
 #include "core/base/machine.h"
 #include "core/base/text.h"
-#include "launch/doctor/checks/manifest.h"
 
 namespace xoe::doctor {
 namespace {
@@ -20,7 +19,6 @@ constexpr std::uint64_t kLittleMemory = 2 * kGiB;
 constexpr std::uint64_t kFewFiles = 4096;
 
 std::string amount(const std::optional<std::uint64_t>& bytes) { return bytes ? human_bytes(*bytes) : "unlimited"; }
-Json json_of(const std::optional<std::uint64_t>& number) { return number ? Json(*number) : Json(); }
 
 // The line "Max locked memory   65536   65536   bytes" of /proc/self/limits: soft and hard; nullopt: no limit.
 std::pair<std::optional<std::uint64_t>, std::optional<std::uint64_t>> limit_of(std::string_view limits,
@@ -83,7 +81,7 @@ Finding check_group_memory(const MemoryFacts& facts, const CgroupLimits& limits)
                   .why =
                       "a group that reaches its limit has one of its processes killed, and with it the job; shared "
                       "memory counts too"};
-  finding.details = {{"limit", json_of(limits.memory)}, {"used", json_of(limits.memory_used)}};
+  finding.details = {{"limit", json_or_null(limits.memory)}, {"used", json_or_null(limits.memory_used)}};
   if (!limits.memory || (facts.total > 0 && *limits.memory >= facts.total)) return finding;
   finding.report(Severity::kNote, fmt::format("a control group limits memory to {}", human_bytes(*limits.memory)));
   const std::uint64_t used = limits.memory_used.value_or(0);
@@ -102,7 +100,7 @@ Finding check_shm(const MemoryFacts& facts) {
                   .why =
                       "Xoe itself does not use it, but NCCL, Open MPI, UCX and the data loaders of PyTorch do, and "
                       "fail or crash (SIGBUS) when it is full"};
-  finding.details = {{"size", json_of(facts.shm)}, {"docker_default", facts.shm == kDockerShm}};
+  finding.details = {{"size", json_or_null(facts.shm)}, {"docker_default", facts.shm == kDockerShm}};
   const std::string remedy =
       "docker run --shm-size=8g (or --ipc=host); Kubernetes: an emptyDir of medium Memory at "
       "/dev/shm; elsewhere: mount -o remount,size=8g /dev/shm";
@@ -131,7 +129,7 @@ Finding check_memlock(const MemoryFacts& facts) {
                   .why =
                       "InfiniBand and RoCE cards register buffers, which locks them in memory; Xoe on one host and "
                       "over TCP locks none"};
-  finding.details = {{"limit", json_of(facts.memlock)}};
+  finding.details = {{"limit", json_or_null(facts.memlock)}};
   if (!facts.limits_known) {
     finding.report(Severity::kSkipped, "/proc/self/limits cannot be read");
   } else if (facts.memlock && *facts.memlock < kLittleMemlock) {
@@ -150,7 +148,7 @@ Finding check_files(const MemoryFacts& facts) {
                   .why =
                       "ranks hold a connection for each peer, loaders a file for each thread; the launcher holds "
                       "several for each rank"};
-  finding.details = {{"soft", json_of(facts.nofile)}, {"hard", json_of(facts.nofile_hard)}};
+  finding.details = {{"soft", json_or_null(facts.nofile)}, {"hard", json_or_null(facts.nofile_hard)}};
   if (!facts.limits_known) {
     finding.report(Severity::kSkipped, "/proc/self/limits cannot be read");
   } else if (facts.nofile && *facts.nofile < kFewFiles) {

@@ -20,15 +20,14 @@ constexpr std::int64_t kMuchFaster = 2;
 bool is_inner(const Tree& tree, const std::string& name) {
   static constexpr std::string_view kPrefixes[] = {"docker", "br-",    "virbr", "veth",  "cni", "flannel", "cali",
                                                    "vnet",   "podman", "lxc",   "kube-", "tap", "ifb",     "dummy"};
-  if (std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                  [&name](std::string_view prefix) { return name.starts_with(prefix); }))
+  if (std::ranges::any_of(kPrefixes, [&name](std::string_view prefix) { return name.starts_with(prefix); }))
     return true;
   // A bridge without a card in it.
   const std::string folder = "/sys/class/net/" + name + "/";
   if (!tree.has(folder + "bridge")) return false;
   const auto members = tree.names(folder + "brif");
-  return std::none_of(members.begin(), members.end(),
-                      [&tree](const std::string& member) { return tree.has("/sys/class/net/" + member + "/device"); });
+  return std::ranges::none_of(members,
+                              [&](const auto& name) { return tree.has("/sys/class/net/" + name + "/device"); });
 }
 
 std::string kind_of(std::optional<std::int64_t> type) {
@@ -88,7 +87,7 @@ Json json_of(const NetworkInterface& card) {
           {"up", card.up},
           {"inner", card.inner},
           {"default_route", card.default_route},
-          {"mbit_per_s", card.mbit ? Json(*card.mbit) : Json()},
+          {"mbit_per_s", json_or_null(card.mbit)},
           {"mtu", card.mtu},
           {"driver", card.driver},
           {"pci", card.device},

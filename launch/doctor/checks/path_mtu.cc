@@ -1,5 +1,4 @@
-#include "launch/doctor/checks/path_mtu.h"
-
+// Finds the largest packet that reaches another host.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,6 +8,7 @@
 
 #include "core/base/fd.h"
 #include "core/bootstrap/socket_address.h"
+#include "launch/doctor/checks/container.h"
 
 namespace xoe::doctor {
 namespace {

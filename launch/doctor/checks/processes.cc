@@ -45,7 +45,7 @@ Finding check_ptrace(const ProcessFacts& facts) {
                       "Xoe maps its peers' memory through /proc/PID/fd, which needs the same user and the same PID "
                       "name space, not this setting; Open MPI and UCX read each other's memory "
                       "(process_vm_readv), which it restricts: they then copy twice"};
-  finding.details = {{"ptrace_scope", facts.ptrace_scope ? Json(*facts.ptrace_scope) : Json()}};
+  finding.details = {{"ptrace_scope", json_or_null(facts.ptrace_scope)}};
   if (!facts.ptrace_scope) return finding;
   const auto scope = std::clamp<std::int64_t>(*facts.ptrace_scope, 0, 3);
   finding.what = fmt::format("ptrace_scope {}: {}", *facts.ptrace_scope, kMeaning[scope]);
@@ -61,7 +61,7 @@ Finding check_count(const ProcessFacts& facts, const CgroupLimits& limits) {
   Finding finding{.id = "process.count",
                   .what = most ? fmt::format("up to {} processes and threads", *most) : "no limit on processes",
                   .why = "every rank has threads for compute, input and communication: a few for each core"};
-  finding.details = {{"limit", most ? Json(*most) : Json()}};
+  finding.details = {{"limit", json_or_null(most)}};
   if (most && *most < kFewProcesses) {
     finding.advise(
         Severity::kWarning,

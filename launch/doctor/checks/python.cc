@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
-#include "launch/doctor/checks/ask_program.h"
+#include "launch/remote/ask_program.h"
 #include "launch/remote/program.h"
 
 namespace xoe::doctor {
@@ -134,7 +134,7 @@ PythonFacts ask_python(const Env& env, std::chrono::milliseconds patience) {
   PythonFacts facts;
   const auto program = remote::find_program("python3", env);
   if (!program) return facts;
-  const auto answer = ask_program({*program, "-c", kQuestions}, patience);
+  const auto answer = remote::ask_program({*program, "-c", kQuestions}, remote::Inherited::current(), patience);
   if (answer && !answer->in_time) {
     facts.error = fmt::format("no answer within {} s", patience.count() / 1000);
   } else if (answer) {
@@ -152,19 +152,14 @@ PythonFacts ask_python(const Env& env, std::chrono::milliseconds patience) {
 
 Findings check_python(const PythonFacts& facts, const std::string& version, const std::string& program) {
   Finding none{.id = "python.package", .what = {}, .why = "Python programs import xoe, and xoe.torch"};
-  if (!facts.tried) {
+  if (!facts.tried)
     none.report(Severity::kSkipped, "Python not tried: this is a recorded tree");
-    return {none};
-  }
-  if (facts.program.empty()) {
+  else if (facts.program.empty())
     none.report(Severity::kNote, "there is no python3 in PATH", "for Python programs: install Python 3.10 or later");
-    return {none};
-  }
-  if (!facts.error.empty()) {
+  else if (!facts.error.empty())
     none.report(Severity::kWarning, fmt::format("{} does not say what it has: {}", facts.program, facts.error),
                 fmt::format("run {} -c 'import xoe, torch'", facts.program));
-    return {none};
-  }
+  if (!none.what.empty()) return {none};
   Findings findings = {check_package(facts, version, program), check_torch(facts)};
   if (!facts.xoe.empty() && !facts.torch.empty()) findings.push_back(check_registration(facts));
   return findings;

@@ -153,15 +153,11 @@ Findings check_rdma(const RdmaFacts& facts) {
              .what = "no InfiniBand or RoCE card",
              .why = "without one, hosts talk over TCP",
              .details = {{"count", 0}}}};
-  Findings findings;
-  Finding all{.id = "rdma.devices",
-              .what = counted(std::ssize(facts.ports), "port"),
-              .why = "MPI (UCX) and NCCL use them between hosts"};
-  const auto active =
-      std::count_if(facts.ports.begin(), facts.ports.end(), [](const auto& port) { return port.active(); });
-  all.what += fmt::format(", {} active", active);
-  all.details = {{"count", facts.ports.size()}, {"active", active}};
-  findings.push_back(std::move(all));
+  const auto active = std::ranges::count_if(facts.ports, &RdmaPort::active);
+  Findings findings = {{.id = "rdma.devices",
+                        .what = fmt::format("{}, {} active", counted(std::ssize(facts.ports), "port"), active),
+                        .why = "MPI (UCX) and NCCL use them between hosts",
+                        .details = {{"count", facts.ports.size()}, {"active", active}}}};
   for (const RdmaPort& port : facts.ports) findings.push_back(check_port(port));
   findings.push_back(check_access(facts));
   if (facts.nvidia_gpus) findings.push_back(check_peer_memory(facts));

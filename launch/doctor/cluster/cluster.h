@@ -1,7 +1,6 @@
 // Examines other hosts over ssh, and the network between them.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -194,7 +193,7 @@ Json json_of(const Pair& pair) {
                      {"reached", path.error.empty()},
                      {"error", path.error},
                      {"latency_s", path.latency},
-                     {"bytes_per_s", path.rate ? Json(*path.rate) : Json()}});
+                     {"bytes_per_s", json_or_null(path.rate)}});
   return {{"from", pair.from}, {"to", pair.to}, {"error", pair.error}, {"ways", std::move(paths)}};
 }
 
@@ -213,8 +212,7 @@ Findings check_cluster(const std::vector<HostResult>& hosts, const std::vector<P
     findings.push_back(check_reach(host));
     if (host.clock_known) findings.push_back(check_clock(host));
   }
-  const auto reports =
-      std::count_if(hosts.begin(), hosts.end(), [](const HostResult& host) { return host.report.has_value(); });
+  const auto reports = std::ranges::count_if(hosts, [](const auto& host) { return host.report.has_value(); });
   if (reports > 0) check_versions(hosts, here, findings);
   if (reports > 1) findings.push_back(check_engine(hosts));
   if (!pairs.empty()) findings.push_back(check_pairs(pairs));

@@ -1,12 +1,12 @@
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "core/base/error.h"
+#include "core/bootstrap/socket_address.h"
 #include "launch/doctor/cluster/probe.h"
 
 namespace xoe::doctor {
@@ -27,39 +27,15 @@ int milliseconds_to(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 10'000));
 }
 
-struct SocketAddress {
-  sockaddr_storage storage = {};
-  socklen_t size = 0;
-};
-
-// Numbers only: no name is looked up.
-Result<SocketAddress> parse_address(const std::string& text, int port) {
-  SocketAddress address;
-  auto* const four = reinterpret_cast<sockaddr_in*>(&address.storage);
-  auto* const six = reinterpret_cast<sockaddr_in6*>(&address.storage);
-  if (::inet_pton(AF_INET, text.c_str(), &four->sin_addr) == 1) {
-    four->sin_family = AF_INET;
-    four->sin_port = htons(static_cast<std::uint16_t>(port));
-    address.size = sizeof *four;
-  } else if (::inet_pton(AF_INET6, text.c_str(), &six->sin6_addr) == 1) {
-    six->sin6_family = AF_INET6;
-    six->sin6_port = htons(static_cast<std::uint16_t>(port));
-    address.size = sizeof *six;
-  } else {
-    return failure(Code::kInvalidArgument, "no IP address: {}", text);
-  }
-  return address;
-}
-
-// A connection that may still be under way.
+// A connection that may still be under way. Numbers only: no name is looked up.
 Result<Fd> begin_connection(const std::string& text, int port) {
-  XOE_ASSIGN(const SocketAddress address, parse_address(text, port));
-  Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto address = bootstrap::SocketAddress::tcp(text, static_cast<std::uint16_t>(port));
+  if (!address) return failure(Code::kInvalidArgument, "no IP address: {}", text);
+  Fd fd(::socket(address->address()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return failure(Code::kUnavailable, "{}", errno_text(errno));
   const int yes = 1;
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 &&
-      errno != EINPROGRESS)
+  if (::connect(fd.get(), address->address(), address->size()) != 0 && errno != EINPROGRESS)
     return failure(Code::kUnavailable, "{}", errno_text(errno));
   return fd;
 }
@@ -75,16 +51,21 @@ Status finish_connection(const Fd& fd, Clock::time_point deadline) {
   return {};
 }
 
-bool send_hello(const Fd& fd, const std::string& token, char mode, std::size_t number) {
-  std::string nonce(bootstrap::kNonceBytes, '\0');
-  const auto deadline = Clock::now() + kConnectPatience;
-  for (std::size_t got = 0; got < nonce.size();) {
+// Fills the memory with what comes; false: less than that came in time.
+bool receive(const Fd& fd, std::span<char> to, Clock::time_point deadline) {
+  while (!to.empty()) {
     pollfd entry{fd.get(), POLLIN, 0};
     if (::poll(&entry, 1, milliseconds_to(deadline)) <= 0) return false;
-    const auto count = ::recv(fd.get(), nonce.data() + got, nonce.size() - got, 0);
+    const auto count = ::recv(fd.get(), to.data(), to.size(), 0);
     if (count <= 0) return false;
-    got += static_cast<std::size_t>(count);
+    to = to.subspan(static_cast<std::size_t>(count));
   }
+  return true;
+}
+
+bool send_hello(const Fd& fd, const std::string& token, char mode, std::size_t number) {
+  std::string nonce(bootstrap::kNonceBytes, '\0');
+  if (!receive(fd, nonce, Clock::now() + kConnectPatience)) return false;
   const std::string asked = std::string("XOE2") + mode + static_cast<char>(number);
   const std::string hello = asked + bootstrap::make_proof(token, bootstrap::End::kClient, asked, nonce);
   return ::send(fd.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size());
@@ -93,15 +74,7 @@ bool send_hello(const Fd& fd, const std::string& token, char mode, std::size_t n
 // One message there and back; false: no echo in time.
 bool echo(const Fd& fd, Clock::time_point deadline) {
   char message[kEchoBytes] = {};
-  if (::send(fd.get(), message, sizeof message, MSG_NOSIGNAL) != sizeof message) return false;
-  for (std::size_t got = 0; got < sizeof message;) {
-    pollfd entry{fd.get(), POLLIN, 0};
-    if (::poll(&entry, 1, milliseconds_to(deadline)) <= 0) return false;
-    const auto count = ::recv(fd.get(), message, sizeof message - got, 0);
-    if (count <= 0) return false;
-    got += static_cast<std::size_t>(count);
-  }
-  return true;
+  return ::send(fd.get(), message, sizeof message, MSG_NOSIGNAL) == sizeof message && receive(fd, message, deadline);
 }
 
 void measure_latency(const Fd& fd, ProbedAddress& result) {

@@ -3,8 +3,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-
 #include "core/base/constant_time.h"
 #include "core/base/error.h"
 #include "launch/doctor/cluster/probe.h"

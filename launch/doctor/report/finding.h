@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ enum class Severity : std::uint8_t {
   kProblem,  // something that Xoe or a training needs does not work
   kSkipped,  // could not be checked here
 };
+
+inline constexpr Severity kSeverities[] = {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem,
+                                           Severity::kSkipped};
 
 constexpr std::string_view severity_name(Severity severity) noexcept {
   constexpr std::string_view kNames[] = {"ok", "note", "warning", "problem", "skipped"};
@@ -52,6 +56,19 @@ struct Finding {
 };
 
 using Findings = std::vector<Finding>;
+
+// The lines of a pod's manifest that mend what a check has found: below the container NAME, and below the pod's spec;
+// either may be empty. Outside of Kubernetes they are dropped.
+std::string manifest_lines(std::string_view container, std::string_view pod);
+inline constexpr std::string_view kOneGpu = R"(resources: {limits: {nvidia.com/gpu: "1"}})";
+inline constexpr std::string_view kRuntimesSeccomp = "securityContext: {seccompProfile: {type: RuntimeDefault}}";
+std::string memory_limit_line(std::uint64_t bytes);  // "resources: {limits: {memory: 4Gi}}", rounded up
+
+// null: not known.
+template <class T>
+Json json_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
 
 inline void append(Findings& all, Findings more) { std::move(more.begin(), more.end(), std::back_inserter(all)); }
 

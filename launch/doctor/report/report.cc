@@ -59,6 +59,18 @@ std::string finding_text(const Finding& finding, const TextOptions& options) {
 
 }  // namespace
 
+std::string manifest_lines(std::string_view container, std::string_view pod) {
+  std::string lines = "spec:\n";
+  if (!container.empty()) lines += fmt::format("  containers:\n  - name: NAME\n    {}\n", container);
+  if (!pod.empty()) lines += fmt::format("  {}\n", pod);
+  return lines;
+}
+
+std::string memory_limit_line(std::uint64_t bytes) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  return fmt::format("resources: {{limits: {{memory: {}Gi}}}}", bytes / kGiB + (bytes % kGiB == 0 ? 0 : 1));
+}
+
 std::string printable(std::string_view text, std::size_t most) {
   std::string out(text.substr(0, most));
   std::replace_if(

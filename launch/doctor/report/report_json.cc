@@ -26,16 +26,11 @@ Result<Finding> parse_finding(const Json& json) {
                   .fix = text_at(json, "fix"),
                   .manifest = text_at(json, "manifest")};
   const std::string name = text_at(json, "state");
-  bool known = false;
-  for (const Severity state :
-       {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped}) {
-    if (severity_name(state) != name) continue;
-    finding.severity = state;
-    known = true;
-  }
-  if (!known || finding.id.find('.') == std::string::npos)
+  const auto* const state = std::ranges::find(kSeverities, name, severity_name);
+  if (state == std::end(kSeverities) || finding.id.find('.') == std::string::npos)
     return failure(Code::kDataLoss, "a finding with id \"{}\" and state \"{}\"", printable(finding.id, 60),
                    printable(name, 60));
+  finding.severity = *state;
   if (const auto details = json.find("details"); details != json.end() && details->is_object())
     finding.details = *details;
   return finding;
@@ -56,9 +51,7 @@ Json json_of(const Finding& finding) {
 
 Json json_of(const Count& count) {
   Json json = Json::object();
-  for (const Severity state :
-       {Severity::kOk, Severity::kNote, Severity::kWarning, Severity::kProblem, Severity::kSkipped})
-    json[std::string(severity_name(state))] = count[state];
+  for (const Severity state : kSeverities) json[std::string(severity_name(state))] = count[state];
   return json;
 }
 

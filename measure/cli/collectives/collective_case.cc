@@ -28,13 +28,6 @@ std::string_view name_in(const Table& table, Value value) {
   return {};
 }
 
-template <class Value, class Table>
-std::optional<Value> value_in(const Table& table, std::string_view wanted) {
-  for (const auto& [name, one] : table)
-    if (name == wanted) return one;
-  return std::nullopt;
-}
-
 bool in_parts(CollectiveKind kind) { return kind != CollectiveKind::kAllReduce && kind != CollectiveKind::kBroadcast; }
 
 }  // namespace
@@ -58,8 +51,6 @@ bool has_out_of_place(CollectiveKind kind) noexcept { return kind != CollectiveK
 
 std::string_view nccl_type_name(DType dtype) noexcept { return name_in(kTypes, dtype); }
 std::string_view nccl_op_name(ReduceOp op) noexcept { return name_in(kOps, op); }
-std::optional<DType> nccl_type(std::string_view name) { return value_in<DType>(kTypes, name); }
-std::optional<ReduceOp> nccl_op(std::string_view name) { return value_in<ReduceOp>(kOps, name); }
 
 std::size_t CollectiveCase::in_count() const noexcept {
   const bool whole = kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;

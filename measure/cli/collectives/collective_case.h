@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,10 +23,8 @@ bool has_in_place(CollectiveKind kind) noexcept;
 bool has_out_of_place(CollectiveKind kind) noexcept;
 
 // The names of types and reductions in nccl-tests; empty: it has none.
-std::string_view nccl_type_name(DType dtype) noexcept;  // "float"
+std::string_view nccl_type_name(DType dtype) noexcept;  // "float", also "half", "bfloat16"
 std::string_view nccl_op_name(ReduceOp op) noexcept;    // "sum"
-std::optional<DType> nccl_type(std::string_view name);  // also "half", "bfloat16"
-std::optional<ReduceOp> nccl_op(std::string_view name);
 
 struct CollectiveCase {
   CollectiveKind kind = CollectiveKind::kAllReduce;

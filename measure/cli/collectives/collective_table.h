@@ -1,4 +1,4 @@
-// The table and the JSON of nccl-tests.
+// The table and the JSON of nccl-tests, and a page.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -51,6 +51,8 @@ std::string row_line(const CollectiveRow& row);
 std::string foot_lines(const CollectiveReport& report);
 // As nccl-tests -J writes it, its version 2.
 nlohmann::ordered_json to_json(const CollectiveReport& report);
+// For a browser, in one file.
+std::string collectives_page(const CollectiveReport& report);
 
 // A number in `width` places, with as many digits behind the point as fit, two at most: "45.30", "1234567".
 std::string fixed_width(double value, int width);

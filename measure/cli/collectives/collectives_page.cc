@@ -1,5 +1,4 @@
-#include "measure/cli/collectives/collectives_page.h"
-
+// The page of `xoe bench collectives`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "core/command_line/machine_facts.h"
+#include "measure/cli/collectives/collective_table.h"
 #include "measure/pages/result_page.h"
 
 namespace xoe::bench {

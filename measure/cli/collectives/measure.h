@@ -1,7 +1,6 @@
 // Measures collectives among the ranks of a communicator.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "measure/cli/collectives/collective_table.h"

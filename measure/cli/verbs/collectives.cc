@@ -1,7 +1,8 @@
 // xoe bench collectives: the table of nccl-tests, over Xoe's communicators.
 #include <unistd.h>
 
-#include <chrono>
+#include <fmt/chrono.h>
+
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -13,11 +14,11 @@
 #include "core/base/text.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/command_line/parse/answer_once.h"
-#include "measure/cli/collectives/collectives_page.h"
+#include "measure/cli/collectives/collective_table.h"
 #include "measure/cli/collectives/measure.h"
 #include "measure/cli/output_flags.h"
-#include "measure/cli/programs.h"
 #include "measure/cli/verbs/verbs.h"
+#include "measure/cli/words.h"
 
 namespace xoe::bench {
 namespace {
@@ -60,31 +61,23 @@ Result<std::size_t> bytes_of(std::string_view name, const std::string& text) {
   return failure(Code::kInvalidArgument, "{}: expected a size up to 64T such as 8, 64K or 1G, not {}", name, text);
 }
 
-// The values that `names` stand for, "all" for each that `value_of` knows among `every`.
-template <class Value, class ValueOf, class NameOf>
+// The values from 0 to `every` - 1 that `names` stand for, "all" for each that has a name.
+template <class Value>
 Result<std::vector<Value>> values_of(std::string_view option, const std::vector<std::string>& names, int every,
-                                     ValueOf value_of, NameOf name_of) {
+                                     std::string_view (*name_of)(Value)) {
   std::vector<Value> values;
   std::string known;
   for (int i = 0; i < every; ++i)
     if (const auto name = name_of(Value(i)); !name.empty()) known += fmt::format("{}, ", name);
-  for (const std::string& name : names) {
-    if (name == "all") {
-      for (int i = 0; i < every; ++i)
-        if (!name_of(Value(i)).empty()) values.push_back(Value(i));
-    } else if (const auto value = value_of(name)) {
-      values.push_back(*value);
-    } else {
-      return failure(Code::kInvalidArgument, "{}: choose {}or all, not {}", option, known, name);
-    }
+  for (const std::string& wanted : names) {
+    const std::size_t before = values.size();
+    for (int i = 0; i < every; ++i)
+      if (const auto name = name_of(Value(i)); !name.empty() && (wanted == "all" || wanted == name))
+        values.push_back(Value(i));
+    if (values.size() == before)
+      return failure(Code::kInvalidArgument, "{}: choose {}or all, not {}", option, known, wanted);
   }
   return values;
-}
-
-std::optional<CollectiveKind> kind_of(std::string_view name) {
-  for (const CollectiveKind kind : kCollectiveKinds)
-    if (collective_name(kind) == name) return kind;
-  return std::nullopt;
 }
 
 Result<CollectivePlan> plan_of(const CollectiveFlags& flags) {
@@ -96,20 +89,14 @@ Result<CollectivePlan> plan_of(const CollectiveFlags& flags) {
     return failure(Code::kInvalidArgument, "--minbytes {} is above --maxbytes {}", flags.low, flags.high);
   if (flags.factor <= 1 && plan.low < plan.high && plan.step == 0)
     return failure(Code::kInvalidArgument, "{}", "--stepbytes must be above 0, or give --stepfactor");
-  XOE_ASSIGN(plan.kinds, values_of<CollectiveKind>("COLLECTIVE", {flags.collective}, std::ssize(kCollectiveKinds),
-                                                   kind_of, collective_name));
-  XOE_ASSIGN(plan.types, values_of<DType>("--datatype", flags.types, kDTypeCount, nccl_type, nccl_type_name));
-  XOE_ASSIGN(plan.ops, values_of<ReduceOp>("--op", flags.ops, kReduceOpCount, nccl_op, nccl_op_name));
+  XOE_ASSIGN(plan.kinds,
+             values_of<CollectiveKind>("COLLECTIVE", {flags.collective}, kCollectiveKinds.size(), collective_name));
+  XOE_ASSIGN(plan.types, values_of<DType>("--datatype", flags.types, kDTypeCount, nccl_type_name));
+  XOE_ASSIGN(plan.ops, values_of<ReduceOp>("--op", flags.ops, kReduceOpCount, nccl_op_name));
   return plan;
 }
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  ::localtime_r(&now, &parts);
-  std::array<char, 32> text;
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts)};
-}
+std::string now_text() { return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr))); }
 
 // Collective: every rank's process and host, by rank.
 Result<std::vector<CollectiveRank>> gather_ranks(Communicator& comm) {
@@ -222,49 +209,33 @@ void add_collectives(CLI::App& app, char** argv, int& code) {
   const auto flags = std::make_shared<CollectiveFlags>();
   auto* verb = app.add_subcommand("collectives", "times of collectives, in the table of nccl-tests, values checked");
   verb->footer(kCollectiveExamples);
-  verb->add_option("COLLECTIVE", flags->collective,
-                   "all_reduce, all_gather, broadcast, reduce_scatter, alltoall, or all")
-      ->capture_default_str();
+  tools::add_setting(*verb, "COLLECTIVE", flags->collective,
+                     "all_reduce, all_gather, broadcast, reduce_scatter, alltoall, or all");
   verb->option_defaults()->group("Sizes");
-  verb->add_option("-b,--minbytes", flags->low, "the smallest size")->type_name("SIZE")->capture_default_str();
-  verb->add_option("-e,--maxbytes", flags->high, "the largest size")->type_name("SIZE")->capture_default_str();
-  verb->add_option("-i,--stepbytes", flags->step, "from one size to the next")
-      ->type_name("SIZE")
-      ->capture_default_str();
+  tools::add_setting(*verb, "-b,--minbytes", flags->low, "the smallest size")->type_name("SIZE");
+  tools::add_setting(*verb, "-e,--maxbytes", flags->high, "the largest size")->type_name("SIZE");
+  tools::add_setting(*verb, "-i,--stepbytes", flags->step, "from one size to the next")->type_name("SIZE");
   verb->add_option("-f,--stepfactor", flags->factor, "multiply in place of adding")->check(CLI::Range(1, 1 << 20));
   verb->option_defaults()->group("Operation");
-  verb->add_option("-d,--datatype", flags->types, "int8, half, bfloat16, float, ..., or all")
+  tools::add_list(*verb, "-d,--datatype", flags->types, "int8, half, bfloat16, float, ..., or all")
       ->type_name("TYPE")
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->default_str("float");
-  verb->add_option("-o,--op", flags->ops, "sum, prod, min, max, avg, or all")
+  tools::add_list(*verb, "-o,--op", flags->ops, "sum, prod, min, max, avg, or all")
       ->type_name("OP")
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->default_str("sum");
-  verb->add_option("-r,--root", flags->root, "of a broadcast")->check(CLI::NonNegativeNumber)->capture_default_str();
+  tools::add_setting(*verb, "-r,--root", flags->root, "of a broadcast")->check(CLI::NonNegativeNumber);
   tools::add_choice<Memory>(*verb, "--memory", flags->measure.memory,
                             {{"private", Memory::kPrivate}, {"shared", Memory::kShared}},
                             "shared: ranks of a host reduce each other's buffers in place");
   verb->option_defaults()->group("Measurement");
-  verb->add_option("-n,--iters", flags->measure.iterations, "timed collectives of each size")
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->capture_default_str();
-  verb->add_option("-w,--warmup-iters", flags->measure.warmup, "collectives before them")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->capture_default_str();
-  verb->add_option("-c,--check", flags->check, "0: values are not checked")
-      ->check(CLI::Range(0, 1))
-      ->capture_default_str();
-  verb->add_option("-a,--average", flags->average, "of the ranks' times: 0 rank 0, 1 mean, 2 least, 3 largest")
-      ->check(CLI::Range(0, 3))
-      ->capture_default_str();
+  tools::add_number(*verb, "-n,--iters", flags->measure.iterations, 1, 1'000'000'000, "timed collectives of each size");
+  tools::add_number(*verb, "-w,--warmup-iters", flags->measure.warmup, 0, 1'000'000'000, "collectives before them");
+  tools::add_number(*verb, "-c,--check", flags->check, 0, 1, "0: values are not checked");
+  tools::add_number(*verb, "-a,--average", flags->average, 0, 3,
+                    "of the ranks' times: 0 rank 0, 1 mean, 2 least, 3 largest");
   verb->add_flag("--rewrite", flags->measure.rewrite,
                  "fresh values before each collective, not timed, as in training: buffers in a cache flatter");
-  verb->add_option("-g,--ranks", flags->ranks, "to start where no launcher has started some")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  tools::add_number(*verb, "-g,--ranks", flags->ranks, 1, 4096, "to start where no launcher has started some");
   add_output(*verb, flags->out, "-J,--output");
   verb->callback([flags, argv, &code] { code = collectives(*flags, argv); });
 }

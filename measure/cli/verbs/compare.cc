@@ -55,7 +55,7 @@ void add_compare(CLI::App& app, char** /*argv*/, int& code) {
   verb->add_option("FILE", flags->files, "results, of which the first is the baseline")->required()->expected(1, 1000);
   tools::add_choice(*verb, "--against", flags->against, {"articles"},
                     "published measurements, in place of the first result");
-  verb->add_option("--seed", flags->seed, "of the bootstrap")->capture_default_str();
+  tools::add_setting(*verb, "--seed", flags->seed, "of the bootstrap");
   add_output(*verb, flags->out);
   verb->callback([flags, &code] {
     if (const Status done = compare(*flags); !done) code = failed("compare", done.error());

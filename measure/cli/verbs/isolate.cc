@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/command_line/parse/command_line.h"
 #include "measure/cli/isolation.h"
 #include "measure/cli/output_flags.h"
 #include "measure/cli/train_child.h"
@@ -34,7 +35,7 @@ struct IsolateFlags {
 
 struct JobPlace {
   std::string name;
-  ChildOptions child;
+  TrainChildOptions job;
 };
 
 Result<std::vector<JobPlace>> places_of(const IsolateFlags& flags) {
@@ -46,29 +47,25 @@ Result<std::vector<JobPlace>> places_of(const IsolateFlags& flags) {
   std::vector<JobPlace> places;
   int gpu = 0;
   for (const std::vector<int>& part : parts) {
-    JobPlace place{.name = "CPUs " + ranges_text(part), .child = {}};
-    place.child.cpus.emplace();
-    CPU_ZERO(&*place.child.cpus);
-    for (const int cpu : part) CPU_SET(cpu, &*place.child.cpus);
+    JobPlace place{.name = "CPUs " + ranges_text(part), .job = {.ranks = flags.ranks, .flags = flags.train}};
+    cpu_set_t& cpus = place.job.cpus.emplace();
+    CPU_ZERO(&cpus);
+    for (const int cpu : part) CPU_SET(cpu, &cpus);
     std::vector<int> gpus;
     gpus.reserve(static_cast<std::size_t>(flags.gpus_per_job));
     for (int i = 0; i < flags.gpus_per_job; ++i) gpus.push_back(gpu++);
     if (!gpus.empty()) {
       place.name += ", GPUs " + ranges_text(gpus);
-      place.child.variables["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(gpus, ","));
+      place.job.variables["CUDA_VISIBLE_DEVICES"] = fmt::format("{}", fmt::join(gpus, ","));
     }
     places.push_back(std::move(place));
   }
   return places;
 }
 
-Result<TrainChild> start_job(const IsolateFlags& flags, const JobPlace& place) {
-  return TrainChild::start({.ranks = flags.ranks, .hosts = {}, .flags = flags.train, .child = place.child});
-}
-
-Status run_alone(const IsolateFlags& flags, const std::vector<JobPlace>& places, Isolation& isolation) {
+Status run_alone(const std::vector<JobPlace>& places, Isolation& isolation) {
   for (std::size_t i = 0; i < places.size(); ++i) {
-    XOE_ASSIGN(auto job, start_job(flags, places[i]));
+    XOE_ASSIGN(auto job, TrainChild::start(places[i].job));
     XOE_ASSIGN(const TrainResult result, job.finish());
     isolation.jobs[i].alone.push_back(spread_of(result.speeds()).mean);
     isolation.model = result.model;
@@ -78,10 +75,10 @@ Status run_alone(const IsolateFlags& flags, const std::vector<JobPlace>& places,
   return {};
 }
 
-Status run_together(const IsolateFlags& flags, const std::vector<JobPlace>& places, Isolation& isolation) {
+Status run_together(const std::vector<JobPlace>& places, Isolation& isolation) {
   std::vector<TrainChild> jobs;
   for (const JobPlace& place : places) {
-    XOE_ASSIGN(auto job, start_job(flags, place));
+    XOE_ASSIGN(auto job, TrainChild::start(place.job));
     jobs.push_back(std::move(job));
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -97,8 +94,8 @@ Status isolate(const IsolateFlags& flags) {
   for (const JobPlace& place : places) isolation.jobs.push_back({.place = place.name, .alone = {}, .together = {}});
   for (int round = 0; round < flags.rounds; ++round) {
     if (::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "round {} of {} ...\n", round + 1, flags.rounds);
-    XOE_TRY(run_alone(flags, places, isolation));
-    XOE_TRY(run_together(flags, places, isolation));
+    XOE_TRY(run_alone(places, isolation));
+    XOE_TRY(run_together(places, isolation));
   }
   const IsolationReport report = report_isolation(isolation, flags.seed);
   return put_out(flags.out, isolation_text(isolation, report), to_json(isolation, report),
@@ -113,18 +110,13 @@ void add_isolate(CLI::App& app, char** /*argv*/, int& code) {
   verb->footer(kIsolateExamples);
   verb->add_option("FLAGS", flags->train, "of `xoe bench train`, after --");
   verb->option_defaults()->group("Jobs");
-  verb->add_option("--jobs", flags->jobs, "at once, each on its part of the CPUs")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  verb->add_option("--ranks", flags->ranks, "of each job")->check(CLI::Range(1, 1024))->capture_default_str();
-  verb->add_option("--gpus-per-job", flags->gpus_per_job, "that each job sees, and no other does")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
-  verb->add_option("--rounds", flags->rounds, "each of all jobs alone, one after the other, then together")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  tools::add_number(*verb, "--jobs", flags->jobs, 1, 1024, "at once, each on its part of the CPUs");
+  tools::add_number(*verb, "--ranks", flags->ranks, 1, 1024, "of each job");
+  tools::add_number(*verb, "--gpus-per-job", flags->gpus_per_job, 0, 64, "that each job sees, and no other does");
+  tools::add_number(*verb, "--rounds", flags->rounds, 1, 1000,
+                    "each of all jobs alone, one after the other, then together");
   add_output(*verb, flags->out);
-  verb->add_option("--seed", flags->seed, "of the bootstrap")->capture_default_str();
+  tools::add_setting(*verb, "--seed", flags->seed, "of the bootstrap");
   verb->callback([flags, &code] {
     if (const Status done = isolate(*flags); !done) code = failed("isolate", done.error());
   });

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/command_line/parse/command_line.h"
 #include "measure/cli/output_flags.h"
 #include "measure/cli/simulate.h"
 #include "measure/cli/text_table.h"
@@ -161,20 +162,14 @@ void add_predict(CLI::App& app, char** /*argv*/, int& code) {
       ->type_name("GB/S");
   verb->add_option("--local", flags->local, "the same as --network within a host")->type_name("FILE");
   verb->option_defaults()->group("Sizes");
-  verb->add_option("--ranks", flags->ranks, "(default: powers of 2 up to 16384)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  tools::add_list(*verb, "--ranks", flags->ranks, "(default: powers of 2 up to 16384)")
       ->check(CLI::Range(1, kMostRanks))
       ->type_name("N,...");
-  verb->add_option("--ranks-per-host", flags->options.ranks_per_host, "")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  tools::add_number(*verb, "--ranks-per-host", flags->options.ranks_per_host, 1, 4096, "");
   verb->option_defaults()->group("Simulation");
-  verb->add_option("--draws", flags->options.draws, "of the constants")
-      ->check(CLI::Range(10, 10000))
-      ->capture_default_str();
-  verb->add_option("--steps", flags->options.steps, "of each draw")->check(CLI::Range(1, 1000))->capture_default_str();
-  verb->add_option("--seed", flags->options.seed, "")->capture_default_str();
+  tools::add_number(*verb, "--draws", flags->options.draws, 10, 10000, "of the constants");
+  tools::add_number(*verb, "--steps", flags->options.steps, 1, 1000, "of each draw");
+  tools::add_setting(*verb, "--seed", flags->options.seed, "");
   add_output(*verb, flags->out);
   verb->callback([flags, &code] {
     if (const Status done = predict_and_tell(*flags); !done) code = failed("predict", done.error());

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -11,7 +10,6 @@
 #include "core/base/error.h"
 #include "core/command_line/parse/command_line.h"
 #include "measure/cli/output_flags.h"
-#include "measure/cli/programs.h"
 #include "measure/cli/scaling.h"
 #include "measure/cli/train_child.h"
 #include "measure/cli/verbs/verbs.h"
@@ -85,9 +83,8 @@ Result<Scaling> measure(const ScaleFlags& flags) {
     for (const int hosts : flags.pretended_hosts) {
       if (hosts > ranks) continue;
       if (::isatty(STDERR_FILENO) == 1) fmt::print(stderr, "{} ranks ...\n", ranks);
-      TrainChildOptions options = {
-          .ranks = ranks, .hosts = flags.hosts, .flags = train_words(flags, ranks), .child = {}};
-      if (hosts > 1) options.child.variables["XOE_PRETEND_HOSTS"] = fmt::to_string(hosts);
+      TrainChildOptions options = {.ranks = ranks, .hosts = flags.hosts, .flags = train_words(flags, ranks)};
+      if (hosts > 1) options.variables["XOE_PRETEND_HOSTS"] = fmt::to_string(hosts);
       XOE_ASSIGN(auto child, TrainChild::start(options));
       XOE_ASSIGN(auto result, child.finish());
       scaling.points.push_back({.ranks = ranks, .pretended_hosts = hosts, .result = std::move(result)});
@@ -113,15 +110,11 @@ void add_scale(CLI::App& app, char** /*argv*/, int& code) {
   verb->footer(kScaleExamples);
   verb->add_option("FLAGS", flags->train, "of `xoe bench train`, after --");
   verb->option_defaults()->group("Sizes");
-  verb->add_option("--ranks", flags->ranks, "numbers of ranks")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  tools::add_list(*verb, "--ranks", flags->ranks, "numbers of ranks")
       ->check(CLI::Range(1, 4096))
       ->type_name("N,...")
       ->default_str("1,2,4");
-  verb->add_option("--pretended-hosts", flags->pretended_hosts, "hosts that the ranks of this machine emulate")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  tools::add_list(*verb, "--pretended-hosts", flags->pretended_hosts, "hosts that the ranks of this machine emulate")
       ->check(CLI::Range(1, 4096))
       ->type_name("N,...")
       ->default_str("1");
@@ -129,13 +122,13 @@ void add_scale(CLI::App& app, char** /*argv*/, int& code) {
       ->type_name("A:4,B:4");
   verb->option_defaults()->group("Workload");
   verb->add_flag("--strong", flags->strong, "all ranks together have the batch (default: each rank has)");
-  verb->add_option("--batch-size", flags->batch, "images a step")->check(CLI::PositiveNumber)->capture_default_str();
-  verb->add_option("--repeat", flags->repeat, "runs at each size")->check(CLI::Range(1, 1000))->capture_default_str();
+  tools::add_setting(*verb, "--batch-size", flags->batch, "images a step")->check(CLI::PositiveNumber);
+  tools::add_number(*verb, "--repeat", flags->repeat, 1, 1000, "runs at each size");
   verb->add_option("--emulate-accelerator", flags->emulated_images_per_s, "as of `xoe bench train`")
       ->check(CLI::Range(0.01, 1e9))
       ->type_name("IMAGES_PER_S");
   add_output(*verb, flags->out);
-  verb->add_option("--seed", flags->seed, "of the bootstrap")->capture_default_str();
+  tools::add_setting(*verb, "--seed", flags->seed, "of the bootstrap");
   verb->callback([flags, &code] {
     if (const Status done = scale(*flags); !done) code = failed("scale", done.error());
   });

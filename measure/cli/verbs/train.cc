@@ -5,9 +5,9 @@
 
 #include "core/base/error.h"
 #include "core/command_line/parse/answer_once.h"
-#include "measure/cli/programs.h"
 #include "measure/cli/train_flags.h"
 #include "measure/cli/verbs/verbs.h"
+#include "measure/cli/words.h"
 
 namespace xoe::bench {
 

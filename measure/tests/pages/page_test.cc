@@ -6,7 +6,7 @@
 
 #include "core/testing/scratch.h"
 #include "measure/pages/report_page.h"
-#include "measure/pages/timeline_page.h"
+#include "measure/pages/result_page.h"
 
 namespace xoe::pages {
 namespace {

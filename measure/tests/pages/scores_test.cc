@@ -7,7 +7,6 @@
 #include <random>
 
 #include "core/testing/scratch.h"
-#include "measure/pages/scores_page.h"
 
 namespace xoe::pages {
 namespace {

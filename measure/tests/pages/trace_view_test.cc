@@ -8,7 +8,7 @@
 #include <random>
 
 #include "core/testing/scratch.h"
-#include "measure/pages/timeline_page.h"
+#include "measure/pages/result_page.h"
 
 namespace xoe::pages {
 namespace {

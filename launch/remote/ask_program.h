@@ -5,18 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "launch/remote/spawn.h"
 #include "xoe/status.h"
 
-namespace xoe::doctor {
+namespace xoe::remote {
 
 struct Answer {
   std::string out = {};
+  std::string err = {};
   int status = 0;       // of wait()
   bool in_time = true;  // false: it was killed, and `out` is what it had printed
 };
 
 // What a program prints until it ends or `patience` is over; then it is killed, with all that it started.
 // `unavailable`: it cannot be started.
-Result<Answer> ask_program(const std::vector<std::string>& command, std::chrono::milliseconds patience);
+Result<Answer> ask_program(const std::vector<std::string>& command, const Inherited& inherited,
+                           std::chrono::milliseconds patience);
 
-}  // namespace xoe::doctor
+}  // namespace xoe::remote

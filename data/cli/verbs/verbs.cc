@@ -1,4 +1,4 @@
-#include "data/cli/verbs/verb.h"
+#include "data/cli/verbs/verbs.h"
 
 #include <unistd.h>
 
@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,7 +17,6 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/command_line/terminal.h"
-#include "data/cli/verbs/json_text.h"
 #include "data/files/idx.h"
 #include "data/files/index_path.h"
 #include "data/files/listing.h"
@@ -49,16 +49,15 @@ void catch_signals() {
 
 bool stopped() noexcept { return stop_signal != 0; }
 
-int report_failure(std::string_view verb, const Error& error, bool json) {
-  if (json) fmt::print("{}\n", json_text({{"error", error.to_string()}}));
-  fmt::print(stderr, "xoe data {}: {}\n", verb, printable_utf8(error.message()));
-  return exit_code(error.code() == Code::kInvalidArgument ? kUsageError : kFailed);
-}
-
-int exit_code(int code) {
+int finish(std::string_view verb, const Result<int>& done, bool json) {
+  if (!done) {
+    if (json) fmt::print("{}\n", json_text({{"error", done.error().to_string()}}));
+    fmt::print(stderr, "xoe data {}: {}\n", verb, printable_utf8(done.error().message()));
+  }
   const bool printed = std::fflush(stdout) == 0;
   if (stop_signal != 0) return 128 + stop_signal;
-  return code == 0 && !printed ? kFailed : code;
+  if (!done) return done.error().code() == Code::kInvalidArgument ? kUsageError : kFailed;
+  return *done == 0 && !printed ? kFailed : *done;
 }
 
 std::size_t worker_count(int wanted) { return static_cast<std::size_t>(data::thread_count(wanted)); }

@@ -1,4 +1,4 @@
-#include "launch/doctor/checks/ask_program.h"
+#include "launch/remote/ask_program.h"
 
 #include <poll.h>
 
@@ -7,12 +7,13 @@
 #include "core/base/error.h"
 #include "launch/remote/child_process.h"
 
-namespace xoe::doctor {
+namespace xoe::remote {
 
 using Clock = std::chrono::steady_clock;
 
-Result<Answer> ask_program(const std::vector<std::string>& command, std::chrono::milliseconds patience) {
-  XOE_ASSIGN(auto child, remote::ChildProcess::start(command, remote::Inherited::current()));
+Result<Answer> ask_program(const std::vector<std::string>& command, const Inherited& inherited,
+                           std::chrono::milliseconds patience) {
+  XOE_ASSIGN(auto child, ChildProcess::start(command, inherited));
   child.in = Fd();
   const auto deadline = Clock::now() + patience;
   Answer answer;
@@ -25,12 +26,12 @@ Result<Answer> ask_program(const std::vector<std::string>& command, std::chrono:
     std::array<pollfd, 3> waits = {pollfd{child.out.get(), POLLIN, 0}, pollfd{child.err.get(), POLLIN, 0},
                                    pollfd{child.process.fd(), POLLIN, 0}};
     ::poll(waits.data(), waits.size(), static_cast<int>(left.count()));
-    if (child.out.valid()) answer.out += remote::read_some(child.out);
-    if (child.err.valid()) remote::read_some(child.err);
+    if (child.out.valid()) answer.out += read_some(child.out);
+    if (child.err.valid()) answer.err += read_some(child.err);
     if (waits[2].revents != 0) child.process.reap();
   }
   answer.status = child.process.status().value_or(0);
   return answer;
 }
 
-}  // namespace xoe::doctor
+}  // namespace xoe::remote

@@ -1,7 +1,5 @@
-#include "data/cli/pixel_options.h"
+#include "data/cli/image_options.h"
 
-#include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,9 +30,18 @@ void add_pixel_options(CLI::App& app, data::PixelOptions& options) {
   app.add_flag("--antialias,!--no-antialias", options.antialias,
                "average over all pixels when an image shrinks, as torchvision does (the default)");
   app.add_flag("--exif-orientation", options.exif_orientation, "turn JPEGs as their EXIF data say");
-  app.add_option("--max-pixels", options.max_pixels, "of an image; a larger one is an error")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
-      ->capture_default_str();
+  add_number(app, "--max-pixels", options.max_pixels, 1, std::int64_t{1} << 40,
+             "of an image; a larger one is an error");
+}
+
+void add_max_bad_option(CLI::App& app, std::int64_t& max_bad, const std::string& description) {
+  app.add_option("--max-bad", max_bad, description)->check(CLI::NonNegativeNumber)->default_str("0");
+  for (const char* before : {"--max-bad-images", "--skip-bad"})  // not in the help
+    app.add_option(before, max_bad, description)->check(CLI::NonNegativeNumber)->group("");
+}
+
+void add_missing_option(CLI::App& app, bool& allow_missing) {
+  app.add_flag("--allow-missing", allow_missing, "go on without files that should be there and are not");
 }
 
 }  // namespace xoe::tools
