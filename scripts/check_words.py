@@ -6,8 +6,10 @@
 Prints one line for each and exits 1 if there is any.
 """
 
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 from houses import HOUSES
@@ -71,9 +73,9 @@ WORDS = [
     (type_name("Keeper") + r"|\bkeeper\.(?:h|cc)\b", "LeaseReaper"),
     (r"\bIdleVerdict\b", "IdleAssessment"),
     (r"\b(?:[Ss]omebody|[Nn]obody|[Ww]hoever|[Aa]new)\b", "plain English"),
-    (r"(?:^|//|#|\*|[.:;])\s*(?:That of|What is|Whoever)\b(?!.*\?)", "plain English"),
+    (r"(?:^|//|#|\*|[.:;])[ \t]*(?:That of|What is|Whoever)\b(?!.*\?)", "plain English"),
 ]
-PATTERNS = [(re.compile(pattern), better) for pattern, better in WORDS]
+PATTERNS = [(re.compile(pattern, re.MULTILINE), better) for pattern, better in WORDS]
 
 
 def files_of(root):
@@ -85,24 +87,38 @@ def files_of(root):
 
 def check_text(path, text):
     """Every forbidden word of a file and of its name, as (line, message)."""
-    for number, line in enumerate([path, *text.splitlines()]):
-        for pattern, better in PATTERNS:
-            match = pattern.search(line)
-            if match:
-                yield max(number, 1), f"'{match[0].strip()}': the glossary says {better}"
+    named = f"{path}\n{text}"
+    found = []
+    for pattern, better in PATTERNS:
+        for match in pattern.finditer(named):
+            found.append((max(named.count("\n", 0, match.end()), 1), f"'{match[0].strip()}': the glossary says {better}"))
+    return sorted(found)
+
+
+def candidates(files):
+    """Those of the files in which grep, which is many times faster, finds one of the words."""
+    pattern = "|".join(f"(?:{pattern})" for pattern, _ in WORDS)
+    command = ["grep", "-lPe", pattern, "--", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    if done.returncode > 1 or done.stderr:
+        raise RuntimeError(f"grep: {done.stderr.strip()}")
+    return set(done.stdout.splitlines())
 
 
 def check_tree(root):
     """Every violation under root as `file:line: message`."""
     root = pathlib.Path(root)
-    messages = []
+    files = []
     for file in files_of(root):
         path = file.relative_to(root).as_posix()
-        if not file.is_file() or "__pycache__" in file.parts or path in EXEMPT:
-            continue
-        if file.suffix in SUFFIXES or file.name == "Makefile":
-            text = file.read_text(encoding="utf-8", errors="replace")
-            messages += [f"{path}:{line}: {message}" for line, message in check_text(path, text)]
+        if file.is_file() and "__pycache__" not in file.parts and path not in EXEMPT:
+            if file.suffix in SUFFIXES or file.name == "Makefile":
+                files.append((file, path))
+    found = candidates([file for file, _ in files])
+    messages = []
+    for file, path in files:
+        text = file.read_text(encoding="utf-8", errors="replace") if str(file) in found else ""
+        messages += [f"{path}:{line}: {message}" for line, message in check_text(path, text)]
     return messages
 
 
