@@ -64,6 +64,7 @@ void RemoteProcesses::send(SupervisorCommand command) {
     case SupervisorCommand::Kind::kNoMoreRestarts: return send_to_all({.kind = remote::Frame::Kind::kNoMoreRestarts});
     case SupervisorCommand::Kind::kRestart: return restart(command.rank);
     case SupervisorCommand::Kind::kSignalRank: return;  // only where ranks come and go: on one host
+    case SupervisorCommand::Kind::kReport: return ask_for_news();
   }
 }
 
@@ -82,10 +83,10 @@ std::optional<SupervisorEvent> RemoteProcesses::next() {
   return event;
 }
 
-void RemoteProcesses::ask_for_news(Clock::time_point now) {
+void RemoteProcesses::ask_for_news() {
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     if (hosts_[host].gone || hosts_[host].asked) continue;
-    hosts_[host].asked = now;
+    hosts_[host].asked = Clock::now();
     agents_[host]->frames().send({.kind = remote::Frame::Kind::kReport});
     agents_[host]->write();
   }

@@ -35,7 +35,6 @@ class RemoteProcesses : public JobProcesses {
   std::size_t host_index(int rank) const override { return host_of_[static_cast<std::size_t>(rank)]; }
   std::string host_name(std::size_t host) const override { return agents_[host]->host(); }
   std::vector<std::string> host_failures() const override { return failures_; }
-  void ask_for_news(Clock::time_point now) override;
   bool awaits_news() const override { return std::ranges::any_of(hosts_, &HostProgress::awaits_report); }
   Clock::duration lateness(std::size_t host) const override { return hosts_[host].lateness; }
   std::vector<RankSample> samples(Clock::time_point /*now*/) const override { return samples_; }
@@ -66,6 +65,7 @@ class RemoteProcesses : public JobProcesses {
   void disconnect_unneeded(std::size_t host);
   void send_to_all(const remote::Frame& frame);
   void restart(int rank);
+  void ask_for_news();
   bool owns(std::size_t host, std::int64_t rank) const;
 
   const remote::ConnectOptions& connect_;

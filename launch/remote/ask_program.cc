@@ -9,6 +9,8 @@
 
 namespace xoe::remote {
 
+constexpr std::size_t kMostOutput = std::size_t{1} << 20;
+
 using Clock = std::chrono::steady_clock;
 
 Result<Answer> ask_program(const std::vector<std::string>& command, const Inherited& inherited,
@@ -28,6 +30,8 @@ Result<Answer> ask_program(const std::vector<std::string>& command, const Inheri
     ::poll(waits.data(), waits.size(), static_cast<int>(left.count()));
     if (child.out.valid()) answer.out += read_some(child.out);
     if (child.err.valid()) answer.err += read_some(child.err);
+    if (answer.out.size() + answer.err.size() > kMostOutput)
+      return failure(Code::kInternal, "{} prints too much", command.front());
     if (waits[2].revents != 0) child.process.reap();
   }
   answer.status = child.process.status().value_or(0);

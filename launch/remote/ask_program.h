@@ -18,7 +18,7 @@ struct Answer {
 };
 
 // What a program prints until it ends or `patience` is over; then it is killed, with all that it started.
-// `unavailable`: it cannot be started.
+// `unavailable`: it cannot be started; `internal`: it prints more than a MiB, and was killed.
 Result<Answer> ask_program(const std::vector<std::string>& command, const Inherited& inherited,
                            std::chrono::milliseconds patience);
 

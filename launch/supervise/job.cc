@@ -361,7 +361,7 @@ class Job {
   // Because of the faults so far. The first of them may be still to come.
   void end_others(Clock::time_point now) {
     if (shutdown_.cause() == Cause::kNone) {
-      processes_->ask_for_news(now);
+      processes_->send({.kind = SupervisorCommand::Kind::kReport});
       waits_for_news_ = processes_->awaits_news();
     }
     const bool awaited = faults_.awaits(running_);

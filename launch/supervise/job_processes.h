@@ -40,9 +40,8 @@ class JobProcesses {
   virtual std::string host_name(std::size_t host) const = 0;
   // Messages about hosts that were lost.
   virtual std::vector<std::string> host_failures() const = 0;
-  // Asks all hosts for what has happened there: a cause may be heard of later than its effect. While awaits_news(), not
-  // all have answered; afterwards lateness() says how long a host took to.
-  virtual void ask_for_news(Clock::time_point now) = 0;
+  // After kReport, which asks all hosts for what has happened there, since a cause may be heard of later than its
+  // effect: whether one has not answered yet; afterwards, how long a host took to.
   virtual bool awaits_news() const = 0;
   virtual Clock::duration lateness(std::size_t host) const = 0;
   // Of each rank, for the panel; empty: none is wanted.

@@ -26,7 +26,6 @@ class LocalProcesses : public JobProcesses {
   std::string host_name(std::size_t /*host*/) const override { return remote::this_hostname(); }
   std::vector<std::string> host_failures() const override { return {}; }
   // The supervisor tells of the ranks in the order in which they ended.
-  void ask_for_news(Clock::time_point /*now*/) override {}
   bool awaits_news() const override { return false; }
   Clock::duration lateness(std::size_t /*host*/) const override { return {}; }
   std::vector<RankSample> samples(Clock::time_point now) const override;
