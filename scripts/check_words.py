@@ -111,9 +111,9 @@ def check_tree(root):
     files = []
     for file in files_of(root):
         path = file.relative_to(root).as_posix()
-        if file.is_file() and "__pycache__" not in file.parts and path not in EXEMPT:
-            if file.suffix in SUFFIXES or file.name == "Makefile":
-                files.append((file, path))
+        wanted = file.suffix in SUFFIXES or file.name == "Makefile"
+        if wanted and file.is_file() and "__pycache__" not in file.parts and path not in EXEMPT:
+            files.append((file, path))
     found = candidates([file for file, _ in files])
     messages = []
     for file, path in files:

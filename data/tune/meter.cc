@@ -48,8 +48,9 @@ void Meter::end(const Start& start) noexcept {
   const std::int64_t at = now();
   const std::int64_t took = std::max<std::int64_t>(at - start.at, 1);
   const std::int64_t inner = std::min(trace.inner, took);
-  // All calls that it stands for took no longer than what went by: one that was interrupted does not count as many.
-  const std::int64_t weight = std::clamp<std::int64_t>((at - trace.since) / took, 1, trace.weight);
+  // A call that was interrupted stands for fewer: for as many of its length as fit into the time since the last one.
+  const std::int64_t that_fit = std::max<std::int64_t>((at - trace.since) / took, 1);
+  const std::int64_t weight = std::min(that_fit, trace.weight);
   add(own_, weight * (took - inner));
   add(inner_, weight * inner);
   // Half of each of two looks at the clock lies outside of what they measure.
@@ -66,11 +67,16 @@ void Meter::plan() noexcept {
   calls_ += gap_;
   const std::int64_t all = own_.load(std::memory_order_relaxed) + inner_.load(std::memory_order_relaxed);
   const std::int64_t each = std::max<std::int64_t>(all / calls_, 1);
-  const std::int64_t gap =
-      std::clamp<std::int64_t>(2 * clock_cost() * trace.timed * kClockShare / each, 1, kLongestGap);
-  random_ = random_ * 1664525U + 1013904223U;  // Numerical Recipes' generator; its upper bits are good
-  gap_ = 1 + static_cast<std::int64_t>((std::uint64_t{random_} * static_cast<std::uint64_t>(2 * gap - 1)) >> 32);
+  const std::int64_t cost = 2 * clock_cost() * trace.timed;  // of timing the call that has ended
+  const std::int64_t gap = std::clamp<std::int64_t>(cost * kClockShare / each, 1, kLongestGap);
+  gap_ = 1 + draw(2 * gap - 1);  // `gap` on average
   until_ = gap_;
+}
+
+// A number from 0 to below `end`, by Numerical Recipes' generator, whose upper bits are good.
+std::int64_t Meter::draw(std::int64_t end) noexcept {
+  random_ = random_ * 1664525U + 1013904223U;
+  return static_cast<std::int64_t>((std::uint64_t{random_} * static_cast<std::uint64_t>(end)) >> 32);
 }
 
 void Meter::report(StageReport& stage, Part part) const {

@@ -68,6 +68,7 @@ class Meter {
   Start begin() noexcept;
   void end(const Start& start) noexcept;
   void plan() noexcept;
+  std::int64_t draw(std::int64_t end) noexcept;
 
   // One thread writes at a time; others may read at any time.
   static void add(std::atomic<std::int64_t>& sum, std::int64_t value) noexcept {

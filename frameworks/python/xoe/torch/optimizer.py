@@ -92,7 +92,7 @@ class DistributedMixin(Wrapping):
         self._synchronized = False
         self._arrived: dict[tuple[Gradient, ...], int] = {}
         self._world: Any = None
-        self._update_world()
+        self._is_distributed()
         for group in self._groups(groups):
             for gradient in group:
                 gradient.group = group
@@ -102,7 +102,7 @@ class DistributedMixin(Wrapping):
 
     def _hook(self) -> None:
         """Registers hooks for parameters that require gradients and have none yet, where there are ranks to reduce with."""
-        if not self._update_world():
+        if not self._is_distributed():
             return
         me = weakref.ref(self)
 
@@ -163,11 +163,15 @@ class DistributedMixin(Wrapping):
         ranks = self._process_set.ranks
         return ranks[0] if ranks else 0
 
-    def _update_world(self) -> bool:
-        """Whether there are other ranks to reduce with. Picks up a new world, formed after a failure for example."""
+    def _is_distributed(self) -> bool:
+        """Whether there are other ranks to reduce with."""
+        if not _world.is_current(self._world) or self._process_set.process_set_id != self._set_id:
+            self._enter_world()
+        return self._distributed
+
+    def _enter_world(self) -> None:
+        """Prepares for a new world, formed after a failure for example. Raises if it has gradients in flight in the old one."""
         process_set = self._process_set
-        if _world.is_current(self._world) and process_set.process_set_id == self._set_id:
-            return self._distributed
         lost = bool(self._in_flight)
         self._world = _world.current()
         self._set_id = process_set._need()
@@ -182,12 +186,11 @@ class DistributedMixin(Wrapping):
         if lost:
             self._forget()
             raise UnavailableError("its world ended while gradients were being reduced")
-        return self._distributed
 
     # ---- During backward
 
     def _on_gradient(self, gradient: Gradient) -> None:
-        if not self._update_world():
+        if not self._is_distributed():
             return
         left = gradient.left - 1
         if left < 0 or gradient.in_flight:
@@ -285,7 +288,7 @@ class DistributedMixin(Wrapping):
         step, to clip them for example. Gradients that this rank has not computed count as zeros, and those that no rank has
         computed stay None, so that the step leaves their parameters alone. All become None where a rank calls :meth:`abandon`.
         """
-        if self._synchronized or not self._update_world():
+        if self._synchronized or not self._is_distributed():
             self._forget()
         elif self._reduce(abandons=False):
             warn("another rank has abandoned this step, so that no rank updates its parameters", category=RuntimeWarning)
@@ -299,7 +302,7 @@ class DistributedMixin(Wrapping):
         """
         if not _world.is_current(self._world):
             self._forget()  # the operations have ended with their world
-        if not self._synchronized and self._update_world():
+        if not self._synchronized and self._is_distributed():
             self._reduce(abandons=True)
         self._forget()
         self._drop_gradients()
@@ -459,7 +462,7 @@ class DistributedMixin(Wrapping):
             loss = evaluate()
             self.synchronize()
             self._synchronized = False
-            if isinstance(loss, torch.Tensor) and self._update_world():
+            if isinstance(loss, torch.Tensor) and self._is_distributed():
                 loss = allreduce_async(loss.detach(), op=Average, process_set=self._process_set).wait()
             return loss
 
