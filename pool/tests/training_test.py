@@ -292,7 +292,8 @@ class PoolTraining(unittest.TestCase):
         self.until(lambda: self.status()["queue"], "it waits")
         waiting.kill()
         waiting.communicate(timeout=20)
-        self.until(lambda: not self.status()["queue"], "the queue is empty")
+        # At once; after the server's patience, where it was killed before it had heard of its place.
+        self.until(lambda: not self.status()["queue"], "the queue is empty", seconds=150)
         self.xoe("pool", "release", str(holder["id"]))
 
     def test_what_a_program_leaves_running_is_ended_before_its_gpus_are_given_back(self):
