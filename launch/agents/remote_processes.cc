@@ -154,8 +154,7 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
   if (remote::dispatch_relay_frame(agents_, *agents_[host], frame) || hosts_[host].gone) return;
   using Kind = remote::Frame::Kind;
   const int value = static_cast<int>(frame.value);
-  const std::chrono::nanoseconds stamp(frame.time);
-  if (frame.time != 0) hosts_[host].clock.observe(stamp, now);
+  if (frame.time != 0) hosts_[host].clock.observe(std::chrono::nanoseconds(frame.time), now);
   switch (frame.kind) {
     case Kind::kOutput: return on_output(host, frame);
     case Kind::kEnded: return on_ended(host, frame);
@@ -170,7 +169,7 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
     case Kind::kSupervisorLost:
       events_.push_back({.kind = SupervisorEvent::Kind::kSupervisorLost,
                          .value = std::exchange(hosts_[host].unfinished, 0),
-                         .at = hosts_[host].clock.here(stamp),
+                         .at = event_time(host, frame.time),
                          .host = host});
       return;
     case Kind::kStatus: return on_status(host, frame);
@@ -180,13 +179,28 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
       return;
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
-    case Kind::kReported:
-      if (const auto asked = std::exchange(hosts_[host].asked, std::nullopt)) hosts_[host].lateness = now - *asked;
-      return;
+    case Kind::kReported: return on_reported(host, now);
     case Kind::kAllGone: return mark_gone(host);
     case Kind::kError: return lose_host(host, remote::explain_refusal(*agents_[host], frame.text, value));
     default: return;
   }
+}
+
+RemoteProcesses::Clock::time_point RemoteProcesses::event_time(std::size_t host, std::int64_t stamp) {
+  const auto at = hosts_[host].clock.here(std::chrono::nanoseconds(stamp));
+  const Clock::duration offset = at.time_since_epoch() - std::chrono::nanoseconds(stamp);
+  hosts_[host].offset = std::max(hosts_[host].offset.value_or(offset), offset);
+  return at;
+}
+
+// The round trip bounds the error of the clock as it is known now; the times of events were reckoned by what was known
+// before.
+void RemoteProcesses::on_reported(std::size_t host, Clock::time_point now) {
+  HostProgress& progress = hosts_[host];
+  const auto asked = std::exchange(progress.asked, std::nullopt);
+  if (!asked) return;
+  const Clock::duration offset = progress.clock.here({}).time_since_epoch();
+  progress.lateness = now - *asked + (progress.offset.value_or(offset) - offset);
 }
 
 void RemoteProcesses::on_ended(std::size_t host, const remote::Frame& frame) {
@@ -199,7 +213,7 @@ void RemoteProcesses::on_ended(std::size_t host, const remote::Frame& frame) {
                      .value = static_cast<int>(frame.value),
                      .ran = std::chrono::nanoseconds(ending->ran),
                      .asked = ending->asked,
-                     .at = hosts_[host].clock.here(std::chrono::nanoseconds(frame.time)),
+                     .at = event_time(host, frame.time),
                      .host = host});
 }
 

@@ -49,7 +49,8 @@ class RemoteProcesses : public JobProcesses {
     int unfinished = 0;                           // ranks
     std::int64_t owed = 0;                        // bytes of output that were taken and not acknowledged yet
     std::optional<Clock::time_point> asked = {};  // for a report
-    Clock::duration lateness = {};                // how long the last report took
+    Clock::duration lateness = {};                // by so much earlier than told an event may have happened
+    std::optional<Clock::duration> offset = {};   // of its clock, the largest by which an event's time was reckoned
     bool gone = false;                            // no process of the job is left there
     std::size_t behind = 0;                       // hosts that it reaches and that are still connected
     bool needed() const { return !gone || behind > 0; }
@@ -67,6 +68,9 @@ class RemoteProcesses : public JobProcesses {
   void restart(int rank);
   void ask_for_news();
   bool owns(std::size_t host, std::int64_t rank) const;
+  // When that host's clock showed `stamp`.
+  Clock::time_point event_time(std::size_t host, std::int64_t stamp);
+  void on_reported(std::size_t host, Clock::time_point now);
 
   const remote::ConnectOptions& connect_;
   Output& output_;
