@@ -180,7 +180,10 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
     case Kind::kReported: return on_reported(host, now);
-    case Kind::kAllGone: return mark_gone(host);
+    case Kind::kAllGone:
+      hosts_[host].all_gone = true;
+      if (!hosts_[host].asked) mark_gone(host);
+      return;
     case Kind::kError: return lose_host(host, remote::explain_refusal(*agents_[host], frame.text, value));
     default: return;
   }
@@ -201,6 +204,7 @@ void RemoteProcesses::on_reported(std::size_t host, Clock::time_point now) {
   if (!asked) return;
   const Clock::duration offset = progress.clock.here({}).time_since_epoch();
   progress.lateness = now - *asked + (progress.offset.value_or(offset) - offset);
+  if (progress.all_gone) mark_gone(host);
 }
 
 void RemoteProcesses::on_ended(std::size_t host, const remote::Frame& frame) {

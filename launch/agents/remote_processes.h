@@ -51,6 +51,7 @@ class RemoteProcesses : public JobProcesses {
     std::optional<Clock::time_point> asked = {};  // for a report
     Clock::duration lateness = {};                // by so much earlier than told an event may have happened
     std::optional<Clock::duration> offset = {};   // of its clock, the largest by which an event's time was reckoned
+    bool all_gone = false;                        // it was told so; `gone` waits for the report that was asked for
     bool gone = false;                            // no process of the job is left there
     std::size_t behind = 0;                       // hosts that it reaches and that are still connected
     bool needed() const { return !gone || behind > 0; }
