@@ -290,7 +290,7 @@ void Agent::on_supervisor() {
   }
 }
 
-// What this host knows follows from the order of its frames, and what the supervisor knows from that of its events.
+// The supervisor answers after all events that it has; this agent passes them on before it answers the launcher.
 void Agent::report() {
   reports_ = true;
   if (!supervisor_ || gone_) return send_reported();

@@ -240,6 +240,11 @@ void RemoteProcesses::on_status(std::size_t host, const remote::Frame& frame) {
 
 // The hosts behind it are lost with it, the farthest first.
 void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
+  // All its ranks had ended: only its answer to kReport is missing.
+  if (hosts_[host].all_gone && hosts_[host].behind == 0) {
+    agents_[host]->kill();
+    return mark_gone(host);
+  }
   std::vector<std::string> behind;
   const auto lost = [this](std::size_t one) {
     events_.push_back({.kind = SupervisorEvent::Kind::kHostLost,
@@ -249,6 +254,10 @@ void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
   };
   for (std::size_t other = agents_.size(); --other > host;)
     if (!hosts_[other].gone && agents_[other]->is_behind(*agents_[host])) {
+      if (hosts_[other].all_gone) {
+        mark_gone(other);
+        continue;
+      }
       behind.insert(behind.begin(), agents_[other]->host());
       lost(other);
       mark_gone(other);

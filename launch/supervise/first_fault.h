@@ -75,7 +75,7 @@ class FirstFault {
     pid_t pid = 0;
     std::vector<LostPeer> peers = {};
   };
-  // What was heard, in the order in which it was.
+  // Something that the launcher has heard of; events_ keeps them in the order in which it did.
   struct Event {
     enum class Kind : std::uint8_t {
       kFault,         // it counts

@@ -36,7 +36,7 @@ constexpr std::size_t kNamedRanks = 4;
 constexpr auto kLastWords = std::chrono::seconds(30);
 // For a rank that others have lost: its own end is the cause of theirs, and takes a while.
 constexpr auto kEndOfLost = std::chrono::seconds(10);
-// For hosts that do not answer, and may be lost.
+// The launcher waits so long for the answers of hosts, which may be lost.
 constexpr auto kNewsPatience = std::chrono::seconds(5);
 constexpr std::size_t kHere = 0;  // the host at which our own signals come
 

@@ -1,4 +1,4 @@
-// What ranks see of the changes that the launcher wants.
+// A rank reads in the world page what the launcher wants of it.
 #include <gtest/gtest.h>
 
 #include <array>
