@@ -27,7 +27,6 @@ def passes(folder, script, size):
     done = ranks.run(
         size,
         HERE / script,
-        timeout=400,
         XOE_TEST_RANK="1",
         # Exceptions of C++ are seen only where the library that throws them comes right after.
         LD_PRELOAD=f"{library('libasan.so')}:{library('libstdc++.so.6')}",

@@ -4,7 +4,7 @@ import warnings
 
 import ranks
 
-ranks.start(__file__, timeout=400)
+ranks.start(__file__)
 
 import torch
 from bucket_network import RANK, SIZE, in_buckets, in_their_places, loss_of, network, one_by_one, raises, sgd, train

@@ -6,7 +6,7 @@ import warnings
 
 import ranks
 
-ranks.start(__file__, timeout=400)
+ranks.start(__file__)
 
 import torch
 from bucket_network import RANK, SIZE, Mixed, in_buckets, loss_of, network, one_by_one, same_bits, same_parameters, sgd, train

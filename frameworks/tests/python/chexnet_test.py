@@ -22,7 +22,7 @@ def programs():
 
 
 def launch(size, command, folder, run, *more):
-    words = [str(ranks.BUILD / "bin" / "xoe"), "run", "-np", str(size), "--no-panel", "--timeout", "300", *command]
+    words = [str(ranks.BUILD / "bin" / "xoe"), "run", "-np", str(size), "--no-panel", "--timeout", str(ranks.HANGS), *command]
     return subprocess.Popen(
         [*words, str(folder), "--run", str(run), *OPTIONS, *more],
         env=ranks.environment(OMP_NUM_THREADS="1"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -31,7 +31,7 @@ def launch(size, command, folder, run, *more):
 
 def train(size, command, folder, run, *more):
     process = launch(size, command, folder, run, *more)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=ranks.HANGS)
     assert process.returncode == 0, output
     return json.loads((run / "scores.json").read_text()), output
 
@@ -97,7 +97,7 @@ def test_other_options_and_ranks_are_refused(folder):
         train(1, command, folder / "set", run, "--epochs", "1", "--validation-share", "0.3")
         for options, words in ((["--epochs", "2"], "of other options"), (["--batch", "63"], "no multiple")):
             process = launch(2, command, folder / "set", run, *options)
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=ranks.HANGS)
             assert process.returncode != 0 and words in output, output
 
 

@@ -66,7 +66,7 @@ def lose_one(way):
     ends = []
     for process in processes:
         try:
-            output = process.communicate(timeout=60)[0]
+            output = process.communicate(timeout=ranks.HANGS)[0]
         except subprocess.TimeoutExpired:
             process.kill()
             output = process.communicate()[0] + "\nended after 60 s"

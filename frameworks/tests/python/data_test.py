@@ -13,7 +13,7 @@ import warnings
 
 import ranks
 
-ranks.start(__file__, sizes=(1, 2), timeout=200)
+ranks.start(__file__, sizes=(1, 2))
 
 import torch
 

@@ -28,7 +28,7 @@ torch.Tensor.__matmul__ = faulty
 def doctor(**variables):
     environment = ranks.environment(PATH=f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}", **variables)
     words = [ranks.BUILD / "bin" / "xoe", "doctor", "--only", "compute", "--json"]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=ranks.HANGS, check=False)
     return done.returncode, {finding["id"]: finding for finding in json.loads(done.stdout)["findings"]}
 
 

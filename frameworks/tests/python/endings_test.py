@@ -313,7 +313,7 @@ def test_ctrl_c(folder):
     time.sleep(0.5)  # one waits in the collective, the other sleeps
     started = time.monotonic()
     job.send_signal(signal.SIGINT)
-    rest = job.communicate(timeout=60)[0]
+    rest = job.communicate(timeout=ranks.HANGS)[0]
     job.seconds = time.monotonic() - started
     job.stdout = "".join(lines) + rest
     ended(job, 128 + signal.SIGINT, "KeyboardInterrupt")

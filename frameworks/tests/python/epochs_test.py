@@ -10,7 +10,7 @@ import tempfile
 
 import ranks
 
-ranks.start(__file__, sizes=(1,), timeout=850)
+ranks.start(__file__, sizes=(1,))
 
 from xoe.torch.data import ImageDataset
 

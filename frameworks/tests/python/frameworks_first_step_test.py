@@ -15,7 +15,7 @@ if not KIND:
             print(peer_python.why_no(peer, package), flush=True)
             return
         for size in sizes:
-            done = ranks.run(size, __file__, timeout=250, XOE_TEST_KIND=kind, **ranks.IN_A_RANK, **variables)
+            done = ranks.run(size, __file__, XOE_TEST_KIND=kind, **ranks.IN_A_RANK, **variables)
             print(f"{kind} {variables} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True)
             assert done.returncode == 0, done.stdout
 

@@ -100,7 +100,7 @@ def train(folder, framework, victims, **variables):
     path = folder / f"train_{framework}.py"
     path.write_text(BEGIN + textwrap.dedent(PROGRAMS[framework]))
     options = ("--restarts", str(len(victims)))
-    done = ranks.run(3, path, folder, *victims, options=options, timeout=200, **variables)
+    done = ranks.run(3, path, folder, *victims, options=options, **variables)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("was killed by SIGKILL") == len(victims), done.stdout
     ends = re.findall(r"ended with (.*)", done.stdout)

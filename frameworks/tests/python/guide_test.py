@@ -14,7 +14,7 @@ def test_the_program_trains(folder):
     make = [str(ranks.BUILD / "bin" / "xoe"), "data", "make", "photos", "--format", "folder", "--images", "200"]
     subprocess.run([*make, "--classes", "4"], cwd=folder, check=True, capture_output=True)
     done = subprocess.run(
-        ranks.command(2, "train.py", options=("--timeout", "120")),
+        ranks.command(2, "train.py", options=("--timeout", str(ranks.HANGS))),
         cwd=folder,
         env=ranks.environment(OMP_NUM_THREADS="1"),
         stdout=subprocess.PIPE,

@@ -37,7 +37,7 @@ def test_the_same_losses(folder):
     found = {}
     for backend in ("tensorflow", "jax", "torch"):
         for size in (1, 2, 3):
-            done = ranks.run(size, path, timeout=200, KERAS_BACKEND=backend)
+            done = ranks.run(size, path, KERAS_BACKEND=backend)
             assert done.returncode == 0, done.stdout
             said = re.search(r"losses (.*) rates (.*)", done.stdout)
             found[backend, size] = [float(number) for number in (said[1] + " " + said[2]).split()]

@@ -119,7 +119,7 @@ def run_round(folder, number, seed):
             "run",
             *place,
             "--timeout",
-            "120",
+            str(ranks.HANGS),
             ranks.interpreter(),
             folder / "program.py",
             json.dumps(plan),

@@ -7,7 +7,7 @@ import time
 
 import ranks
 
-ranks.start(__file__, sizes=(2,), timeout=600)
+ranks.start(__file__, sizes=(2,))
 
 import torch
 

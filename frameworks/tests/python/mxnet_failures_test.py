@@ -43,7 +43,7 @@ except hvd.PeerLostError as error:
 def look(folder, how):
     path = folder / "program.py"
     path.write_text(PROGRAM.replace("HOW", how))
-    done = ranks.run(3, path, timeout=100)
+    done = ranks.run(3, path)
     assert done.returncode == (128 + signal.SIGKILL if how == "killed" else 1), done.stdout
     died = float(re.search(r"\[1\] dies ([\d.]+)", done.stdout)[1])
     for rank in (0, 2):

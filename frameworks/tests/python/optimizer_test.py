@@ -12,7 +12,7 @@ import warnings
 
 import ranks
 
-ranks.start(__file__, timeout=400)
+ranks.start(__file__)
 
 import torch
 import torch.distributed as dist

@@ -2,7 +2,7 @@
 
 import ranks
 
-ranks.start(__file__, sizes=(2,), timeout=100)
+ranks.start(__file__, sizes=(2,))
 
 import torch
 import torch.distributed as dist

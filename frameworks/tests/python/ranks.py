@@ -20,6 +20,7 @@ import peer_python
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build" / "release"))
 _MARK = "XOE_TEST_RANK"
+HANGS = 900  # seconds: a limit for what hangs, far beyond what it takes beside a load of 20
 IN_A_RANK = {_MARK: "1"}  # the environment in which start() returns
 
 
@@ -60,7 +61,7 @@ def command(size, script, *arguments, options=()):
     return [str(BUILD / "bin" / "xoe"), "run", "-np", str(size), *options, interpreter(), str(script), *arguments]
 
 
-def run(size, script, *arguments, options=(), timeout=300, **variables):
+def run(size, script, *arguments, options=(), timeout=HANGS, **variables):
     """Runs a script on so many ranks; gives the ended process, with its output and `seconds`."""
     started = time.monotonic()
     done = subprocess.run(
@@ -96,7 +97,7 @@ def gpus():
     return found
 
 
-def start(script, sizes=(1, 2, 3, 4), timeout=300, **variables):
+def start(script, sizes=(1, 2, 3, 4), timeout=HANGS, **variables):
     """Runs the script on ranks, unless this is one of them: of these sizes, or of those that the command line has."""
     if _MARK in os.environ:
         return

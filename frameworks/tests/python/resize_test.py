@@ -21,12 +21,12 @@ class Job:
         self.hold = folder / "hold"
         self.output = folder / "output"
         self.ours, theirs = socket.socketpair()
-        self.ours.settimeout(60)
+        self.ours.settimeout(ranks.HANGS)
         program = program or [ranks.interpreter(), str(TRAINING), str(self.stop)]
         command = [str(ranks.BUILD / "bin" / "xoe"), "run", "--devices", devices, "--resize", f"{theirs.fileno()}:3"]
         with self.output.open("w") as out, theirs:
             self.process = subprocess.Popen(
-                [*command, "--timeout", "200", *options, *program],
+                [*command, "--timeout", str(ranks.HANGS), *options, *program],
                 env=ranks.environment(),
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -66,7 +66,7 @@ class Job:
 
     def end(self):
         self.stop.touch()
-        code = self.process.wait(timeout=100)
+        code = self.process.wait(timeout=ranks.HANGS)
         text = self.text()
         # Of rank 0: it has seen every step.
         steps = [(int(step), int(by)) for step, by in re.findall(r"\[0\] step (\d+) by (\d+)", text)]
@@ -107,7 +107,7 @@ def test_a_request_without_an_end_is_told_of(folder):
     job.ours.sendall(b"x" * 70000)
     job.until(r"xoe run: --resize: \d+ bytes came without the end of a line; the connection is closed")
     job.stop.touch()
-    assert job.process.wait(timeout=60) == 0, job.text()
+    assert job.process.wait(timeout=ranks.HANGS) == 0, job.text()
 
 
 def test_a_rank_that_does_not_leave_is_ended_and_the_others_go_on(folder):
@@ -121,7 +121,7 @@ def test_a_rank_that_does_not_leave_is_ended_and_the_others_go_on(folder):
     assert job.answer() == "left b"
     job.begins(0, 1)
     job.stop.touch()
-    assert job.process.wait(timeout=60) == 0, job.text()
+    assert job.process.wait(timeout=ranks.HANGS) == 0, job.text()
     assert "did not leave in time" in job.text()
 
 
@@ -140,7 +140,7 @@ def test_a_rank_that_fails_is_restarted_whatever_the_size(folder):
     job.ask("leave c 60")
     assert job.answer() == "left c"
     job.stop.touch()
-    assert job.process.wait(timeout=60) == 0, job.text()
+    assert job.process.wait(timeout=ranks.HANGS) == 0, job.text()
 
 
 def test_the_others_end_while_one_waits_to_join(folder):
@@ -192,7 +192,7 @@ def test_one_that_fails_when_it_shall_leave_has_left(folder):
     job.hold.unlink()
     job.begins(0, 1)
     job.stop.touch()
-    assert job.process.wait(timeout=60) == 0, job.text()
+    assert job.process.wait(timeout=ranks.HANGS) == 0, job.text()
     assert "the rank that was to leave with b was killed by SIGKILL (killed)" in job.text()
 
 
@@ -225,7 +225,7 @@ def test_the_first_rank_of_a_training_leaves_and_another_takes_its_place(folder)
         assert time.monotonic() < end, job.text()
         time.sleep(0.02)
     job.process.terminate()
-    job.process.wait(timeout=60)
+    job.process.wait(timeout=ranks.HANGS)
     steps = steps_of(run)
     assert steps == list(range(1, len(steps) + 1)), job.text()
     assert (checkpoints / f"step-{steps[-1]:08}.ckpt").exists(), job.text()
@@ -249,7 +249,7 @@ def test_a_training_that_grows_before_its_last_step_does_that_step(folder):
     job.until(r"\[1\] pid \d+ started")
     time.sleep(3)
     os.kill(first, signal.SIGCONT)
-    assert job.process.wait(timeout=60) == 0, job.text()
+    assert job.process.wait(timeout=ranks.HANGS) == 0, job.text()
     assert steps_of(run) == list(range(1, 15)), job.text()
     assert [file.name for file in checkpoints.glob("*.ckpt")] == ["step-00000014.ckpt"], job.text()
 
@@ -268,7 +268,7 @@ def test_a_training_that_cannot_go_on_with_a_newcomer_keeps_its_state(folder):
     job = Job(folder, program=["sh", "-c", script])
     job.until(r"(?m)^\[0\] +20 ")
     job.ask("join c")
-    assert job.process.wait(timeout=60) != 0, job.text()
+    assert job.process.wait(timeout=ranks.HANGS) != 0, job.text()
     kept = re.search(r"the state is in (.*/step-0*(\d+)\.ckpt)", job.text())
     assert kept and (checkpoints / os.path.basename(kept[1])).exists(), job.text()
     assert f"\n[0] {kept[2]} " in job.text(), job.text()
@@ -287,7 +287,7 @@ def test_what_cannot_be_done_is_refused(folder):
         job.ask(request)
         assert job.answer() == expected, request
     job.process.terminate()
-    job.process.wait(timeout=30)
+    job.process.wait(timeout=ranks.HANGS)
 
 
 def test_a_program_that_fails_at_its_start_joins_nothing(folder):
@@ -299,7 +299,7 @@ def test_a_program_that_fails_at_its_start_joins_nothing(folder):
     assert job.answer() == "failed b exited with code 9"
     assert job.process.poll() is None
     job.process.terminate()
-    job.process.wait(timeout=30)
+    job.process.wait(timeout=ranks.HANGS)
 
 
 ranks.drive(globals())

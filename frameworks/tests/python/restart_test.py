@@ -13,7 +13,7 @@ AT_ONCE = ranks.ROOT / "frameworks/tests/python/restart_at_once.py"
 def train(folder, size, victims, restarts):
     marks = folder / "marks"
     marks.mkdir(exist_ok=True)
-    return ranks.run(size, TRAINING, marks, *victims, options=("--restarts", str(restarts)), timeout=200)
+    return ranks.run(size, TRAINING, marks, *victims, options=("--restarts", str(restarts)))
 
 
 def ends(output):
@@ -51,7 +51,7 @@ def test_a_second_rank_dies_while_the_first_one_is_restarted(folder):
     for number in range(10):
         below = folder / str(number)
         below.mkdir()
-        done = ranks.run(3, AT_ONCE, below, str(0.05 * number), options=("--restarts", "2"), timeout=120)
+        done = ranks.run(3, AT_ONCE, below, str(0.05 * number), options=("--restarts", "2"))
         assert done.returncode == 0, f"{number}: {done.stdout}"
         assert re.findall(r"ended with (.*)", done.stdout) == [wanted] * 3, f"{number}: {done.stdout}"
         assert done.stdout.count("was killed by SIGKILL") == 2, f"{number}: {done.stdout}"
@@ -82,7 +82,7 @@ def test_plain_training_begins_again(folder):
             print("done on", hvd.rank(), flush=True)
             """)
     )
-    done = ranks.run(2, script, folder, options=("--restarts", "4"), timeout=100)
+    done = ranks.run(2, script, folder, options=("--restarts", "4"))
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("done on") == 2, done.stdout
 

@@ -53,7 +53,7 @@ sys.exit(3)
 def test_a_rank_that_is_killed_in_the_update(folder):
     path = folder / "sharded_kill.py"
     path.write_text(textwrap.dedent(PROGRAM))
-    done = ranks.run(3, path, timeout=60)
+    done = ranks.run(3, path)
     assert done.returncode == 128 + signal.SIGKILL, done.stdout
     died = float(re.search(r"dies ([\d.]+)", done.stdout)[1])
     for rank in (0, 2):

@@ -8,7 +8,7 @@ import warnings
 
 import ranks
 
-ranks.start(__file__, sizes=(1, 2, 3), timeout=300)
+ranks.start(__file__, sizes=(1, 2, 3))
 
 import torch
 

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import ranks
@@ -219,13 +218,15 @@ def test_killed_ranks():
     if RANK != 0 or SIZE != 2:
         return
     for steps in (0, 1, 2, 5):
-        started = time.monotonic()
         done = subprocess.run(
-            ranks.command(2, __file__, KILLED, str(steps)), env=ranks.environment(), capture_output=True, text=True, timeout=100
+            ranks.command(2, __file__, KILLED, str(steps)),
+            env=ranks.environment(),
+            capture_output=True,
+            text=True,
+            timeout=ranks.HANGS,
         )
         told = [line for line in done.stdout.splitlines() if "told:" in line]
         assert len(told) == 1 and told[0].startswith("[0]") and "rank 1" in told[0], done.stdout + done.stderr
-        assert time.monotonic() - started < 60
 
 
 ranks.call_tests(globals())

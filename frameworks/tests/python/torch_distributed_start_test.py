@@ -219,7 +219,7 @@ def call(words, role, count, word, **variables):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=ranks.HANGS,
         check=False,
     )
     assert done.returncode == 0 and done.stdout.count(word) == count, f"{role}: {done.returncode}: {done.stdout}"
@@ -242,7 +242,7 @@ def by_hand(size, role, expected):
         for rank in range(size)
     ]
     try:
-        outputs = [process.communicate(timeout=300)[0] for process in processes]
+        outputs = [process.communicate(timeout=ranks.HANGS)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -119,7 +119,7 @@ def losses(folder, program, launcher, backend="xoe", size=2):
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=300,
+        timeout=ranks.HANGS,
     )
     assert done.returncode == 0, done.stdout
     said = re.findall(rf"{backend} rank (\d) of {size}: loss ([\d.]+) parameters (-?[\d.]+)", done.stdout)
