@@ -65,16 +65,16 @@ std::int64_t step_of(const std::string& json) {
   return std::stoll(Json::parse(json).at("trainerStatus").at("metrics").back().at("value").get<std::string>());
 }
 
-// Posts that were made, and when.
+// The steps of posts that were made.
 struct Posts {
   std::mutex mutex;
-  std::vector<std::pair<Clock::time_point, std::int64_t>> made;
+  std::vector<std::int64_t> made;
 
   JobStatus::Post into(Status answer = {}) {
     return [this, answer](const StatusServer&, const std::string& json, std::chrono::milliseconds,
                           const std::stop_token&) {
       const std::lock_guard lock(mutex);
-      made.emplace_back(Clock::now(), step_of(json));
+      made.push_back(step_of(json));
       return answer;
     };
   }
@@ -82,6 +82,7 @@ struct Posts {
 
 TEST(JobStatus, PostsTheNewestEveryNowAndThenAndTheLast) {
   Posts posts;
+  const auto start = Clock::now();
   {
     JobStatus status({}, posts.into(), {.every = 100ms});
     for (int step = 1; step <= 500; ++step) {
@@ -92,12 +93,10 @@ TEST(JobStatus, PostsTheNewestEveryNowAndThenAndTheLast) {
     EXPECT_EQ(status.finish(), "");
   }
   ASSERT_GE(posts.made.size(), 3U);
-  EXPECT_LE(posts.made.size(), 20U);
-  EXPECT_EQ(posts.made.back().second, 500);
-  for (std::size_t i = 1; i + 1 < posts.made.size(); ++i) {
-    EXPECT_GE(posts.made[i].first - posts.made[i - 1].first, 90ms);  // they are noted a little later than made
-    EXPECT_GT(posts.made[i].second, posts.made[i - 1].second);
-  }
+  // The first at once, the last at the end; a busy machine may note one late, and the next in time.
+  EXPECT_LE(posts.made.size(), 2 + (Clock::now() - start) / 100ms);
+  EXPECT_EQ(posts.made.back(), 500);
+  for (std::size_t i = 1; i + 1 < posts.made.size(); ++i) EXPECT_GT(posts.made[i], posts.made[i - 1]);
 }
 
 TEST(JobStatus, TellsOfTheFirstFailureOnceAndGoesOn) {
@@ -224,7 +223,7 @@ TEST(JobStatus, TheEndIsBoundedAlsoWhereAnAttemptCannotBeStopped) {
     status.update({.step = 2});
     await_first(*server);
     for (int step = 3; step <= 1000; ++step) status.update({.step = step});
-    EXPECT_LT(Clock::now() - began, 1s);
+    EXPECT_LT(Clock::now() - began, server->hangs - 1s);
     EXPECT_EQ(status.finish(),
               "the last status of the TrainJob was not posted to https://a/status: no answer within 1.2 s; the newest "
               "that arrived is of step 1");
@@ -244,7 +243,7 @@ TEST(JobStatus, ARunThatFailsDoesNotWait) {
     await_first(*server);
     status.update({.step = 2});
   }
-  EXPECT_LT(Clock::now() - began, 1s);
+  EXPECT_LT(Clock::now() - began, server->hangs - 1s);
   EXPECT_THAT(server->posted(), testing::ElementsAre(1));
 }
 
