@@ -23,7 +23,7 @@ import urllib.request
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "core/testing"))
 from peer_python import peer_python, why_no
-from pool_program import PoolProgram
+from pool_program import HANGS, PoolProgram
 
 # Requests that are right but for their token.
 EXAMPLES = {
@@ -107,7 +107,7 @@ class Interfaces(unittest.TestCase):
             pool.run("acquire", "--gpus", "3")
             status, headers, text = pool.ask("/metrics", pool.admin_token())
             self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
-            parsed = subprocess.run([python, "-c", PARSE], input=text, capture_output=True, check=True, timeout=60)
+            parsed = subprocess.run([python, "-c", PARSE], input=text, capture_output=True, check=True, timeout=HANGS)
             families = json.loads(parsed.stdout)
             samples = {name: {json.dumps(labels): value for labels, value in found} for name, (_, _, found) in families.items()}
             self.assertEqual(samples["xoe_pool_gpus"]['{"use": "leased"}'], 3)
@@ -161,7 +161,7 @@ class Interfaces(unittest.TestCase):
                 context = ssl.create_default_context(cafile=certificate)
                 self.assertEqual(pool.ask("/v1/me", token, context=context)[0], 200)
                 request = urllib.request.Request(pool.url + "/v1/events/stream", headers={"Authorization": f"Bearer {token}"})
-                with urllib.request.urlopen(request, timeout=20, context=context) as stream:
+                with urllib.request.urlopen(request, timeout=HANGS, context=context) as stream:
                     self.assertTrue(any(line.startswith(b"event: status") for line in stream))
                 with self.assertRaises((ssl.SSLError, urllib.error.URLError)):
                     pool.ask("/v1/me", token, context=ssl.create_default_context(cafile=other))
@@ -169,7 +169,7 @@ class Interfaces(unittest.TestCase):
                 port = int(pool.url.rsplit(":", 1)[1])
                 with contextlib.ExitStack() as stack:
                     for _ in range(900):  # more than the server has threads
-                        drip = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                        drip = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=HANGS))
                         drip.sendall(b"\x16\x03\x01\x02\x00\x01")
                     self.assertEqual(pool.ask("/v1/me", token, context=context)[0], 200)
                 pool.url = pool.url.replace("https", "http")  # plain text is no conversation here

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "core/testing"))
@@ -69,6 +70,11 @@ class PageTest(unittest.TestCase):
             "eve": pool.user("eve", "--team", "speech"),
         }
         self.troubles, self.requests = [], []
+        self.await_status(lambda status: len(status["gpus"]) == 8)
+
+    def await_status(self, is_so):
+        while not is_so(self.pool.json("status")):
+            time.sleep(0.2)
 
     def tearDown(self):
         self.assertEqual(self.troubles, [])
@@ -276,6 +282,7 @@ class PageTest(unittest.TestCase):
         pool = self.pool
         self.states["gpu1"].write_text("0 93 11000\n1 88 9800\n2 97 14000\n")
         self.states["gpu2"].write_text(f"0 64 8000\n3 12 2100 {os.getpid()}\n")
+        self.await_status(lambda status: {93, 64} <= {gpu.get("utilisation") for gpu in status["gpus"]})
         files = {}
         for name, token in self.tokens.items():
             files[name] = pool.home / f"{name}-token"

@@ -8,6 +8,8 @@ import tempfile
 import urllib.error
 import urllib.request
 
+HANGS = 900  # seconds: a limit for what hangs, far beyond what it takes beside a load of 20
+
 
 class PoolProgram:
     """`with PoolProgram(xoe, mock, "--option") as pool`: the server runs in between."""
@@ -37,12 +39,12 @@ class PoolProgram:
     def stop(self, process):
         """Its last words."""
         process.terminate()
-        return process.communicate(timeout=30)[1]
+        return process.communicate(timeout=HANGS)[1]
 
     def run(self, *words, expect=0, **variables):
         """expect: the exit code; None: any."""
         done = subprocess.run(
-            [self.xoe, "pool", *words], env={**self.env, **variables}, text=True, capture_output=True, timeout=60, check=False
+            [self.xoe, "pool", *words], env={**self.env, **variables}, text=True, capture_output=True, timeout=HANGS, check=False
         )
         if expect is not None and done.returncode != expect:
             raise AssertionError(f"{words}: {done.returncode}, not {expect}: {done.stdout}{done.stderr}")
@@ -70,7 +72,7 @@ class PoolProgram:
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request, timeout=30, **options) as answer:
+            with urllib.request.urlopen(request, timeout=HANGS, **options) as answer:
                 return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.headers, refused.read()

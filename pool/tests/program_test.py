@@ -18,7 +18,7 @@ import sys
 import time
 import unittest
 
-from pool_program import PoolProgram
+from pool_program import HANGS, PoolProgram
 
 XOE, MOCK = (pathlib.Path(arg).absolute() for arg in sys.argv[1:3])
 
@@ -100,7 +100,7 @@ class Pool(unittest.TestCase):
         waits = self.start("acquire", "--gpus", "1", "--wait", "--json")
         self.assertRegex(waits.stderr.readline(), r"lease 2: 1 GPU, place 1 in the queue, starts at .* holds 4 GPUs")
         self.pool("release", str(first["id"]))
-        out, _ = waits.communicate(timeout=20)
+        out, _ = waits.communicate(timeout=HANGS)
         self.assertEqual(json.loads(out)["state"], "open")
 
     def test_who_is_interrupted_leaves_the_queue(self):
@@ -110,7 +110,7 @@ class Pool(unittest.TestCase):
             waits = self.start(verb[0], "--wait", *verb[1:])
             self.assertIn("place 1 in the queue", waits.stderr.readline())
             waits.send_signal(signal.SIGINT)
-            _, err = waits.communicate(timeout=20)
+            _, err = waits.communicate(timeout=HANGS)
             self.assertIn("was given back", err)
             self.assertEqual(self.json("status")["queue"], [])
 
@@ -123,7 +123,7 @@ class Pool(unittest.TestCase):
         running = self.start("run", "--", "sleep", "100")
         self.assertRegex(running.stderr.readline(), "lease 4 until")
         running.send_signal(signal.SIGTERM)
-        running.communicate(timeout=20)
+        running.communicate(timeout=HANGS)
         self.assertEqual(running.returncode, 128 + signal.SIGTERM)
         self.assertEqual(self.json("status")["leases"], [])
 
@@ -260,7 +260,7 @@ class Pool(unittest.TestCase):
         running = self.start("run", "--", "sleep", "100")
         self.assertRegex(running.stderr.readline(), "lease 1 until")
         self.pool("revoke", "1", "--why", "maintenance")
-        _, err = running.communicate(timeout=20)
+        _, err = running.communicate(timeout=HANGS)
         self.assertIn("its lease has ended: maintenance", err)
         self.assertEqual(running.returncode, 128 + signal.SIGTERM)
 
@@ -414,14 +414,14 @@ class Pool(unittest.TestCase):
         self.assertIn("cannot look for the token of lease 1 in /nnn", there)
         self.assertIn("File name too long", there)
         second = self.start("serve", "--port", "0", "--state", str(self.home / "other"), HOME=f"/{longest}")
-        _, err = second.communicate(timeout=20)
+        _, err = second.communicate(timeout=HANGS)
         self.assertIn("the place of the first user's token", err)
         self.assertIn("File name too long", err)
         self.assertEqual(second.returncode, 5)
 
     def test_a_second_server_on_the_same_state(self):
         second = self.start("serve", "--port", "0")
-        _, err = second.communicate(timeout=20)
+        _, err = second.communicate(timeout=HANGS)
         self.assertIn("another server has the pool's database", err)
         self.assertEqual(second.returncode, 5)
 
@@ -436,7 +436,7 @@ class Pool(unittest.TestCase):
         host, port = self.env["XOE_POOL"].removeprefix("http://").split(":")
 
         def ask(path, body, authorization=f"Bearer {token}"):
-            with socket.create_connection((host, int(port)), timeout=20) as connection:
+            with socket.create_connection((host, int(port)), timeout=HANGS) as connection:
                 head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\nConnection: close\r\n"
                 connection.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
                 answer = b""

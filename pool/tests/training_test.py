@@ -21,6 +21,8 @@ import unittest
 import urllib.error
 import urllib.request
 
+from pool_program import HANGS
+
 XOE, MOCK = (pathlib.Path(arg).absolute() for arg in sys.argv[1:3])
 HAS_TRAINER = (XOE.parent / "xoe-trainer").exists()
 
@@ -98,7 +100,7 @@ class PoolTraining(unittest.TestCase):
     def tearDown(self):
         for process in (self.agent, self.server):
             process.terminate()
-            process.communicate(timeout=20)
+            process.communicate(timeout=HANGS)
         self.assertEqual(processes_with(self.mark), [])
         self.folder.cleanup()
 
@@ -113,7 +115,7 @@ class PoolTraining(unittest.TestCase):
 
     def xoe(self, *words, expect=0, **variables):
         done = subprocess.run(
-            [XOE, *words], env={**self.env, **variables}, text=True, capture_output=True, timeout=120, check=False
+            [XOE, *words], env={**self.env, **variables}, text=True, capture_output=True, timeout=HANGS, check=False
         )
         self.assertEqual(done.returncode, expect, f"{words}: {done.stdout}{done.stderr}")
         return done
@@ -255,7 +257,7 @@ class PoolTraining(unittest.TestCase):
                 launcher = int(children[0])
             os.kill(launcher, signal.SIGKILL)
             self.until(lambda: not self.leases(), f"{victim} was killed")
-            running.communicate(timeout=20)
+            running.communicate(timeout=HANGS)
             self.until(lambda: not processes_with(self.mark), "nothing is left")
             self.assertEqual(self.status()["queue"], [])
 
@@ -272,17 +274,17 @@ class PoolTraining(unittest.TestCase):
         os.kill(running.pid, signal.SIGKILL)
         self.serve("--port", port)
         self.until(lambda: len(self.leases()) == 1, "they are given back later")
-        running.wait(timeout=20)
+        running.wait(timeout=HANGS)
         other.send_signal(signal.SIGTERM)
-        other.communicate(timeout=20)
-        running.communicate(timeout=20)
+        other.communicate(timeout=HANGS)
+        running.communicate(timeout=HANGS)
         self.until(lambda: not self.leases(), "so is the other")
 
     def test_a_signal_gives_back(self):
         running = self.marked("run", "--pool", "--gpus", "1:3", "--", "sleep", "100")
         self.until(lambda: len(self.leases()) == 3, "all run")
         running.send_signal(signal.SIGTERM)
-        running.communicate(timeout=20)
+        running.communicate(timeout=HANGS)
         self.assertNotEqual(running.returncode, 0)
         self.assertEqual(self.leases(), [])
 
@@ -291,7 +293,7 @@ class PoolTraining(unittest.TestCase):
         waiting = self.marked("pool", "run", "--wait", "--", "sleep", "100")
         self.until(lambda: self.status()["queue"], "it waits")
         waiting.kill()
-        waiting.communicate(timeout=20)
+        waiting.communicate(timeout=HANGS)
         # At once; after the server's patience, where it was killed before it had heard of its place.
         self.until(lambda: not self.status()["queue"], "the queue is empty", seconds=150)
         self.xoe("pool", "release", str(holder["id"]))
@@ -319,7 +321,7 @@ class PoolTraining(unittest.TestCase):
         self.until(lambda: len(self.leases()) == 1, "it was tried again")
         self.assertIsNone(running.poll())
         running.terminate()
-        running.communicate(timeout=20)
+        running.communicate(timeout=HANGS)
         self.assertEqual(self.leases(), [])
 
     def test_a_program_that_cannot_change_its_size_loses_the_rank_at_the_end_of_the_grace(self):
@@ -334,7 +336,7 @@ class PoolTraining(unittest.TestCase):
             err += line
         self.until(lambda: len(processes_with(f"CUDA_VISIBLE_DEVICES={extra['gpus'][0]}")) == 0, "its rank is gone")
         running.terminate()
-        running.communicate(timeout=20)
+        running.communicate(timeout=HANGS)
 
     @unittest.skipUnless(HAS_TRAINER, "this build has no trainer")
     def test_a_training_shrinks_for_another_and_grows_back(self):
@@ -401,7 +403,7 @@ class PoolTraining(unittest.TestCase):
         count = len(events("report"))
         self.until(lambda: len(events("report")) > count + 5, "steps with 3 ranks", 60)
         training.send_signal(signal.SIGTERM)
-        training.wait(timeout=60)
+        training.wait(timeout=HANGS)
         output.seek(0)
         told = output.read()
         steps = [report["step"] for report in events("report")]
