@@ -280,9 +280,6 @@ class PageTest(unittest.TestCase):
 
     def test_narrow_dark_and_pictures(self):
         pool = self.pool
-        self.states["gpu1"].write_text("0 93 11000\n1 88 9800\n2 97 14000\n")
-        self.states["gpu2"].write_text(f"0 64 8000\n3 12 2100 {os.getpid()}\n")
-        self.await_status(lambda status: {93, 64} <= {gpu.get("utilisation") for gpu in status["gpus"]})
         files = {}
         for name, token in self.tokens.items():
             files[name] = pool.home / f"{name}-token"
@@ -306,6 +303,8 @@ class PageTest(unittest.TestCase):
             ),
         ):
             pool.run("acquire", *words, XOE_POOL_TOKEN_FILE=str(files[name]))
+        self.states["gpu1"].write_text("0 93 11000\n1 88 9800\n2 97 14000\n")
+        self.states["gpu2"].write_text(f"0 64 8000\n3 12 2100 {os.getpid()}\n")
         waits = pool.start(
             "acquire", "--gpus", "4", "--for", "2h", "--purpose", "sweep", "--wait", XOE_POOL_TOKEN_FILE=str(files["bob"])
         )
