@@ -199,13 +199,13 @@ Status PngDecoder::push(const PixelRect& window, RowSink& sink) {
   } else {
     impl.pixels.start(header.width, header.height, window, sink);
   }
-  for (int y = header.interlaced ? window.y : 0; y < window.bottom(); ++y) {
+  // To the end, also behind the window: whether a file is damaged is no matter of what is cut out of it.
+  for (int y = 0; y < header.height; ++y) {
     std::uint8_t* row = impl.row.data() + (header.interlaced ? static_cast<std::size_t>(y) * row_bytes : 0);
     if (!header.interlaced && !read_row(impl.png, impl.source, row)) return impl.error();
-    if (y >= window.y) impl.deliver(y, row, window, sink);
+    if (y >= window.y && y < window.bottom()) impl.deliver(y, row, window, sink);
   }
-  const bool all_rows = header.interlaced || window.bottom() == header.height;
-  if (all_rows && !read_end(impl.png, impl.source)) return impl.error();
+  if (!read_end(impl.png, impl.source)) return impl.error();
   impl.close();
   return {};
 }

@@ -1,5 +1,8 @@
 // AMD's GPUs from ROCm SMI.
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "core/base/error.h"
@@ -87,12 +90,19 @@ class AmdGpus : public GpuVendor {
     std::vector<RocmProcess> list(std::min(count + 16, kMostRocmProcesses));  // more may have started since
     count = static_cast<std::uint32_t>(list.size());
     if (api_->processes(list.data(), &count) != kGood) return;
+    const bool are_all = count <= list.size();
     list.resize(std::min<std::size_t>(count, list.size()));
-    for (std::size_t i = 0; i < devices.size(); ++i) report.activity[first + i].processes_known = true;
+    for (std::size_t i = 0; i < devices.size(); ++i) report.activity[first + i].processes_known = are_all;
     for (const RocmProcess& process : list) {
       std::uint32_t on[kMaxHostGpus] = {};
       std::uint32_t some = kMaxHostGpus;
-      if (api_->process_devices(process.pid, on, &some) != kGood) continue;  // it has ended
+      if (api_->process_devices(process.pid, on, &some) != kGood) {
+        // One that goes on may be on any of them.
+        const bool has_ended = ::kill(static_cast<pid_t>(process.pid), 0) != 0 && errno == ESRCH;
+        for (std::size_t i = 0; i < devices.size() && !has_ended; ++i)
+          report.activity[first + i].processes_known = false;
+        continue;
+      }
       some = std::min(some, kMaxHostGpus);
       for (std::size_t i = 0; i < devices.size(); ++i)
         if (std::find(on, on + some, devices[i]) != on + some)

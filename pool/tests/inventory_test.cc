@@ -96,6 +96,33 @@ TEST_F(InventoryTest, GivesAwayInstancesOfAGpuInMigMode) {
   EXPECT_EQ(inventory().report().gpus.size(), 2U);
 }
 
+// What a driver does not list is not none, also where the pool is told of it.
+TEST_F(InventoryTest, ProcessesThatADriverDoesNotListAreNotKnown) {
+  const std::string state = scratch_.file("state");
+  put_file(state, "0 99 2048 " + std::to_string(::getpid()) + "\n");
+  ::setenv("XOE_MOCK_STATE", state.c_str(), 1);
+  ::setenv("XOE_MOCK_TROUBLE", "unlisted", 1);
+  HostReport report = inventory().report();
+  ASSERT_FALSE(report.activity.empty());
+  EXPECT_FALSE(report.activity[0].processes_known);
+  EXPECT_EQ(report.activity[0].utilisation, 99);
+  auto told = report_of(json_of(report));
+  ASSERT_TRUE(told);
+  EXPECT_FALSE(told->activity[0].processes_known);
+  ::unsetenv("XOE_MOCK_TROUBLE");
+  EXPECT_TRUE(report_of(json_of(inventory().report()))->activity[0].processes_known);
+  // AMD's library tells of a process, and not where it is.
+  ::setenv("XOE_MOCK_ROCM", "unlisted", 1);
+  for (const bool is_alive : {true, false}) {
+    ::setenv("XOE_MOCK_ROCM_PID", is_alive ? std::to_string(::getpid()).c_str() : "999999999", 1);
+    std::vector<std::unique_ptr<GpuVendor>> vendors;
+    vendors.push_back(amd_gpus(built_file("libmock_rocm_smi.so")));
+    report = Inventory("a", std::move(vendors)).report();
+    ASSERT_EQ(report.gpus.size(), 2U);
+    for (const GpuActivity& activity : report.activity) EXPECT_EQ(activity.processes_known, !is_alive);
+  }
+}
+
 TEST_F(InventoryTest, AHostWithoutADriverSaysSoUntilItHasOne) {
   const std::string library = scratch_.file("libnvidia-ml.so.1");
   Inventory gpus = inventory(library);

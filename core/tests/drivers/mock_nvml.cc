@@ -1,7 +1,7 @@
 // A mock of libnvidia-ml.so.1. In the process of a test MockNvml sets its GPUs; as a library of its own (mock_nvml.so)
 // it takes them from environment variables:
 //   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | four (T4, linked in pairs) | many (70) | none
-//   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p
+//   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p | unlisted
 //   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
 //   XOE_MOCK_MIG_EMPTY: with mig, the GPU in that mode has no instances
 //   XOE_MOCK_HOST=2: a number in the UUIDs, so that several hosts' GPUs differ
@@ -185,6 +185,7 @@ NvmlResult nvmlDeviceGetMigMode(NvmlDevice device, unsigned* now, unsigned* late
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device, unsigned* number, NvmlProcess* list) {
+  if (trouble("unlisted")) return NvmlResult::kNotSupported;
   std::vector<int> pids = activity_of(device->index).pids;
   if (!mock_nvml().processes.empty()) pids = mock_nvml().processes[device->index];
   // More than fit at first.

@@ -1,5 +1,5 @@
 // A mock of librocm_smi64.so: two MI210 with an XGMI link, of which the first is used.
-//   XOE_MOCK_ROCM=none: no GPU; many: 70; old: it does not start
+//   XOE_MOCK_ROCM=none: no GPU; many: 70; old: it does not start; unlisted: it does not tell which GPUs a process uses
 //   XOE_MOCK_ROCM_PID: the process that uses the first GPU
 #include <cstdlib>
 #include <cstring>
@@ -73,7 +73,7 @@ RocmResult rsmi_compute_process_info_get(RocmProcess* list, std::uint32_t* numbe
   return kGood;
 }
 RocmResult rsmi_compute_process_gpus_get(std::uint32_t process, std::uint32_t* devices, std::uint32_t* number) {
-  if (process != pid()) return kNotFound;
+  if (process != pid() || setting("XOE_MOCK_ROCM") == "unlisted") return kNotFound;
   devices[0] = 0;
   *number = 1;
   return kGood;

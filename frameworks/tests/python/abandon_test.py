@@ -194,18 +194,31 @@ def test_the_first_step_is_still_compared():
 def test_zero_grad_names_it():
     if SIZE == 1:
         return
+    for options in (*OPTIONS, {"groups": 1}):  # of one group a part waits for the rest
+        passes = options.get("backward_passes_per_step", 1)
+        model = Net()
+        optimizer = hvd.DistributedOptimizer(adam(model), model.named_parameters(), **options)
+        for _ in range(passes - 1):
+            model(batch(0, RANK)).backward()
+        start_step(model, 0, True)
+        try:
+            optimizer.zero_grad()
+        except RuntimeError as error:
+            assert "to skip the step, call abandon() instead" in str(error), error
+        else:
+            raise AssertionError(f"zero_grad() in flight, {options}")
+        optimizer.abandon()
+        learn(model, optimizer, range(3), passes)
+
+
+def test_zero_grad_begins_the_accumulation_again():
     model = Net()
-    optimizer = hvd.DistributedOptimizer(adam(model), model.named_parameters())
-    start_step(model, 0, True)
-    try:
-        optimizer.zero_grad()
-    except RuntimeError as error:
-        assert "to skip the step, call abandon() instead" in str(error), error
-    else:
-        raise AssertionError("zero_grad() in flight")
-    optimizer.abandon()
-    optimizer.zero_grad()
-    learn(model, optimizer, range(3))
+    optimizer = hvd.DistributedOptimizer(adam(model), model.named_parameters(), backward_passes_per_step=2)
+    learn(model, optimizer, [0], 2)
+    start_step(model, 5, RANK == 0)  # the first of two passes, which one rank does not end
+    learn(model, optimizer, [1], 2)
+    for p, other in zip(model.parameters(), alone(range(2)).parameters(), strict=True):
+        torch.testing.assert_close(p, other)
 
 
 def test_gradients_that_are_reduced_already():

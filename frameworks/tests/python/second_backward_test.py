@@ -156,4 +156,12 @@ def test_adasum_has_no_gradient():
     assert x.grad is None
 
 
+def test_evaluation_waits_for_no_other_rank():
+    """Also of a layer without running statistics, on one rank alone."""
+    if RANK == SIZE - 1:
+        x = torch.randn(ROWS, 3, 2, 2, generator=torch.Generator().manual_seed(3))
+        layer = hvd.SyncBatchNorm(3, track_running_stats=False).eval()
+        torch.testing.assert_close(layer(x), torch.nn.BatchNorm2d(3, track_running_stats=False).eval()(x))
+
+
 ranks.call_tests(globals())

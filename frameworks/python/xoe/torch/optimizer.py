@@ -483,13 +483,16 @@ class DistributedMixin(Wrapping):
 
     @Override
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As in the base class. Raises RuntimeError while gradients are in flight, between backward and step: there
-        :meth:`abandon` gives up the step."""
-        if self._in_flight:
+        """As in the base class. Raises RuntimeError between the last backward pass and step, while gradients are in flight or
+        wait for the others of their group: there :meth:`abandon` gives up the step. In earlier passes of
+        ``backward_passes_per_step`` the accumulation begins again."""
+        if self._in_flight or self._arrived:
             raise RuntimeError(
                 "zero_grad() was called after backward() and before step() or synchronize(), while gradients are being reduced;"
                 " to skip the step, call abandon() instead"
             )
+        if self._passes > 1:
+            self._forget()
         self._inner("zero_grad")(set_to_none)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
