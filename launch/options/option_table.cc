@@ -331,7 +331,7 @@ constexpr std::array kOptions{
            .names = {"--checkpoint-signal"},
            .value = "USR1|USR2",
            .expected = "a signal",
-           .what = "for the ranks when all shall give way",
+           .what = "signal for the ranks when the lease must give way",
            .apply = pass_to_pool<kCheckpointSignalName>},
     Option{.group = kHostOptions,
            .names = {"-H", "--hosts"},

@@ -449,7 +449,7 @@ void add_run(CLI::App& app, int& code) {
   verb->add_option_function<std::string>(
           "--checkpoint-signal",
           [options](const std::string& name) { options->checkpoint_signal = name == "USR1" ? SIGUSR1 : SIGUSR2; },
-          "for the program when it shall give way")
+          "signal for the program when the lease must give way")
       ->check(CLI::IsMember({"USR1", "USR2"}))
       ->type_name("USR1|USR2");
   add_span_option(*verb, "--grace", options->grace, "between SIGTERM and SIGKILL, and before the lease's end");

@@ -28,7 +28,7 @@ void add_agent(CLI::App& app, int& code);
 void add_lease_verbs(CLI::App& app, int& code);  // acquire, adopt, renew, release, revoke, exempt
 void add_run(CLI::App& app, int& code);
 void add_status_verbs(CLI::App& app, int& code);  // status, events, usage
-void add_admin_verbs(CLI::App& app, int& code);   // team, user, backup
+void add_admin_verbs(CLI::App& app, int& code);   // team, user, forget, backup
 void add_vsphere(CLI::App& app, int& code);
 void add_slurm(CLI::App& app, int& code);
 

@@ -174,7 +174,7 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
   if (const auto host = state.hosts.find(report.host);
       host != state.hosts.end() && is_of_another(state, host->second, agent))
     return failure(Code::kInvalidArgument,
-                   "host {} is told of by {}; an admin removes that user if {} shall take its place", report.host,
+                   "host {} is reported by {}; an admin removes that user if {} shall take its place", report.host,
                    host->second.agent, agent);
   for (const Gpu& gpu : report.gpus) {
     const auto known = state.gpus.find(gpu.uuid);
@@ -191,7 +191,7 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
     if (known == state.vms.end() || known->second.host == report.host) continue;
     const auto other = state.hosts.find(known->second.host);
     if (other != state.hosts.end() && other->second.online && is_of_another(state, other->second, agent))
-      return failure(Code::kInvalidArgument, "VM {} is told of by {}", vm.name, other->second.agent);
+      return failure(Code::kInvalidArgument, "VM {} is reported by {}", vm.name, other->second.agent);
   }
   return check_room(state, report, now);
 }

@@ -150,12 +150,19 @@ std::vector<std::string> GpuTable::uuids_of(const GpuSet& set) const {
   return uuids;
 }
 
-GpuSet suitable_gpus(const GpuTable& table, const LeaseRequest& request) {
+GpuConditions::GpuConditions(const LeaseRequest& request)
+    : backend(request.backend()),
+      host(request.host),
+      type(request.type),
+      memory(request.memory),
+      exact(request.exact) {}
+
+GpuSet suitable_gpus(const GpuTable& table, const GpuConditions& wanted) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
-    set[gpu] = table[gpu].backend() == request.backend() && (request.host.empty() || table[gpu].host == request.host) &&
-               has_memory(table[gpu], request.memory) && contains_ignoring_case(table[gpu].name, request.type) &&
-               (request.exact.empty() || std::ranges::find(request.exact, table[gpu].uuid) != request.exact.end());
+    set[gpu] = table[gpu].backend() == wanted.backend && (wanted.host.empty() || table[gpu].host == wanted.host) &&
+               has_memory(table[gpu], wanted.memory) && contains_ignoring_case(table[gpu].name, wanted.type) &&
+               (wanted.exact.empty() || std::ranges::find(wanted.exact, table[gpu].uuid) != wanted.exact.end());
   return set;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <bitset>
+#include <compare>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,8 +41,18 @@ class GpuTable {
   std::vector<HostRange> hosts_;
 };
 
-// Those that fulfil the conditions on each single GPU.
-GpuSet suitable_gpus(const GpuTable& table, const LeaseRequest& request);
+// What a request wants of each single GPU.
+struct GpuConditions {
+  explicit GpuConditions(const LeaseRequest& request);
+
+  Backend backend;
+  std::string host;
+  std::string type;
+  std::uint64_t memory;
+  std::vector<std::string> exact;
+  auto operator<=>(const GpuConditions&) const = default;
+};
+GpuSet suitable_gpus(const GpuTable& table, const GpuConditions& wanted);
 
 // Picks request.gpus of `free` that fulfil the conditions on their position: one host unless request.any_host, NVLinks
 // between all of them if request.same_nvlink. Without that it still prefers GPUs with links among them, and leaves

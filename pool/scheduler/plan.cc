@@ -34,7 +34,7 @@ Limits limits_of(const State& state, const Lease& lease) {
   Limits limits;
   if (const auto user = state.users.find(lease.user); user != state.users.end()) limits.user = user->second.max_gpus;
   const auto team = state.teams.find(lease.team);
-  // A team without a quota that may not borrow has no GPU: its asks are refused before they wait.
+  // A team without a quota that may not borrow has no GPU: its requests are refused before they wait.
   if (team != state.teams.end() && !team->second.may_borrow) limits.team = team->second.quota;
   return limits;
 }
@@ -92,9 +92,8 @@ class Planner {
 
   // Many ask for the same.
   const GpuSet& suitable_for(const LeaseRequest& request) {
-    const auto [known, is_new] =
-        suitable_.try_emplace({request.type, request.host, request.backend(), request.memory, request.exact});
-    if (is_new) known->second = suitable_gpus(table_, request);
+    const auto [known, is_new] = suitable_.try_emplace(GpuConditions(request));
+    if (is_new) known->second = suitable_gpus(table_, known->first);
     return known->second;
   }
 
@@ -309,7 +308,7 @@ class Planner {
   GpuSet available_;
   Timetable times_;
   std::vector<Entry> queue_;
-  std::map<std::tuple<std::string, std::string, Backend, std::uint64_t, std::vector<std::string>>, GpuSet> suitable_;
+  std::map<GpuConditions, GpuSet> suitable_;
   std::map<std::string, int> in_use_;  // GPUs of open leases, by team
   std::vector<Room> freed_;            // what plans left that moved, of the priority that is being planned
   std::set<std::int64_t> called_for_;  // leases for which a holder gives way

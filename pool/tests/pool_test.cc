@@ -435,7 +435,7 @@ TEST_F(Hosts, EachHasOneAgent) {
   turn([&] {
     EXPECT_TRUE(pool_.set_user(admin_, agent));
     EXPECT_TRUE(pool_.report(report_of("b", 2), "node-b"));
-    EXPECT_THAT(pool_.report(report_of("b", 0), "node-c").error().message(), HasSubstr("host b is told of by node-b"));
+    EXPECT_THAT(pool_.report(report_of("b", 0), "node-c").error().message(), HasSubstr("host b is reported by node-b"));
     HostReport stolen = report_of("c", 1);
     stolen.gpus[0].uuid = "GPU-a0";
     EXPECT_EQ(pool_.report(stolen, "node-c").error().message(), "GPU-a0 is a GPU of host a, not of c");

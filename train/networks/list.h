@@ -1,5 +1,5 @@
-// Every network: NAME is made by make_NAME() in a file of this folder. A line here and that file are all that a network
-// needs.
+// Every network: NAME is made by make_NAME() in a file of this folder. A network needs a line here, that
+// file, and a row in train/README.md, which names its tests.
 #pragma once
 
 #define XOE_MODELS(MODEL)  \

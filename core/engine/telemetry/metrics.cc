@@ -73,7 +73,7 @@ std::string Metrics::text() const {
   print.metric("xoe_bytes_total", "counter", "Bytes of the tensors of completed operations.");
   for (std::size_t i = 0; i < kKinds; ++i)
     print.sample("kind", op_kind_name(static_cast<OpKind>(i)), read(kinds_[i].bytes));
-  print.metric("xoe_batches_total", "counter", "Collectives that went over the wire.");
+  print.metric("xoe_batches_total", "counter", "Collectives that were run.");
   print.sample(read(batches_));
   print.metric("xoe_fused_tensors_total", "counter", "Tensors that shared a collective with others.");
   print.sample(read(fused_tensors_));
