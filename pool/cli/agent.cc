@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <ctime>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -31,12 +32,10 @@ struct AgentOptions {
 };
 
 // Those of idle leases. Only processes of the report that was just sent: a process id may be used again.
-void end_processes(const xoe::pool::HostReport& report, const Json& answer) {
-  const auto listed = answer.find("end");
-  if (listed == answer.end() || !listed->is_array()) return;
+void end_processes(const xoe::pool::HostReport& report, const std::vector<std::int64_t>& ended) {
   for (const auto& activity : report.activity)
     for (const auto& process : activity.processes)
-      if (std::ranges::find(*listed, Json(process.pid)) != listed->end() && !process.user.empty()) {
+      if (std::ranges::find(ended, process.pid) != ended.end() && !process.user.empty()) {
         const bool sent = ::kill(static_cast<pid_t>(process.pid), SIGTERM) == 0;
         fmt::print(stderr, "xoe pool agent: SIGTERM to process {} of {}: its lease is idle{}\n", process.pid,
                    process.user, sent ? std::string() : "; " + errno_text(errno));
@@ -60,8 +59,9 @@ class Guard {
   }
 
   // True: the pool should hear of it at once, since a holder waits for its files.
-  Result<bool> follow(const xoe::pool::HostReport& report, const Json& answer) {
-    XOE_ASSIGN(const auto holders, xoe::pool::holders_of(answer));
+  bool follow(const xoe::pool::HostReport& report, const std::vector<xoe::pool::GpuHolder>& holding) {
+    std::map<std::string, std::set<std::string>> holders;
+    for (const auto& [gpu, user] : holding) holders[gpu].insert(user);
     std::vector<xoe::pool::GpuHolders> gpus;
     for (const auto& gpu : report.gpus) {
       const auto found = holders.find(gpu.uuid);
@@ -103,12 +103,12 @@ int run_agent(const AgentOptions& options) {
     if (guard) guard->add_to(report);
     const auto reply = client->post("/v1/report", xoe::pool::json_of(report));
     if (reply && !reply->ok() && (options.once || is_for_good(*reply))) return fail(*reply);
-    if (reply && reply->ok() && options.end_idle) end_processes(report, reply->body);
     soon = false;
-    if (reply && reply->ok() && guard) {
-      const auto changed = guard->follow(report, reply->body);
-      if (!changed) return fail(changed.error());
-      soon = *changed;
+    if (reply && reply->ok() && (options.end_idle || guard)) {
+      const auto orders = xoe::pool::orders_of(reply->body);
+      if (!orders) return fail(orders.error());
+      if (options.end_idle) end_processes(report, orders->end);
+      if (guard) soon = guard->follow(report, orders->holders);
     }
     if (!reply && options.once) return fail(reply.error());
     if (!reply)

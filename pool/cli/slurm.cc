@@ -56,9 +56,9 @@ class ClusterLoop {
       }
       if (!node.problem.empty()) say_once(node.host + ": " + node.problem);
       if (leases == nullptr) continue;
-      const auto some = xoe::pool::cluster_leases_of(reply->body);
-      if (!some) return fail(some.error());
-      leases->insert(leases->end(), some->begin(), some->end());
+      const auto orders = xoe::pool::orders_of(reply->body);
+      if (!orders) return fail(orders.error());
+      leases->insert(leases->end(), orders->leases.begin(), orders->leases.end());
     }
     reported_ = true;
     return 0;

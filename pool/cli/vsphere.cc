@@ -178,9 +178,9 @@ class Loop {
         return tell(Error(Code::kUnavailable, reply->message()));
       }
       if (assignments == nullptr) continue;
-      auto some = xoe::pool::assignments_of(reply->body);
-      if (!some) return fail(some.error());
-      assignments->insert(assignments->end(), some->begin(), some->end());
+      const auto orders = xoe::pool::orders_of(reply->body);
+      if (!orders) return fail(orders.error());
+      assignments->insert(assignments->end(), orders->vms.begin(), orders->vms.end());
     }
     reported_ = true;
     say_once(fmt::format("{} of the vCenter {}", counted(static_cast<std::int64_t>(reports_.hosts.size()), "host"),

@@ -1,25 +1,12 @@
 #include "pool/model/state.h"
 
 #include <algorithm>
-#include <array>
 
 namespace xoe::pool {
 namespace {
 
 constexpr std::uint64_t kUnusedMemory = std::uint64_t{1} << 30;  // bytes that a driver may keep for itself
 constexpr std::uint64_t kContext = std::uint64_t{64} << 20;      // bytes: less than any program's context takes
-
-constexpr std::array<std::string_view, 4> kRoles = {"agent", "user", "lead", "admin"};
-constexpr std::array<std::string_view, 3> kStates = {"waiting", "open", "ended"};
-constexpr std::array<std::string_view, 3> kPhases = {"busy", "warned", "signalled"};
-constexpr std::array<std::string_view, 3> kGiveWay = {"off", "ask", "reclaim"};
-
-template <class Enum, std::size_t size>
-std::optional<Enum> named(const std::array<std::string_view, size>& names, std::string_view name) {
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Enum>(found - names.begin());
-}
 
 }  // namespace
 
@@ -70,12 +57,5 @@ bool State::is_used(const Gpu& gpu) const {
   const bool has_context = !seen.processes_known || seen.memory_used >= kContext;
   return (has_context && works(gpu)) || seen.memory_used > std::max(kUnusedMemory, gpu.memory / 10);
 }
-
-std::string_view name_of(Role role) { return kRoles[static_cast<std::size_t>(role)]; }
-std::optional<Role> role_named(std::string_view name) { return named<Role>(kRoles, name); }
-std::string_view name_of(LeaseState state) { return kStates[static_cast<std::size_t>(state)]; }
-std::string_view name_of(IdlePhase phase) { return kPhases[static_cast<std::size_t>(phase)]; }
-std::string_view name_of(GiveWayPolicy policy) { return kGiveWay[static_cast<std::size_t>(policy)]; }
-std::optional<GiveWayPolicy> give_way_named(std::string_view name) { return named<GiveWayPolicy>(kGiveWay, name); }
 
 }  // namespace xoe::pool

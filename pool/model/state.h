@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -123,6 +124,8 @@ struct Host {
 };
 
 enum class Role : std::uint8_t { kAgent, kUser, kLead, kAdmin };
+inline constexpr std::array<std::string_view, 4> kRoleNames = {"agent", "user", "lead", "admin"};
+constexpr const auto& names_of(Role) { return kRoleNames; }
 
 struct User {
   std::string name = {};
@@ -170,9 +173,13 @@ struct LeaseRequest {
 };
 
 enum class LeaseState : std::uint8_t { kWaiting, kOpen, kEnded };
+inline constexpr std::array<std::string_view, 3> kLeaseStateNames = {"waiting", "open", "ended"};
+constexpr const auto& names_of(LeaseState) { return kLeaseStateNames; }
 
 // How far the reclaim of an idle lease has got.
 enum class IdlePhase : std::uint8_t { kBusy, kWarned, kSignalled };
+inline constexpr std::array<std::string_view, 3> kIdlePhaseNames = {"busy", "warned", "signalled"};
+constexpr const auto& names_of(IdlePhase) { return kIdlePhaseNames; }
 
 // A holder was asked to give way.
 struct GiveWay {
@@ -248,6 +255,8 @@ struct Event {
 };
 
 enum class GiveWayPolicy : std::uint8_t { kOff, kAsk, kReclaim };
+inline constexpr std::array<std::string_view, 3> kGiveWayPolicyNames = {"off", "ask", "reclaim"};
+constexpr const auto& names_of(GiveWayPolicy) { return kGiveWayPolicyNames; }
 
 struct IdlePolicy {
   bool on = false;
@@ -300,11 +309,15 @@ struct State {
   bool is_used_without_lease(const Gpu& gpu) const { return is_used(gpu) && holder_of(gpu.uuid) == nullptr; }
 };
 
-std::string_view name_of(Role role);
-std::optional<Role> role_named(std::string_view name);
-std::string_view name_of(LeaseState state);
-std::string_view name_of(IdlePhase phase);
-std::string_view name_of(GiveWayPolicy policy);
-std::optional<GiveWayPolicy> give_way_named(std::string_view name);
+// Of the enumerations above.
+template <class Enum>
+requires requires { names_of(Enum()); }
+std::string_view name_of(Enum value) { return names_of(value)[static_cast<std::size_t>(value)]; }
+template <class Enum>
+std::optional<Enum> value_named(std::string_view name) {
+  const auto& names = names_of(Enum());
+  const auto found = std::ranges::find(names, name);
+  return found == names.end() ? std::nullopt : std::optional(static_cast<Enum>(found - names.begin()));
+}
 
 }  // namespace xoe::pool

@@ -33,14 +33,6 @@ std::string pattern_of(const std::string& path) {
 
 std::int64_t id_of(const httplib::Request& request) { return std::stoll(request.matches[1]); }
 
-// The token of a lease; empty where the request goes without: its user may speak for it, too.
-Result<std::string> lease_token(const Json& body) {
-  if (!body.contains("token")) return std::string();
-  XOE_ASSIGN(std::string token, text_field(body, "token"));
-  if (token.empty()) return failure(Code::kInvalidArgument, "token: it is empty");
-  return token;
-}
-
 }  // namespace
 
 Handlers::Handlers(CommandQueue& queue, StoreReader reader, CommandQueue::Clock clock, const HandlerLimits& limits,
@@ -79,17 +71,19 @@ void Handlers::add_to(httplib::Server& server) {
   };
   add(server, "POST", "/v1/leases", [this](const Request& q, Response& a) { acquire(q, a, false); });
   add(server, "POST", "/v1/leases/adopt", [this](const Request& q, Response& a) { acquire(q, a, true); });
-  for (const std::string what : {"renew", "release", "revoke", "exempt"})
-    add(server, "POST", "/v1/leases/{id}/" + what,
-        [this, what](const Request& q, Response& a) { change_lease(q, a, what); });
+  post("/v1/leases/{id}/renew", &Handlers::renew);
+  post("/v1/leases/{id}/release", &Handlers::release);
+  post("/v1/leases/{id}/revoke", &Handlers::revoke);
+  post("/v1/leases/{id}/exempt", &Handlers::exempt);
   get("/v1/leases", &Handlers::show_leases);
   get("/v1/leases/{id}", &Handlers::show_lease);
   add(server, "GET", "/v1/status", [this](const Request& q, Response& a) {
     read(q, a, Needs::kUser, [this](Pool& pool, const User&) -> Result<Json> { return status_json(pool, clock_()); });
   });
   add(server, "GET", "/v1/me", [this](const Request& q, Response& a) {
-    read(q, a, Needs::kUser,
-         [](Pool& pool, const User& user) -> Result<Json> { return json_of(user, pool.state().policy); });
+    read(q, a, Needs::kUser, [](Pool& pool, const User& user) -> Result<Json> {
+      return describe::to_json(wire::Me{.user = user, .longest = pool.state().policy.max_duration});
+    });
   });
   get("/v1/events", &Handlers::events);
   get("/v1/events/stream", &Handlers::stream);
@@ -101,9 +95,8 @@ void Handlers::add_to(httplib::Server& server) {
   post("/v1/users/remove", &Handlers::remove_user);
   post("/v1/hosts/forget", &Handlers::forget_host);
   post("/v1/backup", &Handlers::backup);
-  add(server, "GET", "/v1/openapi.json", [](const Request&, Response& a) {
-    a.set_content(kOpenapiDocument.data(), kOpenapiDocument.size(), "application/json");
-  });
+  add(server, "GET", "/v1/openapi.json",
+      [](const Request&, Response& a) { a.set_content(openapi_document(), "application/json"); });
 }
 
 std::vector<std::string> Handlers::methods_of(const std::string& path) const {
@@ -190,22 +183,29 @@ void Handlers::read_aside(const Request& request, Response& response, Needs need
   if (allow(*user ? &**user : nullptr, response, needs)) give(response, reply(reader_));
 }
 
-// The object in the body, with no other fields than these, if any are named; an answer was given where there is none.
-std::optional<Json> Handlers::body_of(const Request& request, Response& response,
-                                      std::initializer_list<const char*> fields) {
+// The JSON object in the body; an answer was given where there is none.
+std::optional<Json> Handlers::body_of(const Request& request, Response& response) {
   auto json = parse_object(request.body.empty() ? "{}" : request.body);
-  const Status known = json && fields.size() > 0 ? only_fields(*json, fields) : Status();
-  if (json && known) return std::move(*json);
-  refuse(response, json ? known.error() : json.error());
+  if (json) return std::move(*json);
+  refuse(response, json.error());
   return std::nullopt;
 }
 
-void Handlers::acquire(const Request& request, Response& response, bool adopt) {
+template <class Form>
+std::optional<Form> Handlers::form_of(const Request& request, Response& response) {
   const auto body = body_of(request, response);
-  if (!body) return;
-  const auto token = text_field(*body, "token");
-  const auto wanted = request_of(*body);
-  if (!token || !wanted) return refuse(response, token ? wanted.error() : token.error());
+  if (!body) return std::nullopt;
+  Form form;
+  if (const Status read = describe::from_json(*body, form); !read) {
+    refuse(response, read.error());
+    return std::nullopt;
+  }
+  return form;
+}
+
+void Handlers::acquire(const Request& request, Response& response, bool adopt) {
+  const auto form = form_of<wire::Request>(request, response);
+  if (!form) return;
   const Error too_many(Code::kResourceExhausted, "too many leases were asked for in a second: wait");
   bool refused = false;
   std::int64_t id = 0;
@@ -217,7 +217,8 @@ void Handlers::acquire(const Request& request, Response& response, bool adopt) {
         const std::int64_t next = pool.state().next_lease;
         refused = !new_leases_.would_take(user.name, now);
         if (refused) return failure(too_many);
-        XOE_ASSIGN(id, adopt ? pool.adopt(user, *wanted, *token) : pool.acquire(user, *wanted, *token));
+        XOE_ASSIGN(
+            id, adopt ? pool.adopt(user, form->request, form->token) : pool.acquire(user, form->request, form->token));
         if (id >= next) new_leases_.take(user.name, now);
         return {};
       },
@@ -297,28 +298,45 @@ void Handlers::show_lease(const Request& request, Response& response) {
   }
 }
 
-void Handlers::change_lease(const Request& request, Response& response, const std::string& what) {
-  const auto body = body_of(request, response,
-                            what == "renew"     ? std::initializer_list<const char*>{"token", "seconds"}
-                            : what == "release" ? std::initializer_list<const char*>{"token"}
-                                                : std::initializer_list<const char*>{"why"});
-  if (!body) return;
+void Handlers::change_lease(const Request& request, Response& response, Needs needs,
+                            const std::function<Status(Pool&, const User&, std::int64_t id)>& command) {
   const std::int64_t id = id_of(request);
-  const auto command = [&](Pool& pool, const User& user) -> Status {
-    if (what == "revoke" || what == "exempt") {
-      XOE_ASSIGN(const std::string why, text_field(*body, "why"));
-      return what == "revoke" ? pool.revoke(user, id, why) : pool.exempt(user, id, why);
-    }
-    XOE_ASSIGN(const std::string token, lease_token(*body));
-    if (what == "release") return pool.release(user, id, token, "released");
-    XOE_ASSIGN(const Span span, span_field(*body, "seconds"));
-    return pool.renew(user, id, token, span);
-  };
-  const Needs needs = what == "revoke" || what == "exempt" ? Needs::kLead : Needs::kUser;
-  change(request, response, needs, command, [&](Pool& pool, const User&) -> Result<Json> {
-    XOE_ASSIGN(const Lease lease, pool.lease(id));
-    return Json{{"lease", json_of(lease, pool.state())}};
+  change(
+      request, response, needs, [&](Pool& pool, const User& user) { return command(pool, user, id); },
+      [&](Pool& pool, const User&) -> Result<Json> {
+        XOE_ASSIGN(const Lease lease, pool.lease(id));
+        return Json{{"lease", json_of(lease, pool.state())}};
+      });
+}
+
+void Handlers::renew(const Request& request, Response& response) {
+  const auto form = form_of<wire::Renewal>(request, response);
+  if (!form) return;
+  change_lease(request, response, Needs::kUser, [&](Pool& pool, const User& user, std::int64_t id) {
+    return pool.renew(user, id, form->token.value_or(""), form->duration);
   });
+}
+
+void Handlers::release(const Request& request, Response& response) {
+  const auto form = form_of<wire::Release>(request, response);
+  if (!form) return;
+  change_lease(request, response, Needs::kUser, [&](Pool& pool, const User& user, std::int64_t id) {
+    return pool.release(user, id, form->token.value_or(""), "released");
+  });
+}
+
+void Handlers::revoke(const Request& request, Response& response) {
+  const auto form = form_of<wire::Reason>(request, response);
+  if (!form) return;
+  change_lease(request, response, Needs::kLead,
+               [&](Pool& pool, const User& user, std::int64_t id) { return pool.revoke(user, id, form->why); });
+}
+
+void Handlers::exempt(const Request& request, Response& response) {
+  const auto form = form_of<wire::Reason>(request, response);
+  if (!form) return;
+  change_lease(request, response, Needs::kLead,
+               [&](Pool& pool, const User& user, std::int64_t id) { return pool.exempt(user, id, form->why); });
 }
 
 // Server-sent events, as docs/reference/pool-http.md has them.
@@ -366,7 +384,7 @@ void Handlers::events(const Request& request, Response& response) {
     XOE_ASSIGN(const auto events,
                pool.store().events(*last == 0 ? *after : std::max(*after, newest - *last), kMaxEvents));
     Json list = Json::array();
-    for (const Event& event : events) list.push_back(json_of(event));
+    for (const Event& event : events) list.push_back(describe::to_json(event));
     return Json{{"events", std::move(list)}};
   });
 }
@@ -394,26 +412,25 @@ void Handlers::report(const Request& request, Response& response) {
         return pool.report(*told, user.role == Role::kAgent ? std::string_view(user.name) : std::string_view());
       },
       [&](Pool& pool, const User&) -> Result<Json> {
-        Json answer{{"end", processes_to_end(pool.state(), told->host)}};
-        XOE_ASSIGN(const auto assignments, vm_assignments(pool.state(), pool.store(), told->host));
-        for (const VmAssignment& each : assignments) answer["vms"].push_back(json_of(each));
-        for (const GpuHolder& each : holders_on(pool.state(), told->host)) answer["holders"].push_back(json_of(each));
-        for (const ClusterLease& each : cluster_leases(pool.state(), told->host, clock_()))
-          answer["leases"].push_back(json_of(each));
-        return answer;
+        wire::Orders orders{.end = processes_to_end(pool.state(), told->host),
+                            .holders = holders_on(pool.state(), told->host),
+                            .leases = cluster_leases(pool.state(), told->host, clock_())};
+        XOE_ASSIGN(orders.vms, vm_assignments(pool.state(), pool.store(), told->host));
+        return describe::to_json(orders);
       });
 }
 
 void Handlers::set_team(const Request& request, Response& response) {
   const auto body = body_of(request, response);
   if (!body) return;
-  if (const auto team = team_of(*body); !team) return refuse(response, team.error());
+  Team form;
+  if (const Status read = describe::from_json(*body, form); !read) return refuse(response, read.error());
   change(
       request, response, Needs::kAdmin,
       [&](Pool& pool, const User& user) -> Status {
-        XOE_ASSIGN(const std::string name, text_field(*body, "name"));
-        const auto known = pool.state().teams.find(name);
-        XOE_ASSIGN(const Team team, team_of(*body, known == pool.state().teams.end() ? Team() : known->second));
+        const auto known = pool.state().teams.find(form.name);
+        Team team = known == pool.state().teams.end() ? Team() : known->second;
+        XOE_TRY(describe::from_json(*body, team));  // what is not told stays
         return pool.set_team(user, team);
       },
       [](Pool&, const User&) -> Result<Json> { return Json::object(); });
@@ -422,26 +439,27 @@ void Handlers::set_team(const Request& request, Response& response) {
 // A user that exists keeps its token, unless {"new_token": true}, and the fields that are not told. With a token of the
 // client's choice the request may be sent twice.
 void Handlers::set_user(const Request& request, Response& response) {
-  auto body = body_of(request, response);
+  const auto body = body_of(request, response);
   if (!body) return;
-  const auto token = body->contains("token") ? text_field(*body, "token") : random_token();
+  wire::UserForm form;
+  if (const Status read = describe::from_json(*body, form); !read) return refuse(response, read.error());
+  const Result<std::string> token = form.token ? Result<std::string>(*form.token) : random_token();
   if (!token) return refuse(response, token.error());
   bool made = false;
   change(
       request, response, Needs::kAdmin,
       [&](Pool& pool, const User& user) -> Status {
         XOE_TRY(check_token(*token));
-        XOE_ASSIGN(const std::string name, text_field(*body, "name"));
-        const auto known = pool.state().users.find(name);
+        const auto known = pool.state().users.find(form.user.name);
         const bool is_new = known == pool.state().users.end();
-        bool renew = false;
-        XOE_ASSIGN(User wanted, user_of(*body, is_new ? User() : known->second, renew));
-        if (name == user.name && wanted.role != user.role)
+        wire::UserForm wanted{.user = is_new ? User() : known->second};
+        XOE_TRY(describe::from_json(*body, wanted));
+        if (wanted.user.name == user.name && wanted.user.role != user.role)
           return failure(Code::kInvalidArgument, "{} cannot change its own role: another admin can", user.name);
         const std::string hash = hash_of_token(*token);
-        made = renew || is_new || wanted.token_hash == hash;
-        if (made) wanted.token_hash = hash;
-        return pool.set_user(user, wanted);
+        made = wanted.new_token || is_new || wanted.user.token_hash == hash;
+        if (made) wanted.user.token_hash = hash;
+        return pool.set_user(user, wanted.user);
       },
       [&](Pool&, const User&) -> Result<Json> {
         return made ? Json{{"token", *token}} : Json::object();
@@ -449,35 +467,31 @@ void Handlers::set_user(const Request& request, Response& response) {
 }
 
 void Handlers::remove_user(const Request& request, Response& response) {
-  const auto body = body_of(request, response, {"name"});
-  if (!body) return;
+  const auto form = form_of<wire::Name>(request, response);
+  if (!form) return;
   change(
       request, response, Needs::kAdmin,
       [&](Pool& pool, const User& user) -> Status {
-        XOE_ASSIGN(const std::string name, text_field(*body, "name"));
-        if (name == user.name) return failure(Code::kInvalidArgument, "{} cannot remove itself", name);
-        return pool.remove_user(user, name);
+        if (form->name == user.name) return failure(Code::kInvalidArgument, "{} cannot remove itself", form->name);
+        return pool.remove_user(user, form->name);
       },
       [](Pool&, const User&) -> Result<Json> { return Json::object(); });
 }
 
 void Handlers::forget_host(const Request& request, Response& response) {
-  const auto body = body_of(request, response, {"name"});
-  if (!body) return;
+  const auto form = form_of<wire::Name>(request, response);
+  if (!form) return;
   change(
       request, response, Needs::kAdmin,
-      [&](Pool& pool, const User& user) -> Status {
-        XOE_ASSIGN(const std::string name, text_field(*body, "name"));
-        return pool.forget_host(user, name);
-      },
+      [&](Pool& pool, const User& user) -> Status { return pool.forget_host(user, form->name); },
       [](Pool&, const User&) -> Result<Json> { return Json::object(); });
 }
 
 void Handlers::backup(const Request& request, Response& response) {
-  const auto body = body_of(request, response, {"path"});
-  if (!body) return;
+  const auto form = form_of<wire::Path>(request, response);
+  if (!form) return;
   read_aside(request, response, Needs::kAdmin, [&](StoreReader& reader) -> Result<Json> {
-    XOE_ASSIGN(const std::string path, text_field(*body, "path"));
+    const std::string& path = form->path;
     if (!path.starts_with('/')) return failure(Code::kInvalidArgument, "path: {} does not begin with /", path);
     XOE_TRY(reader.backup_to(path));
     return Json{{"path", path}};

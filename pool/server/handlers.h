@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <regex>
 #include <string>
@@ -55,8 +54,10 @@ class Handlers {
   static std::optional<User> allow(const Pool& pool, const Request& request, Response& response, Needs needs);
   static bool allow(const User* user, Response& response, Needs needs);
   static void give(Response& response, const Result<Json>& json);
-  static std::optional<Json> body_of(const Request& request, Response& response,
-                                     std::initializer_list<const char*> fields = {});
+  static std::optional<Json> body_of(const Request& request, Response& response);
+  // The body as a struct with a table; an answer was given where it is none.
+  template <class Form>
+  static std::optional<Form> form_of(const Request& request, Response& response);
   void read(const Request& request, Response& response, Needs needs, const Reply& reply);
   void change(const Request& request, Response& response, Needs needs, const Command& command, const Reply& reply);
   // Without the queue, which may be busy with a plan, and would wait for a long answer.
@@ -68,7 +69,12 @@ class Handlers {
   void acquire(const Request& request, Response& response, bool adopt);
   void show_leases(const Request& request, Response& response);
   void show_lease(const Request& request, Response& response);
-  void change_lease(const Request& request, Response& response, const std::string& what);
+  void change_lease(const Request& request, Response& response, Needs needs,
+                    const std::function<Status(Pool&, const User&, std::int64_t id)>& command);
+  void renew(const Request& request, Response& response);
+  void release(const Request& request, Response& response);
+  void revoke(const Request& request, Response& response);
+  void exempt(const Request& request, Response& response);
   void stream(const Request& request, Response& response);
   void metrics(const Request& request, Response& response);
   void events(const Request& request, Response& response);

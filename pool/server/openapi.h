@@ -1,10 +1,10 @@
-// The description of the HTTP interface, pool/server/openapi.json, in the form of OpenAPI 3.1.
+// The description of the HTTP interface in the form of OpenAPI 3.1, made from the tables of wire.h and pool/model.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 namespace xoe::pool {
 
-extern const std::string_view kOpenapiDocument;
+const std::string& openapi_document();
 
 }  // namespace xoe::pool

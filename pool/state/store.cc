@@ -4,104 +4,48 @@
 #include <map>
 #include <tuple>
 
-#include <nlohmann/json.hpp>
-
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/describe/json.h"
+#include "pool/model/fields.h"
 #include "pool/state/schema.h"
 
 namespace xoe::pool {
 namespace {
 
-using Json = nlohmann::json;
+using describe::Json;
 
 constexpr std::string_view kLeaseColumns =
     "id, user, team, token_hash, state, asked, begins, expires, ended, why, ask, progress";
 
-Json optional_time(const std::optional<Time>& time) { return time ? Json(to_number(*time)) : Json(); }
-std::optional<Time> optional_time(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  return to_time(json.get<std::int64_t>());
+// What is kept of a lease besides its columns and its request.
+struct Progress {
+  Lease lease = {};
+  std::vector<std::string> planned = {};  // of one that waits
+};
+constexpr auto fields_of(const Progress*) {
+  using describe::field;
+  return std::tuple(field<&Progress::lease, &Lease::starts>("starts"), field<&Progress::planned>("planned"),
+                    field<&Progress::lease, &Lease::expiry_warned>("expiry_warned"),
+                    field<&Progress::lease, &Lease::told, &Told::expires>("told_expires"),
+                    field<&Progress::lease, &Lease::told, &Told::renewed>("told_renewed"),
+                    field<&Progress::lease, &Lease::idle_phase>("idle_phase"),
+                    field<&Progress::lease, &Lease::idle_phase_since>("idle_phase_since"),
+                    field<&Progress::lease, &Lease::idle_exempt>("idle_exempt"),
+                    field<&Progress::lease, &Lease::borrowed>("borrowed"),
+                    field<&Progress::lease, &Lease::unclaimed>("unclaimed"),
+                    field<&Progress::lease, &Lease::give_way>("give_way", {.if_set = true}));
 }
 
-std::string request_text(const LeaseRequest& request) {
-  return Json{{"gpus", request.gpus},
-              {"type", request.type},
-              {"memory", request.memory},
-              {"same_nvlink", request.same_nvlink},
-              {"any_host", request.any_host},
-              {"duration", request.duration.count()},
-              {"priority", request.priority},
-              {"at", optional_time(request.at)},
-              {"wait", request.wait},
-              {"purpose", request.purpose},
-              {"exact", request.exact},
-              {"host", request.host},
-              {"yields", request.yields},
-              {"device_rule", request.device_rule},
-              {"vm", request.vm},
-              {"power_cycle", request.power_cycle},
-              {"slurm", request.slurm}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+template <class T>
+std::string stored_text(const T& object) {
+  return describe::to_json(object, describe::Form::kStored).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-LeaseRequest request_of(const Json& json) {
-  LeaseRequest request;
-  json.at("gpus").get_to(request.gpus);
-  json.at("type").get_to(request.type);
-  json.at("memory").get_to(request.memory);
-  json.at("same_nvlink").get_to(request.same_nvlink);
-  json.at("any_host").get_to(request.any_host);
-  request.duration = Span(json.at("duration").get<std::int64_t>());
-  json.at("priority").get_to(request.priority);
-  request.at = optional_time(json.at("at"));
-  json.at("wait").get_to(request.wait);
-  json.at("purpose").get_to(request.purpose);
-  json.at("exact").get_to(request.exact);
-  // Leases of before there were these have none.
-  request.host = json.value("host", "");
-  request.yields = json.value("yields", false);
-  request.device_rule = json.value("device_rule", false);
-  request.vm = json.value("vm", "");
-  request.power_cycle = json.value("power_cycle", false);
-  request.slurm = json.value("slurm", false);
-  return request;
-}
-
-std::string progress_text(const Lease& lease) {
-  Json json{{"starts", optional_time(lease.starts)},
-            {"planned", lease.is_waiting() ? lease.gpus : std::vector<std::string>()},
-            {"expiry_warned", lease.expiry_warned},
-            {"told_expires", to_number(lease.told.expires)},
-            {"told_renewed", to_number(lease.told.renewed)},
-            {"idle_phase", static_cast<int>(lease.idle_phase)},
-            {"idle_phase_since", to_number(lease.idle_phase_since)},
-            {"idle_exempt", lease.idle_exempt},
-            {"borrowed", lease.borrowed},
-            {"unclaimed", lease.unclaimed}};
-  if (lease.give_way)
-    json["give_way"] = {{"asked", to_number(lease.give_way->asked)},
-                        {"by", optional_time(lease.give_way->by)},
-                        {"for", lease.give_way->for_lease}};
-  return json.dump();
-}
-
-void read_progress(const Json& json, Lease& lease) {
-  lease.starts = optional_time(json.at("starts"));
-  json.at("planned").get_to(lease.gpus);
-  json.at("expiry_warned").get_to(lease.expiry_warned);
-  lease.idle_phase = static_cast<IdlePhase>(json.at("idle_phase").get<int>());
-  lease.idle_phase_since = to_time(json.at("idle_phase_since").get<std::int64_t>());
-  json.at("idle_exempt").get_to(lease.idle_exempt);
-  json.at("borrowed").get_to(lease.borrowed);
-  // Leases of before there were these have none.
-  lease.unclaimed = json.value("unclaimed", false);
-  lease.told.expires = to_time(json.value("told_expires", to_number(lease.expires)));
-  lease.told.renewed = to_time(json.value("told_renewed", std::int64_t{0}));
-  if (const auto found = json.find("give_way"); found != json.end())
-    lease.give_way = GiveWay{.asked = to_time(found->at("asked").get<std::int64_t>()),
-                             .by = optional_time(found->at("by")),
-                             .for_lease = found->at("for").get<std::int64_t>()};
+template <class T>
+Status read_stored(std::string_view text, T& object) {
+  const Json json = Json::parse(text, nullptr, false);
+  return describe::from_stored_json(json, object);
 }
 
 // A row with kLeaseColumns; an open lease's GPUs are not among them.
@@ -115,13 +59,15 @@ Result<Lease> lease_of(const Statement& row) {
   lease.expires = to_time(row.integer(7));
   lease.ended = to_time(row.integer(8));
   lease.why = row.text(9);
-  try {
-    lease.request = request_of(Json::parse(row.text(10)));
-    read_progress(Json::parse(row.text(11)), lease);
-  } catch (const Json::exception& error) {
-    return failure(Code::kDataLoss, "the pool's database: lease {} cannot be read: {}", lease.id, error.what());
-  }
-  return lease;
+  Progress progress{.lease = lease};
+  progress.lease.told.expires = lease.expires;  // leases of before this was kept have no other
+  Status read = read_stored(row.text(10), progress.lease.request);
+  if (read) read = read_stored(row.text(11), progress);
+  if (!read)
+    return failure(Code::kDataLoss, "the pool's database: lease {} cannot be read: {}", lease.id,
+                   read.error().message());
+  progress.lease.gpus = std::move(progress.planned);
+  return std::move(progress.lease);
 }
 
 template <class... Values>
@@ -144,7 +90,7 @@ Status for_each_row(Statement& statement, Visit&& visit) {
 }  // namespace
 
 Result<User> user_of(const Statement& row) {
-  const auto role = role_named(row.text(2));
+  const auto role = value_named<Role>(row.text(2));
   if (!role) return failure(Code::kDataLoss, "the pool's database: user {} has no role", row.text(0));
   return User{.name = row.text(0),
               .team = row.text(1),
@@ -305,7 +251,9 @@ Status Store::save(const Lease& lease) {
                         std::string_view(lease.token_hash), name_of(lease.state), to_number(lease.asked),
                         to_number(lease.begins), to_number(lease.expires), to_number(lease.ended),
                         lease.state == LeaseState::kEnded ? std::string_view(lease.why) : std::string_view(),
-                        std::string_view(request_text(lease.request)), std::string_view(progress_text(lease)))
+                        std::string_view(stored_text(lease.request)),
+                        std::string_view(stored_text(Progress{
+                            .lease = lease, .planned = lease.is_waiting() ? lease.gpus : std::vector<std::string>()})))
               .run());
   if (lease.is_open())
     for (const std::string& gpu : lease.gpus)

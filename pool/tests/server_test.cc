@@ -104,7 +104,7 @@ class Server : public ::testing::Test {
 
 TEST_F(Server, ItsDocumentHasItsRoutes) {
   start({});
-  const auto document = nlohmann::json::parse(kOpenapiDocument);
+  const auto document = nlohmann::json::parse(openapi_document());
   std::vector<Route> described;
   for (const auto& [path, operations] : document.at("paths").items())
     for (const auto& [method, operation] : operations.items()) {
@@ -271,7 +271,7 @@ TEST_F(Server, RangesAreIgnored) {
   const std::string got =
       read_until(send_get("/v1/openapi.json", 1, "Connection: close\r\nRange: bytes=" + ranges + "\r\n"), "[never]");
   EXPECT_THAT(got, HasSubstr("200 OK"));
-  EXPECT_LT(got.size(), kOpenapiDocument.size() + 2000);
+  EXPECT_LT(got.size(), openapi_document().size() + 2000);
 }
 
 TEST_F(Server, ClientsThatWaitLeaveRoomForOthers) {

@@ -4,6 +4,20 @@
 #include "pool/server/request_extent.h"
 #include "target.h"
 
+namespace {
+
+// What was understood is written as it is understood again.
+template <class Form>
+void read_and_write(const xoe::describe::Json& json) {
+  Form form;
+  if (!xoe::describe::from_json(json, form)) return;
+  Form again;
+  const auto written = xoe::describe::to_json(form);
+  xoe::require(xoe::describe::from_json(written, again) && xoe::describe::to_json(again) == written);
+}
+
+}  // namespace
+
 XOE_FUZZ_TARGET(pool_fuzz) {
   using namespace xoe::pool;
   const std::string_view text(reinterpret_cast<const char*>(bytes), size);
@@ -12,10 +26,12 @@ XOE_FUZZ_TARGET(pool_fuzz) {
                extent_of(text, extent.head > 0 ? extent.head - 1 : size / 2).head == extent.head);
   const auto json = parse_object(text);
   if (!json) return 0;
-  if (const auto request = request_of(*json)) xoe::require(request->gpus >= 1 && request->duration >= Span(0));
-  static_cast<void>(team_of(*json));
-  bool new_token = false;
-  static_cast<void>(user_of(*json, {}, new_token));
+  if (wire::Request form; xoe::describe::from_json(*json, form))
+    xoe::require(form.request.gpus >= 1 && form.request.duration >= Span(0));
+  read_and_write<Team>(*json);
+  read_and_write<wire::UserForm>(*json);
+  read_and_write<wire::Renewal>(*json);
+  read_and_write<wire::Orders>(*json);
   const auto report = report_of(*json);
   if (!report) return 0;
   const auto again = report_of(parse_object(to_text(json_of(*report))).value());

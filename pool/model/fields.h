@@ -1,0 +1,116 @@
+// The tables of what programs send each other and the database keeps, one line for each field: core/describe makes
+// JSON, the interface's description and the page's types from them. A new field of a lease's request is a member there
+// and a line here.
+#pragma once
+
+#include "core/describe/field.h"
+#include "pool/model/state.h"
+
+namespace xoe::pool {
+
+inline constexpr double kMostBytes = 1e15;
+inline constexpr double kMostSeconds = 1e11;  // beyond the year 5000
+inline constexpr std::size_t kLongestName = 255;
+inline constexpr std::size_t kMostProcesses = 4096;
+inline constexpr std::size_t kMostVms = 4096;
+
+constexpr auto fields_of(const LeaseRequest*) {
+  using describe::field;
+  using Request = LeaseRequest;
+  return std::tuple(
+      field<&Request::gpus>("gpus", {.least = 1, .most = kMaxGpus}),
+      field<&Request::type>("type", {.what = "part of the GPU's name, in any case"}),
+      field<&Request::memory>("memory", {.what = "bytes of each GPU, at least", .least = 0, .most = kMostBytes}),
+      field<&Request::same_nvlink>("same_nvlink"), field<&Request::any_host>("any_host"),
+      field<&Request::duration>("seconds", {.least = 0, .most = kMostSeconds, .stored_as = "duration"}),
+      field<&Request::priority>("priority", {.least = -1000, .most = 1000}),
+      field<&Request::at>(
+          "at", {.what = "a reservation: from then on, in seconds since 1970", .least = 0, .most = kMostSeconds}),
+      field<&Request::wait>("wait", {.what = "in the queue; otherwise now or not at all"}),
+      field<&Request::purpose>("purpose"),
+      field<&Request::exact>("exact", {.what = "UUIDs: these GPUs and no others", .entries = kMaxGpus}),
+      field<&Request::host>("host", {.what = "only GPUs of this host", .longest = kLongestName}),
+      field<&Request::yields>("yields", {.what = "it may be asked to give way at any time, without a minimum runtime"}),
+      field<&Request::device_rule>("device_rule",
+                                   {.what = "the program runs under a device rule; for what status tells"}),
+      field<&Request::vm>("vm", {.what = "GPUs for this virtual machine of a vSphere", .longest = kLongestName}),
+      field<&Request::power_cycle>("power_cycle", {.what = "the machine may be shut down and started again for that"}),
+      field<&Request::slurm>("slurm", {.what = "an allocation of a Slurm cluster"}));
+}
+
+// As the database keeps it.
+constexpr auto fields_of(const GiveWay*) {
+  using describe::field;
+  return std::tuple(field<&GiveWay::asked>("asked"), field<&GiveWay::by>("by"), field<&GiveWay::for_lease>("for"));
+}
+
+constexpr auto fields_of(const GpuProcess*) {
+  using describe::field;
+  return std::tuple(field<&GpuProcess::pid>("pid", {.least = 0, .most = 2147483647}), field<&GpuProcess::user>("user"),
+                    field<&GpuProcess::memory>("memory", {.least = 0, .most = kMostBytes}),
+                    field<&GpuProcess::cpu>("cpus", {.least = 0, .most = 1e6}));
+}
+constexpr std::string_view schema_name_of(const GpuProcess*) { return "Process"; }
+
+constexpr auto fields_of(const Vm*) {
+  using describe::field;
+  return std::tuple(
+      field<&Vm::name>("name", {.required = true}), field<&Vm::running>("running"),
+      field<&Vm::has_reserved>("reserved", {.what = "all of its memory"}), field<&Vm::may_cycle>("may_cycle"),
+      field<&Vm::devices>("devices", {.least = 0, .most = 1000}), field<&Vm::gpus>("gpus", {.entries = kMaxGpus}),
+      field<&Vm::users>("users", {.what = "who may have leases for it: names of users, and @TEAM; none: every user"}),
+      field<&Vm::problem>("problem", {.what = "why it is not as it should be"}));
+}
+constexpr std::string_view schema_name_of(const Vm*) { return "Vm"; }
+
+constexpr auto fields_of(const VmAssignment*) {
+  using describe::field;
+  return std::tuple(field<&VmAssignment::vm>("vm", {.required = true}), field<&VmAssignment::gpus>("gpus"),
+                    field<&VmAssignment::take_back>("take_back"), field<&VmAssignment::power_cycle>("power_cycle"));
+}
+
+constexpr auto fields_of(const ClusterLease*) {
+  using describe::field;
+  return std::tuple(field<&ClusterLease::id>("id", {.least = 1, .most = 1e15}), field<&ClusterLease::user>("user"),
+                    field<&ClusterLease::host>("host"), field<&ClusterLease::gpus>("gpus"),
+                    field<&ClusterLease::ends>("ends", {.least = 0, .most = kMostSeconds}),
+                    field<&ClusterLease::left>("seconds", {.least = -kMostSeconds, .most = kMostSeconds}));
+}
+
+constexpr auto fields_of(const Host*) {
+  using describe::field;
+  return std::tuple(
+      field<&Host::name>("name"), field<&Host::online>("online"),
+      field<&Host::heard>("heard", {.what = "seconds since 1970"}),
+      field<&Host::without>("without", {.what = "why it has no GPUs"}),
+      field<&Host::machine>("machine", {.what = "the machine that reports, in a text of its own for each of "
+                                                "its starts; empty: its agent does not say"}),
+      field<&Host::problem>("problem", {.what = "why it is not as it should be"}));
+}
+
+constexpr auto fields_of(const Team*) {
+  using describe::field;
+  return std::tuple(field<&Team::name>("name", {.shortest = 1, .required = true}),
+                    field<&Team::quota>("quota", {.least = 0, .most = kMaxGpus}),
+                    field<&Team::may_borrow>("may_borrow"));
+}
+constexpr std::string_view schema_name_of(const Team*) { return "Team"; }
+
+constexpr auto fields_of(const User*) {
+  using describe::field;
+  return std::tuple(field<&User::name>("name", {.shortest = 1, .required = true}), field<&User::team>("team"),
+                    field<&User::role>("role"), field<&User::max_gpus>("max_gpus", {.least = 0, .most = kMaxGpus}),
+                    field<&User::max_priority>("max_priority", {.least = -1000, .most = 1000}),
+                    field<&User::idle_exempt>("idle_exempt"));
+}
+
+constexpr auto fields_of(const Event*) {
+  using describe::field;
+  return std::tuple(field<&Event::number>("number"), field<&Event::at>("at", {.what = "seconds since 1970"}),
+                    field<&Event::actor>("actor", {.what = "a user, or pool"}), field<&Event::kind>("kind"),
+                    field<&Event::lease>("lease", {.if_set = true}), field<&Event::subject>("subject"),
+                    field<&Event::why>("why"));
+}
+constexpr std::string_view schema_name_of(const Event*) { return "Event"; }
+
+}  // namespace xoe::pool
