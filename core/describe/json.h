@@ -31,9 +31,9 @@ enum class Form : std::uint8_t {
   kStored,
 };
 
-// A value in a message to people: short, and not by a recursion as deep as a stranger's JSON may be.
+// A value in a message to people: short, and not by a recursion as deep as JSON from outside may be.
 std::string shown(const Json& value);
-// What a stranger told, as a printable line of at most `longest` bytes.
+// A text from outside as a printable line of at most `longest` bytes.
 std::string line_of(std::string_view text, std::size_t longest);
 // Whether a text is such a line.
 bool is_line(const Json& json, std::size_t longest);

@@ -68,9 +68,10 @@ OrderedJson parameter(std::string_view name, std::string_view in, std::string_vi
   return parameter;
 }
 
+OrderedJson lease_id() { return parameter("id", "path", "", whole_number(0, 999'999'999'999'999), true); }
+Answer lease_answer() { return json<wire::LeaseAnswer>("the lease: open, waiting, or ended because it was refused"); }
+
 std::vector<Operation> lease_operations() {
-  const OrderedJson id = parameter("id", "path", "", whole_number(0, 999'999'999'999'999), true);
-  const Answer lease = json<wire::LeaseAnswer>("the lease: open, waiting, or ended because it was refused");
   return {
       {.method = "get",
        .path = "/v1/leases",
@@ -87,7 +88,7 @@ std::vector<Operation> lease_operations() {
        .summary = "Ask for GPUs",
        .description = "Role: user.",
        .body = body<wire::Request>(),
-       .answer = lease,
+       .answer = lease_answer(),
        .refusals = {409}},
       {.method = "post",
        .path = "/v1/leases/adopt",
@@ -95,55 +96,46 @@ std::vector<Operation> lease_operations() {
        .summary = "Make a lease of GPUs that the user's processes use already",
        .description = "Role: user.",
        .body = body<wire::Request>(),
-       .answer = lease,
+       .answer = lease_answer(),
        .refusals = {409}},
       {.method = "get",
        .path = "/v1/leases/{id}",
        .id = "showLease",
        .summary = "A lease in any state",
        .description = "Role: user (its own), lead.",
-       .parameters = {id,
+       .parameters = {lease_id(),
                       parameter("wait", "query", "seconds, 30 at most: answer after it has left the queue or that time",
                                 whole_number(0, 100, 0))},
-       .answer = lease,
-       .refusals = {404}},
-      {.method = "post",
-       .path = "/v1/leases/{id}/renew",
-       .id = "renew",
-       .summary = "Make a lease end later",
-       .description = "Role: user.",
-       .parameters = {id},
-       .body = body<wire::Renewal>(),
-       .answer = lease,
-       .refusals = {409, 404}},
-      {.method = "post",
-       .path = "/v1/leases/{id}/release",
-       .id = "release",
-       .summary = "Give its GPUs back, or leave the queue",
-       .description = "Role: user.",
-       .parameters = {id},
-       .body = body<wire::Release>(false),
-       .answer = lease,
-       .refusals = {404}},
-      {.method = "post",
-       .path = "/v1/leases/{id}/revoke",
-       .id = "revoke",
-       .summary = "End a lease of the team",
-       .description = "Role: lead (of the team), admin.",
-       .parameters = {id},
-       .body = body<wire::Reason>(),
-       .answer = lease,
-       .refusals = {404}},
-      {.method = "post",
-       .path = "/v1/leases/{id}/exempt",
-       .id = "exempt",
-       .summary = "Never reclaim a lease as idle",
-       .description = "Role: lead (of the team), admin.",
-       .parameters = {id},
-       .body = body<wire::Reason>(),
-       .answer = lease,
+       .answer = lease_answer(),
        .refusals = {404}},
   };
+}
+
+Operation change_of_a_lease(std::string_view path, std::string_view id, std::string_view summary,
+                            std::string_view roles, Body body) {
+  return {.method = "post",
+          .path = path,
+          .id = id,
+          .summary = summary,
+          .description = roles,
+          .parameters = {lease_id()},
+          .body = std::move(body),
+          .answer = lease_answer(),
+          .refusals = {404}};
+}
+
+std::vector<Operation> changes_of_leases() {
+  constexpr std::string_view kLeads = "Role: lead (of the team), admin.";
+  std::vector<Operation> changes = {
+      change_of_a_lease("/v1/leases/{id}/renew", "renew", "Make a lease end later", "Role: user.",
+                        body<wire::Renewal>()),
+      change_of_a_lease("/v1/leases/{id}/release", "release", "Give its GPUs back, or leave the queue", "Role: user.",
+                        body<wire::Release>(false)),
+      change_of_a_lease("/v1/leases/{id}/revoke", "revoke", "End a lease of the team", kLeads, body<wire::Reason>()),
+      change_of_a_lease("/v1/leases/{id}/exempt", "exempt", "Never reclaim a lease as idle", kLeads,
+                        body<wire::Reason>())};
+  changes.front().refusals.push_back(409);
+  return changes;
 }
 
 std::vector<Operation> view_operations() {
@@ -236,6 +228,11 @@ std::vector<Operation> admin_operations() {
        .body = body<wire::Path>(),
        .answer = json<wire::Path>("written"),
        .refusals = {409}},
+  };
+}
+
+std::vector<Operation> machine_operations() {
+  return {
       {.method = "get",
        .path = "/v1/openapi.json",
        .id = "openapi",
@@ -318,7 +315,8 @@ OrderedJson components() {
 
 std::string make_document() {
   OrderedJson paths = OrderedJson::object();
-  for (const auto& operations : {lease_operations(), view_operations(), admin_operations()})
+  for (const auto& operations :
+       {lease_operations(), changes_of_leases(), view_operations(), admin_operations(), machine_operations()})
     for (const Operation& operation : operations)
       paths[std::string(operation.path)][std::string(operation.method)] = described(operation);
   const OrderedJson document{

@@ -18,7 +18,7 @@ using describe::Json;
 constexpr std::string_view kLeaseColumns =
     "id, user, team, token_hash, state, asked, begins, expires, ended, why, ask, progress";
 
-// What is kept of a lease besides its columns and its request.
+// The part of a lease that is kept besides its columns and its request.
 struct Progress {
   Lease lease = {};
   std::vector<std::string> planned = {};  // of one that waits

@@ -64,7 +64,7 @@ constexpr auto fields_of(const Bicycle*) {
                  field<&Bicycle::note>("note", {.if_set = true})));
 }
 
-// What is wrong with it; empty: nothing.
+// The error of reading it; empty: there is none.
 std::string wrong_with(const char* text, Form form = Form::kMessage) {
   Bicycle bicycle;
   const Status read = from_json(Json::parse(text), bicycle, form);
@@ -91,7 +91,7 @@ TEST(Json, IsReadAsItIsWritten) {
   Bicycle bicycle;
   ASSERT_TRUE(from_json(Json::parse(text), bicycle));
   EXPECT_EQ(to_json(bicycle), Json::parse(text));
-  // What is not there stays.
+  // A field that is not there stays.
   ASSERT_TRUE(from_json(Json::parse(R"({"name": "c"})"), bicycle));
   EXPECT_EQ(bicycle.frame.name, "c");
   EXPECT_EQ(bicycle.gears, 4);
