@@ -4,6 +4,7 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 export type Lease = Schemas["Lease"];
+export type LeaseRequest = Schemas["LeaseRequest"];
 export type Gpu = Schemas["Gpu"];
 export type Status = Schemas["Status"];
 export type Me = Schemas["Me"];
