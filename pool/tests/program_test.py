@@ -447,7 +447,7 @@ class Pool(unittest.TestCase):
 
         good = b'"token": "' + b"a" * 32 + b'"'
         for body, expected in [
-            (b"", "token: a text is needed"),
+            (b"", "token is missing"),
             (b"[]", "not a JSON object"),
             (b"\xff{", "not a JSON object"),
             (b"{" + good + b', "gpus": 1.5}', "gpus: 1.5 is not a whole number from 1 to 1024"),
