@@ -41,7 +41,7 @@ if [[ ${XOE_LINT_TORCH:-} != 1 ]]; then
   without_torch=build/lint-without-torch
   run_step "configure lint without torch" cmake --preset asan -B "$without_torch" -DXOE_UNITY=OFF
 fi
-files_of() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$1/compile_commands.json" | sort -u; }
+files_of() { sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$1/compile_commands.json" | grep -vF "$PWD/build/" | sort -u; }
 mapfile -t units < <(files_of "$without_torch" | grep -vE '/(tests|\.venv)/')
 say "clang-tidy: ${#units[@]} files"
 scripts/check_files.py tidy "$without_torch" "${units[@]}" || failed+=(clang-tidy)

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/describe/field.h"
 #include "frameworks/c/structs.h"
 
 namespace xoe::capi {
@@ -228,37 +229,25 @@ struct Field {
   std::string (*choices)();
 };
 
-// The member at the end of a path of members.
-template <auto kFirst, auto... kRest>
-constexpr auto& member_of(auto& object) {
-  if constexpr (sizeof...(kRest) == 0)
-    return object.*kFirst;
-  else
-    return member_of<kRest...>(object.*kFirst);
-}
-
-template <class Options, class T>
-Options owner_of(T Options::*);
-
 // A line of a table, for a value that is not written in the Form of its type.
 template <class F, auto kFirst, auto... kRest>
 constexpr auto option_as(std::string_view key) {
-  using Options = decltype(owner_of(kFirst));
+  using Options = decltype(describe::owner_of(kFirst));
   return Field<Options>{key,
                         [](Options& options, std::string_view value) {
                           auto read = F::read(value);
-                          if (read) member_of<kFirst, kRest...>(options) = std::move(*read);
+                          if (read) describe::member_of<kFirst, kRest...>(options) = std::move(*read);
                           return read.has_value();
                         },
-                        [](const Options& options) { return F::write(member_of<kFirst, kRest...>(options)); },
+                        [](const Options& options) { return F::write(describe::member_of<kFirst, kRest...>(options)); },
                         F::choices};
 }
 // option<&Options::batch>("batch"), option<&Options::interleave, &InterleaveOptions::ahead>("ahead"): a line of a
 // table.
 template <auto kFirst, auto... kRest>
 constexpr auto option(std::string_view key) {
-  using Options = decltype(owner_of(kFirst));
-  using T = std::remove_cvref_t<decltype(member_of<kFirst, kRest...>(std::declval<Options&>()))>;
+  using Options = decltype(describe::owner_of(kFirst));
+  using T = std::remove_cvref_t<decltype(describe::member_of<kFirst, kRest...>(std::declval<Options&>()))>;
   return option_as<Form<T>, kFirst, kRest...>(key);
 }
 

@@ -29,7 +29,7 @@ class AmdGpus : public GpuVendor {
     }
     // A session for each call, as with NVIDIA's library.
     if (api_->init(0) != kGood) return failure(Code::kUnavailable, "ROCm SMI does not start");
-    const Status added = add_devices(report);
+    Status added = add_devices(report);
     api_->shutdown();
     return added;
   }

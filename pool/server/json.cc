@@ -25,7 +25,7 @@ wire::ShownGpu shown(const Gpu& gpu, const State& state) {
 
 void show_waiting(const Lease& lease, wire::ShownLease& shown) {
   shown.position = lease.position;
-  shown.starts.emplace(lease.starts);
+  shown.starts = describe::OrNull<Time>{lease.starts};
   shown.planned_gpus = lease.gpus;
   shown.at = lease.request.at;
 }
