@@ -66,7 +66,7 @@ std::string EventStream::audit_lines() {
     const auto lines = pool.store().events(*after_, kMostLines);
     if (!lines) return;  // told with the next message
     for (const Event& line : *lines) {
-      text += fmt::format("id: {}\n", line.number) + event_text("audit", to_text(describe::to_json(line)));
+      text += fmt::format("id: {}\n", line.number) + event_text("audit", to_text(json_of(line)));
       after_ = line.number;
     }
   });

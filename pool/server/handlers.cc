@@ -10,6 +10,7 @@
 #include "pool/core/targets.h"
 #include "pool/server/answers.h"
 #include "pool/server/openapi.h"
+#include "pool/server/wire.h"
 #include "pool/state/token.h"
 
 namespace xoe::pool {
@@ -384,7 +385,7 @@ void Handlers::events(const Request& request, Response& response) {
     XOE_ASSIGN(const auto events,
                pool.store().events(*last == 0 ? *after : std::max(*after, newest - *last), kMaxEvents));
     Json list = Json::array();
-    for (const Event& event : events) list.push_back(describe::to_json(event));
+    for (const Event& event : events) list.push_back(json_of(event));
     return Json{{"events", std::move(list)}};
   });
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "pool/core/drift.h"
+#include "pool/server/wire.h"
 
 namespace xoe::pool {
 namespace {
@@ -100,6 +101,8 @@ Json json_of(Time time) { return describe::to_seconds(time.time_since_epoch()); 
 Json json_of(const Error& error) { return {{"code", code_name(error.code())}, {"message", error.message()}}; }
 
 Json json_of(const Lease& lease, const State& state) { return describe::to_json(shown(lease, state)); }
+
+Json json_of(const Event& event) { return describe::to_json(event); }
 
 Json json_of(const UsageRow& row) {
   const auto hours = [](Span span) { return describe::to_seconds(span) / 3600; };

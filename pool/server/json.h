@@ -5,7 +5,7 @@
 
 #include "core/describe/json.h"
 #include "pool/core/pool.h"
-#include "pool/server/wire.h"
+#include "pool/server/orders.h"
 
 namespace xoe::pool {
 
@@ -19,6 +19,7 @@ Result<Json> parse_object(std::string_view text);
 Json json_of(Time time);
 Json json_of(const Error& error);
 Json json_of(const Lease& lease, const State& state);
+Json json_of(const Event& event);
 Json json_of(const UsageRow& row);
 Json status_json(const Pool& pool, Time now);
 Json json_of(const HostReport& report);

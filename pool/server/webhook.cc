@@ -39,7 +39,7 @@ Result<Webhook> Webhook::create(const std::string& url, std::string secret) {
 Status Webhook::post(const Notice& notice) {
   const Lease& lease = notice.lease;
   const Json json{{"text", sentence_of(notice)},
-                  {"event", describe::to_json(notice.event)},
+                  {"event", json_of(notice.event)},
                   {"lease",
                    {{"id", lease.id},
                     {"user", lease.user},

@@ -11,6 +11,7 @@
 #include "core/describe/field.h"
 #include "pool/core/drift.h"
 #include "pool/model/fields.h"
+#include "pool/server/orders.h"
 #include "pool/state/store.h"
 
 namespace xoe::pool {
@@ -157,13 +158,6 @@ constexpr std::string_view schema_name_of(const Report*) { return "Report"; }
 
 // ---- Answers
 
-// To a report: what its agent shall do.
-struct Orders {
-  std::vector<std::int64_t> end = {};
-  std::vector<VmAssignment> vms = {};
-  std::vector<GpuHolder> holders = {};
-  std::vector<ClusterLease> leases = {};
-};
 constexpr auto fields_of(const Orders*) {
   return std::tuple(
       field<&Orders::end>("end", {.what = "processes of idle leases, which shall end"}),

@@ -2,6 +2,7 @@
 #include "core/testing/fuzz/memory_file.h"
 #include "pool/server/json.h"
 #include "pool/server/request_extent.h"
+#include "pool/server/wire.h"
 #include "target.h"
 
 namespace {
