@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <map>
@@ -139,11 +138,6 @@ Json to_json(const T& object, Form form) {
     json[std::string(name_in(field.name, field.rules, form))] = value_to_json(value, field.rules, form);
   });
   return json;
-}
-
-template <Described T>
-Json list_to_json(const std::vector<T>& objects) {
-  return value_to_json(objects, {}, Form::kMessage);
 }
 
 // ---- Reading: each gives what is wrong with the JSON, or an empty text

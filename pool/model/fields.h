@@ -38,7 +38,7 @@ constexpr auto fields_of(const LeaseRequest*) {
       field<&Request::slurm>("slurm", {.what = "an allocation of a Slurm cluster"}));
 }
 
-// As the database keeps it.
+// The database keeps it so.
 constexpr auto fields_of(const GiveWay*) {
   using describe::field;
   return std::tuple(field<&GiveWay::asked>("asked"), field<&GiveWay::by>("by"), field<&GiveWay::for_lease>("for"));

@@ -309,7 +309,7 @@ struct State {
   bool is_used_without_lease(const Gpu& gpu) const { return is_used(gpu) && holder_of(gpu.uuid) == nullptr; }
 };
 
-// Of the enumerations above.
+// The names of the enumerations above, and the way back.
 template <class Enum>
 requires requires { names_of(Enum()); }
 std::string_view name_of(Enum value) { return names_of(value)[static_cast<std::size_t>(value)]; }

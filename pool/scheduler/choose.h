@@ -41,7 +41,7 @@ class GpuTable {
   std::vector<HostRange> hosts_;
 };
 
-// What a request wants of each single GPU.
+// The conditions of a request that each single GPU has to meet.
 struct GpuConditions {
   explicit GpuConditions(const LeaseRequest& request);
 
