@@ -370,6 +370,23 @@ Result<std::string> name_of_this_host(Client& client) {
       own, all.empty() ? "it has none" : fmt::format("{}", fmt::join(all, ", ")));
 }
 
+// A host of the pool whose agent has told that it is another machine than this one.
+Status check_is_here(Client& client, const std::string& host) {
+  XOE_ASSIGN(const auto status, client.get("/v1/status"));
+  if (!status.ok()) return failure(Code::kUnavailable, "{}", status.message());
+  const std::string own = machine_identity();
+  for (const Json& known : status.body.at("hosts")) {
+    const std::string machine = known.value("machine", "");
+    if (known.at("name") != host || own.empty() || machine.empty() || machine == own) continue;
+    return failure(
+        Code::kInvalidArgument,
+        "--host: {} is another machine, and the program would run on this one: start `xoe pool run` there, or "
+        "let `xoe pool acquire --host {}` hold its GPUs",
+        host, host);
+  }
+  return {};
+}
+
 Status take_from_this_host(Client& client, RunOptions& options) {
   if (options.device_rule) options.lease.request["device_rule"] = true;
   const bool any_host = options.lease.request.value("any_host", false);
@@ -377,6 +394,8 @@ Status take_from_this_host(Client& client, RunOptions& options) {
     const auto name = name_of_this_host(client);
     if (!name && !any_host) return failure(name.error());
     if (name) options.host = *name;
+  } else {
+    XOE_TRY(check_is_here(client, options.host));
   }
   if (!any_host) options.lease.request["host"] = options.host;
   return {};

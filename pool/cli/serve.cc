@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/base/machine.h"
 #include "core/base/make_folder.h"
 #include "core/base/output_file.h"
 #include "core/base/random_token.h"
@@ -16,6 +17,7 @@
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
 #include "pool/core/command_queue.h"
+#include "pool/core/wall_clock.h"
 #include "pool/hooks/mail.h"
 #include "pool/hooks/notifier.h"
 #include "pool/inventory/inventory.h"
@@ -48,7 +50,7 @@ struct ServeOptions {
 };
 
 // A pool without users gets its first one: the user who starts it.
-Status add_first_user(Pool& pool, const std::string& state) {
+Status add_first_user(Pool& pool, const std::string& state, xoe::pool::Time now) {
   if (!pool.state().users.empty()) return {};
   XOE_ASSIGN(const std::string token, random_token());
   std::string path = default_token_file();
@@ -60,7 +62,7 @@ Status add_first_user(Pool& pool, const std::string& state) {
   if (exists) path = state + "/admin-token";
   if (!make_folder_of(path))
     return failure(Code::kUnavailable, "cannot make the folder of {}: {}", path, errno_text(errno));
-  XOE_TRY(pool.begin(xoe::pool::system_now()));
+  XOE_TRY(pool.begin(now));
   const std::string name = xoe::pool::user_of_process(::getpid());
   XOE_TRY(pool.set_user({.name = name}, {.name = name,
                                          .role = xoe::pool::Role::kAdmin,
@@ -73,14 +75,26 @@ Status add_first_user(Pool& pool, const std::string& state) {
   return {};
 }
 
-Result<std::unique_ptr<CommandQueue>> open_queue(const ServeOptions& options, WallClock& clock) {
+// What has happened to the clock since a server ran here before, which may have been set meanwhile, is a jump.
+Status start_clock(std::optional<WallClock>& clock, Store& store) {
+  XOE_ASSIGN(const auto mark, store.clock_mark());
+  const bool is_here = mark && !mark->machine.empty() && mark->machine == xoe::machine_identity();
+  clock.emplace(WallClock::machine, is_here ? std::optional(mark->offset) : std::nullopt);
+  return {};
+}
+
+Result<std::unique_ptr<CommandQueue>> open_queue(const ServeOptions& options, std::optional<WallClock>& clock) {
   const std::string file = options.state + "/pool.db";
   if (!make_folder_of(file)) return failure(Code::kUnavailable, "cannot make {}: {}", options.state, errno_text(errno));
   XOE_ASSIGN(Store store, Store::open(file));
+  XOE_TRY(start_clock(clock, store));
   XOE_ASSIGN(Pool pool, Pool::open(std::move(store), options.policy));
-  XOE_TRY(add_first_user(pool, options.state));
+  XOE_TRY(add_first_user(pool, options.state, clock->now()));
+  const auto mark = [&clock, machine = xoe::machine_identity()] {
+    return std::optional(xoe::pool::ClockMark{machine, clock->offset()});
+  };
   return std::make_unique<CommandQueue>(
-      std::move(pool), [&clock] { return clock.now(); }, [&clock] { return clock.news(); });
+      std::move(pool), [&clock] { return clock->now(); }, [&clock] { return clock->news(); }, mark);
 }
 
 using Notifiers = std::vector<std::unique_ptr<Notifier>>;
@@ -126,13 +140,13 @@ int serve(ServeOptions options) {
   NoticeCounters counters;
   options.server.notices = &counters;
   if (const Status allowed = xoe::pool::check_server_options(options.server); !allowed) return fail(allowed.error());
-  WallClock clock;
+  std::optional<WallClock> clock;
   const auto queue = open_queue(options, clock);
   if (!queue) return fail(queue.error());
   const auto notifiers = start_notifiers(options, **queue, counters);
   if (!notifiers) return fail(notifiers.error());
   const auto server = HttpServer::start(
-      **queue, [&clock] { return clock.now(); }, options.server);
+      **queue, [&clock] { return clock->now(); }, options.server);
   if (!server) return fail(server.error());
   const bool tls = !options.server.certificate.empty();
   const int printed = print(fmt::format("the pool listens on {}://{}:{}\n", tls ? "https" : "http",

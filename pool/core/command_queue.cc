@@ -15,10 +15,11 @@ constexpr Span kPauseAfterFailure = std::chrono::seconds(1);
 
 }  // namespace
 
-CommandQueue::CommandQueue(Pool pool, Clock clock, Jumps jumps)
+CommandQueue::CommandQueue(Pool pool, Clock clock, Jumps jumps, Marks marks)
     : pool_(std::move(pool)),
       clock_(std::move(clock)),
       jumps_(std::move(jumps)),
+      marks_(std::move(marks)),
       worker_([this](const std::stop_token& stop) { work(stop); }) {}
 
 CommandQueue::~CommandQueue() {
@@ -115,6 +116,7 @@ Status CommandQueue::try_turn(const std::vector<Entry*>& entries) {
   const Time now = clock_();
   note_jump();
   XOE_TRY(pool_.begin(now, jump_));
+  if (const auto mark = marks_()) XOE_TRY(pool_.keep(*mark));
   for (Entry* const entry : entries) {
     if (entry->command) entry->command(pool_);
     if (pool_.database_failure()) return failure(*pool_.database_failure());

@@ -18,11 +18,13 @@ class CommandQueue {
  public:
   using Clock = std::function<Time()>;
   using Jumps = std::function<std::optional<ClockJump>()>;
+  using Marks = std::function<std::optional<ClockMark>()>;
   using Work = std::function<void(Pool&)>;
 
-  // jumps: of the clock, each told once.
+  // jumps: of the clock, each told once. marks: how the clock is set, which the pool keeps for a server that starts
+  // later; nullopt: not known.
   CommandQueue(
-      Pool pool, Clock clock, Jumps jumps = [] { return std::nullopt; });
+      Pool pool, Clock clock, Jumps jumps = [] { return std::nullopt; }, Marks marks = [] { return std::nullopt; });
   CommandQueue(const CommandQueue&) = delete;
   CommandQueue& operator=(const CommandQueue&) = delete;
   ~CommandQueue();
@@ -56,6 +58,7 @@ class CommandQueue {
   Pool pool_;
   Clock clock_;
   Jumps jumps_;
+  Marks marks_;
   std::optional<ClockJump> jump_;  // that no turn has stored yet
   mutable std::mutex mutex_;
   std::condition_variable_any arrived_;

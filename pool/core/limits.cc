@@ -44,14 +44,17 @@ bool is_name(std::string_view text) {
   });
 }
 
-// Control characters, and those of Unicode that turn the direction: U+202A to U+202E, U+2066 to U+2069.
+// Control characters, and those of Unicode that turn the direction, break the line, or have no width: U+061C, U+200B,
+// U+200E, U+200F, U+2028 to U+202E, U+2060, U+2066 to U+2069, U+FEFF. Scripts and emoji need U+200C and U+200D.
 bool has_hidden_characters(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto at = [&](std::size_t n) { return n < text.size() ? static_cast<unsigned char>(text[n]) : 0U; };
     if (at(i) < 0x20 || at(i) == 0x7f) return true;
-    if (at(i) != 0xe2) continue;
-    if (at(i + 1) == 0x80 && at(i + 2) >= 0xaa && at(i + 2) <= 0xae) return true;
-    if (at(i + 1) == 0x81 && at(i + 2) >= 0xa6 && at(i + 2) <= 0xa9) return true;
+    const unsigned pair = at(i) << 8U | at(i + 1), last = at(i + 2);
+    if (pair == 0xd89c) return true;
+    if (pair == 0xe280 && (last == 0x8b || last == 0x8e || last == 0x8f || (last >= 0xa8 && last <= 0xae))) return true;
+    if (pair == 0xe281 && (last == 0xa0 || (last >= 0xa6 && last <= 0xa9))) return true;
+    if (pair == 0xefbb && last == 0xbf) return true;
   }
   return false;
 }
@@ -200,9 +203,11 @@ Status check_team(const State& state, const Team& team) {
   if (state.teams.size() >= kMaxTeams && !state.teams.contains(team.name))
     return failure(Code::kResourceExhausted, "the pool has room for {} teams", kMaxTeams);
   if (team.name.empty() || has_hidden_characters(team.name) ||
-      std::string_view("=+-@").find(team.name[0]) != std::string_view::npos)
+      std::string_view("=+-@./\\").find(team.name[0]) != std::string_view::npos)
     return failure(Code::kInvalidArgument,
-                   "\"{}\" cannot be the name of a team: it begins with = + - @, or has hidden characters", team.name);
+                   "\"{}\" cannot be the name of a team: it is empty, begins with one of = + - @ . / \\, or has hidden "
+                   "characters",
+                   team.name);
   if (team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
   return {};

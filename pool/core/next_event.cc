@@ -21,7 +21,7 @@ std::optional<Time> next_event(const State& state, const std::map<std::int64_t, 
     if (!next || time < *next) next = time;
   };
   for (const auto& [id, lease] : state.leases) {
-    if (lease.is_waiting() && lease.starts) consider(*lease.starts);
+    if (lease.is_waiting() && lease.starts && !state.awaits_report(lease)) consider(*lease.starts);
     if (const auto found = touched.find(id); found != touched.end() && lease.needs_client())
       consider(found->second + state.policy.waiting_timeout + Span(1));
     if (!lease.is_open()) continue;

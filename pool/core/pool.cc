@@ -15,9 +15,6 @@
 namespace xoe::pool {
 namespace {
 
-// A planned start that is carried out by then counts as punctual: the lease begins when it was said.
-constexpr Span kPunctual = std::chrono::seconds(2);
-
 std::string gpus_text(const std::vector<std::string>& gpus) { return fmt::format("{}", fmt::join(gpus, ",")); }
 
 bool governs(const User& actor, const Lease& lease) {
@@ -94,6 +91,16 @@ Status Pool::tell(const ClockJump& jump) {
                       "the clock was set " + by + "; open leases were moved by as much");
 }
 
+Status Pool::keep(const ClockMark& mark) {
+  constexpr Span kDrift = std::chrono::seconds(5);
+  if (clock_mark_ && clock_mark_->machine == mark.machine &&
+      std::chrono::abs(clock_mark_->offset - mark.offset) < kDrift)
+    return {};
+  XOE_TRY(journal_.kept(journal_.store().save(mark)));
+  clock_mark_ = mark;
+  return {};
+}
+
 Status Pool::finish() {
   XOE_TRY(apply_rules());
   for (auto& [id, lease] : state_.leases)
@@ -125,6 +132,7 @@ Status Pool::abandon() {
   std::erase_if(loaded.activity, [&](const auto& item) { return !loaded.gpus.contains(item.first); });
   std::erase_if(loaded.vms, [&](const auto& item) { return !loaded.hosts.contains(item.second.host); });
   state_ = std::move(loaded);
+  clock_mark_.reset();
   hosts_.tell_again();
   journal_.begin_turn(now_);
   return {};
@@ -330,10 +338,11 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
   XOE_TRY(journal_.log(actor, "ended", lease.id, held ? gpus_text(lease.gpus) : std::string(), why));
   XOE_TRY(save(lease));
   for (const std::string& gpu : lease.gpus)
-    if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end() && seen->second.open_to)
-      seen->second.open_to->clear();
-  // GPUs that the last report showed in use are free when a report shows them so: its holder may have ended the lease,
-  // and a process, a VM or a job may still have them.
+    if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end()) {
+      if (seen->second.open_to) seen->second.open_to->clear();
+      // A process, a VM or a job may still have it: the next report tells.
+      seen->second.stale = true;
+    }
   idle_.forget(lease.id);
   touched_.erase(lease.id);
   state_.leases.erase(lease.id);
@@ -440,12 +449,10 @@ Status Pool::apply_plan() {
     lease.position = planned.position;
     lease.borrowed = planned.borrowed;
     lease.why = std::move(planned.why);
-    const auto promised = std::exchange(lease.starts, planned.starts);
+    lease.starts = planned.starts;
     lease.gpus = std::move(planned.gpus);
-    if (lease.starts && *lease.starts <= now_) {
-      // As promised, although the turn comes some milliseconds later.
-      const bool punctual = promised && *promised <= now_ && now_ - *promised <= kPunctual;
-      XOE_TRY(open_lease(lease, punctual ? *promised : now_));
+    if (lease.starts && *lease.starts <= now_ && !state_.awaits_report(lease)) {
+      XOE_TRY(open_lease(lease, *lease.starts));
       continue;
     }
     lease.told.is_late |= later;
@@ -464,6 +471,8 @@ Result<bool> Pool::refuse_those_that_do_not_wait() {
   std::vector<Lease*> refused;
   for (auto& [id, lease] : state_.leases) {
     if (!lease.is_waiting() || lease.request.wait) continue;
+    // A moment only; a reservation is one as soon as it has its time.
+    if (!lease.request.at && lease.starts && *lease.starts <= now_) continue;
     if (!lease.request.at || lease.starts != lease.request.at) {
       refused.push_back(&lease);
       continue;

@@ -31,6 +31,8 @@ class Pool {
 
   // Ends what is over by `now`. jump: what happened to the clock since the last turn.
   Status begin(Time now, const std::optional<ClockJump>& jump = std::nullopt);
+  // Of the turn that has begun: stored where it differs from what is stored.
+  Status keep(const ClockMark& mark);
   // Plans, grants, commits. After an error all of the turn is undone.
   Status finish();
   // Undoes the turn: the state is that of the database again.
@@ -98,6 +100,7 @@ class Pool {
   Journal journal_;
   State state_;
   Time now_ = {};
+  std::optional<ClockMark> clock_mark_;  // as it is stored; nullopt: not known
   IdleWatch idle_;
   std::int64_t first_new_ = 0;            // lease of this turn
   std::map<std::int64_t, Time> touched_;  // of leases that need their clients

@@ -12,9 +12,9 @@ WallClock::Reading WallClock::machine() {
   return {system_now(), std::chrono::duration_cast<Span>(passed)};
 }
 
-WallClock::WallClock(Source source) : source_(std::move(source)) {
+WallClock::WallClock(Source source, std::optional<Span> offset) : source_(std::move(source)) {
   const Reading first = source_();
-  offset_ = first.wall.time_since_epoch() - first.steady;
+  offset_ = offset.value_or(first.wall.time_since_epoch() - first.steady);
 }
 
 Time WallClock::now() {
@@ -35,6 +35,11 @@ Time WallClock::now() {
     news_ = ClockJump{.by = by, .accepted = true};
   }
   return Time(read.steady + offset_);
+}
+
+Span WallClock::offset() {
+  const std::lock_guard lock(mutex_);
+  return offset_;
 }
 
 std::optional<ClockJump> WallClock::news() {

@@ -29,12 +29,16 @@ class WallClock {
   };
   using Source = std::function<Reading()>;
 
-  explicit WallClock(Source source = machine);
+  // offset: of the wall's time from the steady one, as a server knew it that ran before on this machine: a clock that
+  // was set since then has jumped. nullopt: the clock is right as it is.
+  explicit WallClock(Source source = machine, std::optional<Span> offset = std::nullopt);
   static Reading machine();
 
   Time now();
   // A jump, or its end, that is to be told. Each is given once.
   std::optional<ClockJump> news();
+  // Without a jump that has not been accepted.
+  Span offset();
 
  private:
   Source source_;

@@ -7,6 +7,9 @@ namespace {
 
 constexpr std::uint64_t kUnusedMemory = std::uint64_t{1} << 30;  // bytes that a driver may keep for itself
 constexpr std::uint64_t kContext = std::uint64_t{64} << 20;      // bytes: less than any program's context takes
+// Where a driver tells neither processes nor work, as of a MIG instance to an agent without rights: an instance without
+// a program shows some tens of MiB.
+constexpr std::uint64_t kSilentMemory = std::uint64_t{128} << 20;
 
 }  // namespace
 
@@ -35,6 +38,13 @@ bool State::is_closed_to_holder(const Lease& lease) const {
   });
 }
 
+bool State::awaits_report(const Lease& lease) const {
+  return lease.is_waiting() && std::ranges::any_of(lease.gpus, [&](const std::string& uuid) {
+           const auto seen = activity.find(uuid);
+           return seen != activity.end() && seen->second.stale;
+         });
+}
+
 const std::vector<GpuProcess>& State::unleased_processes(const Gpu& gpu) const {
   static const std::vector<GpuProcess> kNone;
   const auto seen = activity.find(gpu.uuid);
@@ -55,6 +65,7 @@ bool State::is_used(const Gpu& gpu) const {
   if (!seen.processes.empty()) return true;
   // A driver that is loaded again for each question tells of work on GPUs that have none, but not of memory.
   const bool has_context = !seen.processes_known || seen.memory_used >= kContext;
+  if (!seen.processes_known && !seen.utilisation && seen.memory_used > kSilentMemory) return true;
   return (has_context && works(gpu)) || seen.memory_used > std::max(kUnusedMemory, gpu.memory / 10);
 }
 

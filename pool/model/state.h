@@ -54,6 +54,8 @@ struct GpuActivity {
   bool processes_known = true;  // false: the driver does not list them, as to an agent without rights to MIG instances
   // The agent keeps its device file closed to all but these users, and root; nullopt: it does not.
   std::optional<std::vector<std::string>> open_to = {};
+  // A lease of it ended since then: what that left running is not known before the next report.
+  bool stale = false;
 
   // Per cent; processes count as work where the driver does not tell, even those that it may hide.
   int work() const { return utilisation.value_or(processes.empty() && processes_known ? 0 : 100); }
@@ -282,6 +284,12 @@ struct Policy {
   IdlePolicy idle = {};
 };
 
+// How the clock of a machine was set.
+struct ClockMark {
+  std::string machine = {};  // machine_identity(), which tells one start of it from the next
+  Span offset{0};            // of the wall's time from the time since that start
+};
+
 struct State {
   Policy policy = {};
   std::map<std::string, Host, std::less<>> hosts = {};
@@ -306,6 +314,8 @@ struct State {
   bool works(const Gpu& gpu) const;
   // Its last report shows a process, or more work or memory than a GPU has without any.
   bool is_used(const Gpu& gpu) const;
+  // One of the GPUs of a lease that waits was given back after the last report of its host.
+  bool awaits_report(const Lease& lease) const;
   bool is_used_without_lease(const Gpu& gpu) const { return is_used(gpu) && holder_of(gpu.uuid) == nullptr; }
 };
 

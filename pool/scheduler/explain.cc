@@ -47,6 +47,16 @@ std::string explain_no_start(const PlanView& view, const Demand& demand) {
   return "the limit of its user or team leaves no room";
 }
 
+// Its GPUs were given back after the last report.
+std::string explain_stale(const PlanView& view, const Slot& slot) {
+  std::size_t gpu = 0;
+  while (gpu < view.table.size() && !(slot.gpus & view.stale)[gpu]) ++gpu;
+  const Gpu& first = view.table[gpu];
+  return fmt::format(
+      "{} on {} was given back a moment ago: the next report of its agent, within {}, tells whether it is free",
+      first.uuid, first.host, span_text(view.state.policy.host_timeout));
+}
+
 // The claim on one of `gpus` that ends last before or at the start.
 const Claim* claim_in_the_way(const PlanView& view, const Lease& lease, const Slot& slot) {
   const Claim* last = nullptr;
@@ -64,6 +74,7 @@ std::string explain_wait(const PlanView& view, const Demand& demand, const std::
   const Lease& lease = *demand.lease;
   const Limits& limits = demand.limits;
   if (!slot) return explain_no_start(view, demand);
+  if (slot->from <= view.now) return explain_stale(view, *slot);
   if (lease.request.at) return fmt::format("it is reserved for {}", time_text(slot->from));
   const Claim* const claim = claim_in_the_way(view, lease, *slot);
   // A moment before, would there have been GPUs? Then it is a limit that holds it back.

@@ -13,6 +13,7 @@ struct PlanView {
   const GpuTable& table;
   const Timetable& times;
   const GpuSet& available;
+  const GpuSet& stale;  // given back after the last report
   Time now;
 };
 

@@ -26,6 +26,14 @@ GpuSet available_gpus(const State& state, const GpuTable& table) {
   return set;
 }
 
+// Those that were given back after the last report of their hosts.
+GpuSet stale_gpus(const State& state, const GpuTable& table) {
+  GpuSet set;
+  for (const auto& [uuid, seen] : state.activity)
+    if (const std::size_t gpu = seen.stale ? table.index_of(uuid) : kMaxGpus; gpu < kMaxGpus) set.set(gpu);
+  return set;
+}
+
 Claim claim_of(const Lease& lease, const GpuSet& gpus, Time from, Time to, bool open) {
   return {lease.id, &lease.user, &lease.team, gpus, from, to, open};
 }
@@ -42,7 +50,12 @@ Limits limits_of(const State& state, const Lease& lease) {
 class Planner {
  public:
   Planner(const State& state, Time now)
-      : state_(state), now_(now), table_(state), available_(available_gpus(state, table_)), times_(table_, available_) {
+      : state_(state),
+        now_(now),
+        table_(state),
+        available_(available_gpus(state, table_)),
+        stale_(stale_gpus(state, table_)),
+        times_(table_, available_, stale_, now) {
     for (const auto& [id, lease] : state.leases) {
       if (!lease.is_open()) continue;
       times_.put(claim_of(lease, table_.set_of(lease.gpus), now, lease.ends(), true));
@@ -118,20 +131,29 @@ class Planner {
   void plan_priority(Entries entries) {
     freed_.clear();
     for (Entry& entry : entries)
-      if (!entry.lease().borrowed) keep(entry);
+      if (!entry.lease().borrowed || is_due(entry.lease())) keep(entry);
     move_all_forward(entries);
     for (Entry& entry : entries)
       if (entry.lease().borrowed && !entry.has_quota) keep(entry);
     while (lend(entries)) move_all_forward(entries);
   }
 
+  // Its planned start is over, and it has not started: the turn comes a moment later, or the report that it waits for.
+  // It starts as of then, so that those behind it keep their places, and it its own before them; unless a short lease
+  // would lose much of its time. No report comes later than the policy allows: then its host is offline.
+  bool is_due(const Lease& lease) const {
+    if (!lease.starts || *lease.starts > now_) return false;
+    return now_ - *lease.starts <= std::min(state_.policy.host_timeout, lease.request.duration / 4);
+  }
+
   void keep(Entry& entry) {
     const Lease& lease = entry.lease();
-    if (!lease.starts || lease.gpus.empty() || *lease.starts < earliest(lease)) return;
+    if (!lease.starts || lease.gpus.empty() || (!is_due(lease) && *lease.starts < earliest(lease))) return;
     const Slot kept{*lease.starts, table_.set_of(lease.gpus)};
     if (kept.gpus.count() != lease.gpus.size() || !times_.fits(entry.demand, kept)) return;
     entry.slot = kept;
     entry.rank.second = !lease.borrowed;
+    if (is_due(lease)) in_use_[lease.team] += lease.request.gpus;
     claim(entry);
   }
 
@@ -297,8 +319,9 @@ class Planner {
       result.starts = entry.slot->from;
       result.gpus = table_.uuids_of(entry.slot->gpus);
     }
-    if (!result.starts || *result.starts > now_)
-      result.why = explain_wait({state_, table_, times_, available_, now_}, entry.demand, quota_of(entry), entry.slot);
+    if (!result.starts || *result.starts > now_ || (entry.slot->gpus & stale_).any())
+      result.why =
+          explain_wait({state_, table_, times_, available_, stale_, now_}, entry.demand, quota_of(entry), entry.slot);
     return result;
   }
 
@@ -306,6 +329,7 @@ class Planner {
   Time now_;
   GpuTable table_;
   GpuSet available_;
+  GpuSet stale_;
   Timetable times_;
   std::vector<Entry> queue_;
   std::map<GpuConditions, GpuSet> suitable_;

@@ -125,7 +125,8 @@ std::optional<Slot> Timetable::find(const Demand& demand, Time from, std::option
     }
     const auto [free, next] = window(demand, own, step, start);
     if (free.any())
-      if (const auto gpus = choose_gpus(table_, lease.request, free)) return Slot{start, *gpus};
+      if (const auto gpus = choose_gpus(table_, lease.request, free, start == now_ ? last_ : GpuSet()))
+        return Slot{start, *gpus};
     if (lease.request.at || next == used_.end()) break;
     step = next;
     start = step->first;

@@ -49,7 +49,9 @@ struct Demand {
 // claims.
 class Timetable {
  public:
-  Timetable(const GpuTable& table, const GpuSet& available) : table_(table), available_(available) {}
+  // last: GPUs that a lease which starts at `now` gets only where there are no others.
+  Timetable(const GpuTable& table, const GpuSet& available, const GpuSet& last = {}, Time now = {})
+      : table_(table), available_(available), last_(last), now_(now) {}
 
   // Adds it in place of the claim that the same lease has. Claims on one GPU must not overlap in time.
   void put(const Claim& claim);
@@ -83,6 +85,8 @@ class Timetable {
 
   const GpuTable& table_;
   GpuSet available_;
+  GpuSet last_;
+  Time now_;
   std::vector<Claim> claims_;
   std::unordered_map<std::int64_t, std::size_t> index_;  // of the claim of a lease
   Steps<Use> used_;

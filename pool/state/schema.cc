@@ -8,7 +8,8 @@ namespace xoe::pool {
 namespace {
 
 // Step n makes version n + 1. A step is never edited once it was released: a new one follows it.
-constexpr std::array<const char*, 4> kSteps = {R"(
+constexpr std::array<const char*, 5> kSteps = {
+    R"(
 CREATE TABLE host (name TEXT PRIMARY KEY, heard INTEGER NOT NULL, without TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE gpu (uuid TEXT PRIMARY KEY, host TEXT NOT NULL REFERENCES host(name), name TEXT NOT NULL, pci TEXT NOT NULL,
   memory INTEGER NOT NULL, nvlinks TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -39,17 +40,19 @@ CREATE TRIGGER events_stand BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'th
 CREATE TABLE usage (hour INTEGER NOT NULL, user TEXT NOT NULL, team TEXT NOT NULL,
   busy INTEGER NOT NULL, idle INTEGER NOT NULL, PRIMARY KEY (hour, user, team)) STRICT, WITHOUT ROWID;
 )",
-                                               // Which lease had a GPU last.
-                                               "CREATE INDEX holding_of_gpu ON holding(gpu, lease);",
-                                               // Whose reports of a host are taken; what was held in a while.
-                                               "ALTER TABLE host ADD COLUMN agent TEXT NOT NULL DEFAULT '';"
-                                               "CREATE INDEX lease_by_end ON lease(ended);",
-                                               // Which lease for a virtual machine had a GPU last: one row to read.
-                                               "ALTER TABLE holding ADD COLUMN vm TEXT NOT NULL DEFAULT '';"
-                                               "UPDATE holding SET vm = coalesce((SELECT json_extract(ask, '$.vm') "
-                                               "FROM lease WHERE id = holding.lease), '');"
-                                               "DROP INDEX holding_of_gpu;"
-                                               "CREATE INDEX holding_for_vm ON holding(gpu, vm, lease);"};
+    // Which lease had a GPU last.
+    "CREATE INDEX holding_of_gpu ON holding(gpu, lease);",
+    // Whose reports of a host are taken; what was held in a while.
+    "ALTER TABLE host ADD COLUMN agent TEXT NOT NULL DEFAULT '';"
+    "CREATE INDEX lease_by_end ON lease(ended);",
+    // Which lease for a virtual machine had a GPU last: one row to read.
+    "ALTER TABLE holding ADD COLUMN vm TEXT NOT NULL DEFAULT '';"
+    "UPDATE holding SET vm = coalesce((SELECT json_extract(ask, '$.vm') "
+    "FROM lease WHERE id = holding.lease), '');"
+    "DROP INDEX holding_of_gpu;"
+    "CREATE INDEX holding_for_vm ON holding(gpu, vm, lease);",
+    // How the machine's clock was set when a server ran last.
+    "CREATE TABLE clock (machine TEXT NOT NULL, offset INTEGER NOT NULL) STRICT;"};
 
 }  // namespace
 

@@ -276,6 +276,22 @@ Status Store::add_usage(const UsageRow& usage) {
       .run();
 }
 
+Status Store::save(const ClockMark& mark) {
+  XOE_TRY(database_.execute("DELETE FROM clock"));
+  XOE_ASSIGN(Statement insert, database_.prepare("INSERT INTO clock VALUES (?,?)"));
+  return insert.bind_all(std::string_view(mark.machine), mark.offset.count()).run();
+}
+
+Result<std::optional<ClockMark>> Store::clock_mark() {
+  XOE_ASSIGN(Statement query, database_.prepare("SELECT machine, offset FROM clock"));
+  std::optional<ClockMark> mark;
+  XOE_TRY(for_each_row(query, [&](const Statement& row) -> Status {
+    mark = ClockMark{row.text(0), Span(row.integer(1))};
+    return {};
+  }));
+  return mark;
+}
+
 Result<std::optional<Lease>> Store::find_lease(std::int64_t id) {
   std::optional<Lease> found;
   find_by_id_.bind(1, id);

@@ -63,6 +63,9 @@ class Store {
   Result<std::optional<Lease>> find_lease(const std::string& user, const std::string& token_hash);
   // The last lease for a virtual machine that had the GPU.
   Result<std::optional<Lease>> last_lease_of(const std::string& gpu, const std::string& vm);
+  Status save(const ClockMark& mark);
+  // nullopt: none was saved.
+  Result<std::optional<ClockMark>> clock_mark();
   // At most `limit` with a number above `after`.
   Result<std::vector<Event>> events(std::int64_t after, int limit);
   // The number of the newest line of the audit log; 0: it is empty.

@@ -100,4 +100,4 @@ class Api(unittest.TestCase):
 
 if __name__ == "__main__":
     run_inside("pool", "schemathesis", {})
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -34,6 +35,26 @@ inline HostReport report_of(const std::string& host, int gpus) {
   return report;
 }
 
+// What the hosts tell next from which GPUs were given back since their last reports, if it is the same as then.
+inline std::vector<HostReport> awaited_reports(const State& state) {
+  std::vector<HostReport> reports;
+  for (const auto& [name, host] : state.hosts) {
+    HostReport report{.host = name, .machine = host.machine, .without = host.without, .problem = host.problem};
+    bool is_awaited = false;
+    for (const auto& [uuid, seen] : state.activity) {
+      if (state.gpus.at(uuid).host != name) continue;
+      is_awaited = is_awaited || seen.stale;
+      report.gpus.push_back(state.gpus.at(uuid));
+      report.activity.push_back(seen);
+      report.activity.back().stale = false;
+    }
+    for (const auto& [vm, seen] : state.vms)
+      if (seen.host == name) report.vms.push_back(seen);
+    if (is_awaited && host.online) reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
 inline std::string token_number(int number) { return fmt::format("token{:032}", number); }
 
 inline Pool open_pool(const std::string& path, const Policy& policy = {}) {
@@ -57,7 +78,17 @@ class PoolTest : public ::testing::Test {
 
   std::string path() const { return scratch_.file("pool.db"); }
 
+  // And the next report of each host from which a GPU was given back: as the one before.
   void turn(const std::function<void()>& commands = [] {}) {
+    turn_without_report(commands);
+    const auto reports = awaited_reports(pool_.state());
+    if (reports.empty()) return;
+    turn_without_report([&] {
+      for (const HostReport& report : reports) EXPECT_TRUE(pool_.report(report));
+    });
+  }
+
+  void turn_without_report(const std::function<void()>& commands = [] {}) {
     ASSERT_TRUE(pool_.begin(now_));
     commands();
     const auto done = pool_.finish();

@@ -21,6 +21,7 @@ class PoolProgram:
         self.env = {**os.environ, "HOME": str(self.home), "XOE_MOCK_GPUS": "four"}
         for name in [name for name in self.env if name.startswith("XOE_POOL")]:
             del self.env[name]
+        self.agents = {}
 
     def __enter__(self):
         self.server = self.start("serve", "--port", "0", *self.options)
@@ -28,6 +29,8 @@ class PoolProgram:
         return self
 
     def __exit__(self, *_):
+        for host in list(self.agents):
+            self.silence(host)
         self.errors = self.stop(self.server)
         self.folder.cleanup()
 
@@ -53,8 +56,18 @@ class PoolProgram:
     def json(self, *words, **variables):
         return json.loads(self.run(*words, "--json", **variables).stdout)
 
-    def report(self, host="a", number="0", state=""):
-        self.run("agent", "--once", "--host", host, "--nvml", str(self.mock), XOE_MOCK_HOST=number, XOE_MOCK_STATE=state)
+    def report(self, host="a", number="0", state="", **mock):
+        """As the agent of a host, now and from then on: a GPU that was given back is free with the next report."""
+        self.silence(host)
+        agent = ("agent", "--host", host, "--nvml", str(self.mock))
+        mock |= {"XOE_MOCK_HOST": number, "XOE_MOCK_STATE": state}
+        self.run(*agent, "--once", **mock)
+        self.agents[host] = self.start(*agent, "--interval", "0.3", **mock)
+
+    def silence(self, host):
+        """Ends the host's agent, if there is one."""
+        if host in self.agents:
+            self.stop(self.agents.pop(host))
 
     def admin_token(self):
         return (self.home / ".config/xoe/pool-token").read_text().strip()

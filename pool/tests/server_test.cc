@@ -384,12 +384,19 @@ TEST_F(Server, AGrantFromTheQueueIsClaimedByTheNextRequest) {
   start({});
   Client by = client(1);
   const auto unclaimed = [](const Json& lease) { return lease.value("unclaimed", false); };
+  const auto release = [&](std::int64_t id) {
+    EXPECT_TRUE(client(1).post(fmt::format("/v1/leases/{}/release", id), Json::object())->ok());
+    const auto report = [](Pool& pool) {
+      for (const HostReport& report : awaited_reports(pool.state())) EXPECT_TRUE(pool.report(report));
+    };
+    EXPECT_TRUE(queue_->change(report, [](Pool&) {}));
+  };
   const auto wait_for_grant = [&](std::int64_t holder, const std::string& token) {
     const auto id =
         by.post("/v1/leases", {{"token", token}, {"wait", true}})->body.at("lease").at("id").get<std::int64_t>();
-    std::jthread releases([&, path = fmt::format("/v1/leases/{}/release", holder)] {
+    std::jthread releases([&, holder] {
       std::this_thread::sleep_for(300ms);
-      EXPECT_TRUE(client(1).post(path, Json::object())->ok());
+      release(holder);
     });
     const Json lease = by.get(fmt::format("/v1/leases/{}?wait=20", id))->body.at("lease");
     EXPECT_EQ(lease.at("state"), "open");
@@ -405,12 +412,12 @@ TEST_F(Server, AGrantFromTheQueueIsClaimedByTheNextRequest) {
   const std::int64_t second = wait_for_grant(all(7), token_number(8));
   EXPECT_TRUE(unclaimed(client(2).get(fmt::format("/v1/leases/{}", second))->body.at("lease")));  // of another
   EXPECT_FALSE(unclaimed(by.get(fmt::format("/v1/leases/{}?wait=20", second))->body.at("lease")));
-  EXPECT_TRUE(by.post(fmt::format("/v1/leases/{}/release", second), Json::object())->ok());
+  release(second);
   const std::int64_t fourth = wait_for_grant(all(9), token_number(10));
   const Json list = by.get(fmt::format("/v1/leases?ids={}", fourth))->body.at("leases");
   ASSERT_EQ(list.size(), 1U);
   EXPECT_FALSE(unclaimed(list[0]));
-  EXPECT_TRUE(by.post(fmt::format("/v1/leases/{}/release", fourth), Json::object())->ok());
+  release(fourth);
   wait_for_grant(all(11), token_number(12));
   EXPECT_FALSE(unclaimed(by.post("/v1/leases", {{"token", token_number(12)}, {"wait", true}})->body.at("lease")));
 }

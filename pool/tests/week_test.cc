@@ -86,7 +86,16 @@ class Week {
   int earlier = 0;  // than it was said
 
  private:
+  // And what the agents tell of GPUs that were given back.
   void turn(const std::function<void()>& commands) {
+    run_turn(commands);
+    if (const auto reports = awaited_reports(pool_.state()); !reports.empty())
+      run_turn([&] {
+        for (const HostReport& report : reports) EXPECT_TRUE(pool_.report(report));
+      });
+  }
+
+  void run_turn(const std::function<void()>& commands) {
     ASSERT_TRUE(pool_.begin(now_));
     commands();
     const auto done = pool_.finish();

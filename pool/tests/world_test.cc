@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <mutex>
 #include <tuple>
 
+#include "pool/core/command_queue.h"
 #include "pool/core/drift.h"
 #include "pool/core/limits.h"
 #include "pool/core/wall_clock.h"
@@ -20,6 +22,12 @@ using ::testing::SizeIs;
 class World : public PoolTest {
  protected:
   explicit World(Policy policy = {.waiting_timeout = std::chrono::hours(24)}) : PoolTest(policy) {}
+
+  static Time lease_expiry_of(CommandQueue& queue, std::int64_t id) {
+    Time expires = {};
+    queue.read([&](Pool& pool) { expires = pool.lease(id).value().expires; });
+    return expires;
+  }
 
   static HostReport report_of_instances(const std::string& host, int first, int count) {
     HostReport report{.host = host};
@@ -305,6 +313,19 @@ TEST_F(WorldWithIdle, NothingKnownIsNotIdle) {
   EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
 }
 
+// Its agent has no rights to it: neither processes nor work are known, so that memory alone tells.
+TEST_F(World, ASilentInstanceWithTheMemoryOfAProgramIsNotGivenAway) {
+  const auto silent = [&](std::uint64_t mebibytes) {
+    pass(seconds(30), [&](HostReport& report) {
+      report.activity[0] = {.utilisation = std::nullopt, .memory_used = mebibytes << 20, .processes_known = false};
+    });
+  };
+  silent(600);
+  EXPECT_THAT(lease(acquire(ann_, {.gpus = 4}).value()).why, HasSubstr("GPU-a0 on a is in use without a lease"));
+  silent(50);
+  EXPECT_TRUE(lease(acquire(ann_, {.gpus = 4}).value()).is_open());
+}
+
 TEST_F(World, AGpuThatIsUsedIsNotGivenAwayAlthoughNoProcessIsListed) {
   pass(seconds(30), [](HostReport& report) { report.activity[0] = hidden_work(); });
   const auto all = acquire(ann_, {.gpus = 4}).value();
@@ -392,6 +413,27 @@ TEST(WallClocks, FollowSmallStepsAndHoldJumps) {
   EXPECT_FALSE(clock.news());
 }
 
+TEST(WallClocks, OneThatWasSetWhileNoServerRanHasJumped) {
+  WallClock::Reading machine{Time(std::chrono::hours(1000)), seconds(50)};
+  const Span before = WallClock([&] { return machine; }).offset();
+  machine.wall += std::chrono::days(1);
+  WallClock clock([&] { return machine; }, before);
+  EXPECT_EQ(clock.now(), Time(std::chrono::hours(1000)));
+  EXPECT_EQ(clock.news()->by, std::chrono::days(1));
+  EXPECT_EQ(clock.offset(), before) << "until the jump is accepted";
+}
+
+TEST_F(World, HowTheClockIsSetIsStored) {
+  EXPECT_FALSE(pool_.store().clock_mark().value());
+  for (const auto& [machine, offset, wanted] :
+       {std::tuple("a", 100, 100), {"a", 103, 100}, {"a", 109, 109}, {"b", 7, 7}}) {
+    turn([&] { EXPECT_TRUE(pool_.keep({machine, seconds(offset)})); });
+    const auto mark = pool_.store().clock_mark().value();
+    EXPECT_EQ(mark->machine, machine);
+    EXPECT_EQ(mark->offset, seconds(wanted)) << "a clock that is kept right costs no write";
+  }
+}
+
 TEST_F(World, AClockThatIsSetEndsNoLeaseAndMovesNone) {
   const auto open = acquire(ann_, {.gpus = 4, .duration = std::chrono::hours(2)}).value();
   const auto waits = acquire(bob_, {.gpus = 1, .wait = true}).value();
@@ -406,6 +448,51 @@ TEST_F(World, AClockThatIsSetEndsNoLeaseAndMovesNone) {
     EXPECT_EQ(lease(open).expires - now_, std::chrono::hours(2)) << "it is stored";
   }
   EXPECT_THAT(events(0), ::testing::Contains("clock-set").Times(2));
+}
+
+// As the server runs it: the queue asks the clock, and tells the pool of what has happened to it.
+TEST_F(World, AServerWhoseClockIsSetTellsItAndGoesOn) {
+  const auto open = acquire(ann_, {.gpus = 4, .duration = std::chrono::hours(2)}).value();
+  std::mutex mutex;
+  WallClock::Reading machine{now_, seconds(50)};
+  WallClock clock([&] {
+    const std::lock_guard lock(mutex);
+    return machine;
+  });
+  CommandQueue queue(
+      std::move(pool_), [&] { return clock.now(); }, [&] { return clock.news(); });
+  std::vector<std::string> told;
+  Lease seen;
+  const auto set = [&](Span time, Span step) {
+    {
+      const std::lock_guard lock(mutex);
+      machine.steady += time;
+      machine.wall += time + step;
+    }
+    ASSERT_TRUE(queue.change([](Pool&) {},
+                             [&](Pool& pool) {
+                               seen = pool.lease(open).value();
+                               told.clear();
+                               const auto events = pool.store().events(0, 10000);
+                               for (const Event& event : *events)
+                                 if (event.kind.starts_with("clock-")) told.push_back(event.kind);
+                             }));
+  };
+  const Time expires = lease_expiry_of(queue, open);
+  set(seconds(1), std::chrono::days(1));
+  EXPECT_TRUE(seen.is_open());
+  EXPECT_THAT(told, ElementsAre("clock-jumped"));
+  set(seconds(2), -std::chrono::days(1));
+  EXPECT_TRUE(seen.is_open());
+  EXPECT_EQ(seen.expires, expires);
+  EXPECT_THAT(told, ElementsAre("clock-jumped", "clock-right"));
+  set(seconds(1), std::chrono::days(1));
+  set(WallClock::kAcceptAfter, Span(0));
+  EXPECT_TRUE(seen.is_open());
+  EXPECT_EQ(seen.expires, expires + std::chrono::days(1));
+  EXPECT_THAT(told, ElementsAre("clock-jumped", "clock-right", "clock-jumped", "clock-set"));
+  set(std::chrono::hours(2), Span(0));
+  EXPECT_EQ(seen.why, "its time was over");
 }
 
 // --- sizes and times as people say them ---

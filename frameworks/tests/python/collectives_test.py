@@ -40,6 +40,28 @@ def raises(kind, call, *words):
     raise AssertionError(f"{kind.__name__} was not raised")
 
 
+def test_zeros_of_both_signs():
+    """A minimum takes -0.0 and a maximum 0.0, on whatever rank they are."""
+    for dtype in FLOATS:
+        for negative in range(SIZE):
+            for count in (3, 50_000):
+                mine = torch.full((count,), -0.0 if RANK == negative else 0.0, dtype=dtype)
+                assert hvd.allreduce(mine, op=hvd.Min).signbit().all(), (dtype, negative, count)
+                assert hvd.allreduce(mine, op=hvd.Max).signbit().all() == (SIZE == 1), (dtype, negative, count)
+
+
+def test_averages_of_the_largest_numbers():
+    """They lie between their inputs, although sums of these do not fit into the type."""
+    for dtype in INTEGERS:
+        least, most = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+        inputs = [[most, least, most - rank, most if rank % 2 == 0 else least] for rank in range(SIZE)]
+        for repeats in (1, 20_000):
+            mine = torch.tensor(inputs[RANK], dtype=dtype).repeat(repeats)
+            sums = [sum(column) for column in zip(*inputs, strict=True)]
+            wanted = torch.tensor([abs(s) // SIZE * (1 if s >= 0 else -1) for s in sums], dtype=dtype).repeat(repeats)
+            torch.testing.assert_close(hvd.allreduce(mine, op=hvd.Average), wanted, rtol=0, atol=0)
+
+
 def test_where():
     counts = [int(count) for count in os.environ.get("XOE_TEST_LAYOUT", str(SIZE)).split(",")]  # ranks by host
     host, local = [(host, local) for host, count in enumerate(counts) for local in range(count)][RANK]

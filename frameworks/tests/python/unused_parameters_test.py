@@ -7,6 +7,7 @@ ranks.start(__file__, sizes=(1, 2))
 
 import torch
 
+import xoe
 import xoe.torch as hvd
 
 hvd.init()
@@ -164,6 +165,32 @@ def test_a_sparse_gradient_of_two_dimensions():
         optimizer.step()
         assert table.grad is None if step == 1 else table.grad.sparse_dim() == 2
     torch.testing.assert_close(table.detach(), torch.ones(4, 3) - 2 / SIZE * torch.eye(4, 3))
+
+
+def test_groups_with_sparse_gradients_are_refused_on_all_ranks():
+    """Also on one that has not touched the embedding: no rank waits for another, and the next step is whole again."""
+    torch.manual_seed(0)
+    model = torch.nn.ModuleDict({"table": torch.nn.Embedding(6, 3, sparse=True), "head": torch.nn.Linear(3, 2)})
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters(), groups=[list(model.parameters())]
+    )
+    if SIZE == 1:
+        return
+    for touches in ((0,), (1,), (0, 1)):
+        optimizer.zero_grad()
+        rows = model["table"](torch.tensor([1, 2])) if RANK in touches else torch.ones(2, 3)
+        model["head"](rows).sum().backward()
+        try:
+            optimizer.step()
+        except xoe.InvalidArgumentError as error:
+            assert "table.weight has a sparse gradient, which groups do not support; leave it out of groups" in str(error)
+        else:
+            raise AssertionError(f"rank {RANK} made a step")
+    optimizer.zero_grad()
+    before = model["head"].bias.detach().clone()
+    model["head"](torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(model["head"].bias.detach(), before - 2)
 
 
 ranks.call_tests(globals())

@@ -35,7 +35,7 @@ from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.optim import LAMB, LARS
 from xoe.torch.override import Override, Wrapping, remove_hooks
-from xoe.torch.presence import Presence
+from xoe.torch.presence import Presence, is_sparse
 from xoe.torch.sharded import ShardedOptimizer, refuse
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
@@ -208,7 +208,8 @@ class DistributedMixin(Wrapping):
             self._submit(gradient)
         else:
             self._arrived[group] = self._arrived.get(group, 0) + 1
-            if self._arrived[group] == len(group):
+            # One with sparse gradients is refused by the step, on all ranks together: others may lack them.
+            if self._arrived[group] == len(group) and not any(is_sparse(member) for member in group):
                 self._submit_group(group)
 
     def _shared(self, gradient: Gradient) -> str:
@@ -248,12 +249,7 @@ class DistributedMixin(Wrapping):
             for gradient in group:
                 if self._first_step is not None:
                     self._first_step.note(gradient)
-                grad = gradient.hold()
-                if grad.is_sparse:
-                    raise InvalidArgumentError(
-                        f"{gradient.name} has a sparse gradient, which groups do not support; leave it out of groups"
-                    )
-                tensor, context = self._compression.compress(dense_alias(grad))
+                tensor, context = self._compression.compress(dense_alias(gradient.hold()))
                 sent.append(tensor)
                 contexts.append(context)
             handle = grouped_allreduce_async_(sent, None, group[0].name + ".group", **self._options())
@@ -321,7 +317,7 @@ class DistributedMixin(Wrapping):
             presence = Presence(self._gradients, abandons, self._prefix, self._process_set)
             reduced = self._wait_for_all(presence)
             if not presence.abandoned:
-                failed = self._take_results(reduced)
+                failed = self._take_results(reduced) or self._refuse_sparse_groups(presence)
         finally:
             self._forget()
             noted, self._first_step = self._first_step, None
@@ -360,10 +356,20 @@ class DistributedMixin(Wrapping):
                 continue
             group = gradient.group
             if group is not None:
-                if presence.fill(group):
+                if not presence.has_sparse(group) and presence.fill(group):
                     self._submit_group(group)
             elif presence.fill((gradient,)) or gradient.in_bucket:
                 self._submit(gradient)
+
+    def _refuse_sparse_groups(self, presence: Presence) -> InvalidArgumentError | None:
+        """On all ranks, also on those that have no gradient of such a parameter."""
+        for gradient, kind in presence.wait().items():
+            if gradient.group is not None and kind > 1:
+                name = gradient.name.removeprefix("gradient.")
+                return InvalidArgumentError(
+                    f"{name} has a sparse gradient, which groups do not support; leave it out of groups"
+                )
+        return None
 
     def _take_results(self, gradients: Sequence[Gradient]) -> Exception | None:
         """The first error that this rank alone may have: the others go on to what all ranks do together."""
