@@ -577,7 +577,7 @@ TEST(Migration, LeasesForMachinesOfBeforeAreKnown) {
     Database old = Database::open(path).value();
     ASSERT_TRUE(
         old.execute("DROP INDEX holding_for_vm; ALTER TABLE holding DROP COLUMN vm; CREATE INDEX holding_of_gpu ON "
-                    "holding(gpu, lease); PRAGMA user_version = 3"));
+                    "holding(gpu, lease); DROP TABLE clock; PRAGMA user_version = 3"));
   }
   Store store = Store::open(path).value();
   EXPECT_EQ(store.last_lease_of("GPU-1", "python").value()->id, 1);

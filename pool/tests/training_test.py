@@ -94,11 +94,11 @@ class PoolTraining(unittest.TestCase):
         for name in [name for name in self.env if name.startswith("XOE_POOL")]:
             del self.env[name]
         self.serve("--port", "0")
-        self.agent = self.start("pool", "agent", "--nvml", str(MOCK))
-        self.agent.stderr.readline()
+        self.agents = [self.start("pool", "agent", "--nvml", str(MOCK))]
+        self.agents[0].stderr.readline()
 
     def tearDown(self):
-        for process in (self.agent, self.server):
+        for process in (*self.agents, self.server):
             process.terminate()
             process.communicate(timeout=HANGS)
         self.assertEqual(processes_with(self.mark), [])
@@ -190,9 +190,10 @@ class PoolTraining(unittest.TestCase):
         """Two further hosts, which ssh reaches; each has two A100s, and this host has four T4s."""
 
         def report(host, number):
-            self.xoe(
-                "pool", "agent", "--once", f"--host={host}", "--nvml", str(MOCK), XOE_MOCK_HOST=number, XOE_MOCK_GPUS="pair"
-            )
+            agent = ("pool", "agent", f"--host={host}", "--nvml", str(MOCK))
+            mock = {"XOE_MOCK_HOST": number, "XOE_MOCK_GPUS": "pair"}
+            self.xoe(*agent, "--once", **mock)
+            self.agents.append(self.start(*agent, "--interval", "0.3", **mock))
 
         report("one", "1")
         report("two", "2")
