@@ -64,4 +64,6 @@ std::string machine_identity() {
   return *boot + "/" + std::to_string(names.st_ino);
 }
 
+std::string_view start_of_machine(std::string_view identity) { return identity.substr(0, identity.find('/')); }
+
 }  // namespace xoe

@@ -10,6 +10,7 @@
 // std::optional, OrNull, std::vector and maps by text of these.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -33,6 +34,12 @@ struct Rules {
   bool if_set = false;              // output leaves it out where it has its default
   std::string_view pattern = {};    // a regular expression, for schemas: the reader's own check is the caller's
   std::string_view stored_as = {};  // its name in a database, where that is another
+  bool always_stored = false;       // since there is a database: one that lacks it is damaged
+  // As people write it (text.h).
+  double below = std::numeric_limits<double>::infinity();
+  std::optional<double> automatic = {};  // the number that "auto" stands for
+  bool is_bytes = false;                 // also "512K", "2GiB"
+  std::string_view group = {};           // the heading that it stands under, with the lines that follow
 };
 
 // The member at the end of a path of members.
@@ -83,11 +90,22 @@ concept Described = requires {
   fields_of(static_cast<const T*>(nullptr));
 };
 
+// The table as an object of the program: nothing is built when it is read.
+template <Described T>
+inline constexpr auto kFieldsOf = fields_of(static_cast<const T*>(nullptr));
+
 // Calls visit(field) for each line of the table of T.
 template <Described T, class Visit>
 constexpr void for_each_field(Visit&& visit) {
-  std::apply([&visit](const auto&... fields) { (visit(fields), ...); }, fields_of(static_cast<const T*>(nullptr)));
+  std::apply([&visit](const auto&... fields) { (visit(fields), ...); }, kFieldsOf<T>);
 }
+
+template <class T>
+concept Number = std::integral<T> || std::floating_point<T>;
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
 
 // A value that is there, and may be "not known": null in JSON. (A std::optional without a value is left out.)
 template <class T>

@@ -38,8 +38,6 @@ std::string line_of(std::string_view text, std::size_t longest);
 bool is_line(const Json& json, std::size_t longest);
 
 template <class T>
-concept Number = std::integral<T> || std::floating_point<T>;
-template <class T>
 inline constexpr bool kIsDuration = false;
 template <class Rep, class Period>
 inline constexpr bool kIsDuration<std::chrono::duration<Rep, Period>> = true;
@@ -47,10 +45,6 @@ template <class T>
 inline constexpr bool kIsTime = false;
 template <class Duration>
 inline constexpr bool kIsTime<std::chrono::sys_time<Duration>> = true;
-template <class T>
-inline constexpr bool kIsOptional = false;
-template <class T>
-inline constexpr bool kIsOptional<std::optional<T>> = true;
 template <class T>
 inline constexpr bool kIsOrNull = false;
 template <class T>
@@ -151,7 +145,7 @@ std::string not_one_of(const Json& json, const std::string_view* names, std::siz
 std::string unknown_field(const Json& json, const std::set<std::string_view>& known);
 
 inline bool is_within(double value, const Rules& rules) {
-  return value >= rules.least && value <= rules.most && value > rules.above;
+  return value >= rules.least && value <= rules.most && value > rules.above && value < rules.below;
 }
 
 // Whether a number of this type can have the value.
@@ -238,7 +232,7 @@ std::string object_from_json(const Json& json, T& object, Form form) {
     if (found != json.end()) {
       wrong = value_from_json(*found, field.of(object), field.rules, form);
       if (!wrong.empty()) wrong = fmt::format("{}: {}", name, wrong);
-    } else if (field.rules.required) {
+    } else if (field.rules.required || (form == Form::kStored && field.rules.always_stored)) {
       wrong = fmt::format("{} is missing", name);
     }
   });
@@ -255,7 +249,7 @@ Status from_json(const Json& json, T& object, Form form = Form::kMessage) {
   return {};
 }
 
-// `data_loss`: a value has not the type that the field had when it was stored.
+// `data_loss`: a value has not the type that the field had when it was stored, or a field is missing that always was.
 template <Described T>
 Status from_stored_json(const Json& json, T& object) {
   if (std::string wrong = object_from_json(json, object, Form::kStored); !wrong.empty())

@@ -10,6 +10,7 @@
 #include "data/load/class_runs.h"
 #include "data/load/count_classes.h"
 #include "data/load/image_loader.h"
+#include "data/options/check_ranges.h"
 #include "data/source/formats.h"
 #include "data/tune/tuning.h"
 #include "xoe/data/images.h"
@@ -18,11 +19,6 @@ namespace xoe::data {
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;  // batches in flight
-
-Status require(bool good, std::string_view what, std::int64_t value) {
-  if (good) return {};
-  return failure(Code::kInvalidArgument, "images: {} is {}", what, value);
-}
 
 ImageTransform transform_of(const ImagePipelineOptions& options) {
   return {.size = options.image_size,
@@ -40,23 +36,12 @@ ImageTransform transform_of(const ImagePipelineOptions& options) {
 }
 
 Status check(const ImagePipelineOptions& options) {
-  XOE_TRY(require(options.batch > 0 && options.batch <= 1 << 20, "batch (1 to 1048576)", options.batch));
-  XOE_TRY(require(options.size > 0, "size (1 or more)", options.size));
-  XOE_TRY(require(options.rank >= 0 && options.rank < options.size, "rank (0 to size - 1)", options.rank));
-  XOE_TRY(require(options.threads >= kAutoThreads && options.threads <= 1024, "threads (0 to 1024, or kAutoThreads)",
-                  options.threads));
-  XOE_TRY(require(options.processes > 0, "processes (1 or more)", options.processes));
-  XOE_TRY(require(options.prefetch >= 0 && options.prefetch <= 1024, "prefetch (0 to 1024)", options.prefetch));
-  XOE_TRY(require(options.shuffle_buffer >= kAutoShuffle, "shuffle_buffer (0 or more, or kAutoShuffle)",
-                  options.shuffle_buffer));
-  XOE_TRY(require(options.epochs >= 0, "epochs (0 or more)", options.epochs));
-  XOE_TRY(require(options.max_bad >= 0, "max_bad (0 or more, or kAutoBad)", options.max_bad));
+  XOE_TRY(check_ranges(options));
   const BatchMixing& mixing = options.augmentation.mixing;
   if ((mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0) && options.dtype != DType::kFloat32)
     return failure(Code::kInvalidArgument, "images: mixup and cutmix are for float32, not for {}",
                    dtype_name(options.dtype));
-  XOE_TRY(check(transform_of(options)));
-  return require(options.classes >= 0, "classes (0 or more)", options.classes);
+  return check(transform_of(options));
 }
 
 // Of the opening, which is the same on all ranks.

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "data/files/foreign.h"
+#include "data/options/check_ranges.h"
 
 namespace xoe::data {
 namespace {
@@ -25,8 +26,6 @@ void resolve_split(ImagePipelineOptions& options) {
 
 // Lists of patients are ChestX-ray14's.
 Status check_split(const ImagePipelineOptions& options, SourceFormat format) {
-  if (!(options.validation_share >= 0 && options.validation_share < 1))
-    return failure(Code::kInvalidArgument, "images: validation_share (0 to below 1) is {}", options.validation_share);
   if (format == SourceFormat::kNihChest) return {};
   if (options.validation_share > 0)
     return failure(Code::kInvalidArgument, "{}: validation_share is for the patients of ChestX-ray14, not for {}",
@@ -94,6 +93,7 @@ Status both(Status first, Status second) {
 Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_out) {
   resolve_split(options);
   resolve_bad_limit(options);
+  XOE_TRY(check_ranges(options));
   XOE_ASSIGN(const SourceFormat chosen, detect_source_format(options));
   const ImageFormat* format = format_of(chosen);
   if (format == nullptr)

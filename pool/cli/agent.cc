@@ -99,8 +99,10 @@ int run_agent(const AgentOptions& options) {
   };
   bool soon = false;  // the pool should hear of what has changed
   do {
+    const auto looked = std::chrono::steady_clock::now();
     xoe::pool::HostReport report = inventory.report();
     if (guard) guard->add_to(report);
+    report.age = std::chrono::duration_cast<Span>(std::chrono::steady_clock::now() - looked);
     const auto reply = client->post("/v1/report", xoe::pool::json_of(report));
     if (reply && !reply->ok() && (options.once || is_for_good(*reply))) return fail(*reply);
     soon = false;

@@ -26,8 +26,9 @@ constexpr double kMargin = 6;  // seconds
 
 double before_the_end(double seconds) { return seconds - std::min(kMargin, seconds / 2); }
 
-double seconds_until(const Json& time) {
-  return time.get<double>() - std::chrono::duration<double>(xoe::pool::system_now().time_since_epoch()).count();
+// By the pool's clock.
+double seconds_until(const Json& time, const Client& client) {
+  return time.get<double>() - std::chrono::duration<double>(client.now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -143,10 +144,10 @@ void ExtraGpus::update(Extra& extra, const Json& lease) {
   const double grace = std::chrono::duration<double>(grace_).count();
   if (const auto asked = lease.find("give_way"); asked != lease.end()) {
     const Json& by = asked->at("by");
-    return leave(extra, by.is_null() ? grace : before_the_end(seconds_until(by)),
+    return leave(extra, by.is_null() ? grace : before_the_end(seconds_until(by, client_)),
                  fmt::format("lease {} is more important", asked->at("for").get<std::int64_t>()));
   }
-  if (const double left = seconds_until(lease.at("expires")); left <= grace)
+  if (const double left = seconds_until(lease.at("expires"), client_); left <= grace)
     leave(extra, before_the_end(left), "its lease is about to end");
 }
 

@@ -154,7 +154,7 @@ class Watch {
     if (idle == "signalled") return end("its GPUs were idle for too long");
     idle_ = idle;
     const double left =
-        lease_.at("expires").get<double>() - std::chrono::duration<double>(clock_.now().time_since_epoch()).count();
+        lease_.at("expires").get<double>() - std::chrono::duration<double>(client_.now().time_since_epoch()).count();
     if (left <= std::chrono::duration<double>(options_.grace).count()) end("its lease is about to end");
   }
 
@@ -176,7 +176,6 @@ class Watch {
   Json lease_;
   pid_t pid_;
   ExtraGpus* extras_;
-  xoe::pool::WallClock clock_ = xoe::pool::WallClock();  // one that is set must not end the program
   Json told_ = {};
   bool warned_ = false;
   std::string idle_ = "busy";
@@ -377,7 +376,9 @@ Status check_is_here(Client& client, const std::string& host) {
   const std::string own = machine_identity();
   for (const Json& known : status.body.at("hosts")) {
     const std::string machine = known.value("machine", "");
-    if (known.at("name") != host || own.empty() || machine.empty() || machine == own) continue;
+    if (known.at("name") != host || !known.value("online", false) || own.empty() || machine.empty()) continue;
+    // An agent or this program may be in a container.
+    if (xoe::start_of_machine(machine) == xoe::start_of_machine(own)) continue;
     return failure(
         Code::kInvalidArgument,
         "--host: {} is another machine, and the program would run on this one: start `xoe pool run` there, or "

@@ -75,10 +75,16 @@ Status add_first_user(Pool& pool, const std::string& state, xoe::pool::Time now)
   return {};
 }
 
+// Also of a container that was started again.
+std::string start_of_this_machine() {
+  const std::string identity = xoe::machine_identity();
+  return std::string(xoe::start_of_machine(identity));
+}
+
 // What has happened to the clock since a server ran here before, which may have been set meanwhile, is a jump.
 Status start_clock(std::optional<WallClock>& clock, Store& store) {
   XOE_ASSIGN(const auto mark, store.clock_mark());
-  const bool is_here = mark && !mark->machine.empty() && mark->machine == xoe::machine_identity();
+  const bool is_here = mark && !mark->machine.empty() && mark->machine == start_of_this_machine();
   clock.emplace(WallClock::machine, is_here ? std::optional(mark->offset) : std::nullopt);
   return {};
 }
@@ -90,8 +96,10 @@ Result<std::unique_ptr<CommandQueue>> open_queue(const ServeOptions& options, st
   XOE_TRY(start_clock(clock, store));
   XOE_ASSIGN(Pool pool, Pool::open(std::move(store), options.policy));
   XOE_TRY(add_first_user(pool, options.state, clock->now()));
-  const auto mark = [&clock, machine = xoe::machine_identity()] {
-    return std::optional(xoe::pool::ClockMark{machine, clock->offset()});
+  const auto mark = [&clock, machine = start_of_this_machine()]() -> std::optional<xoe::pool::ClockMark> {
+    const auto offset = clock->offset();
+    if (!offset) return std::nullopt;
+    return xoe::pool::ClockMark{machine, *offset};
   };
   return std::make_unique<CommandQueue>(
       std::move(pool), [&clock] { return clock->now(); }, [&clock] { return clock->news(); }, mark);

@@ -158,6 +158,7 @@ class Loop {
   }
 
   int observe_and_report(std::vector<VmAssignment>* assignments) {
+    looked_ = std::chrono::steady_clock::now();
     auto reports = agent_->observe();
     if (!reports) {
       connected_ = false;
@@ -170,7 +171,8 @@ class Loop {
 
   int report(std::vector<VmAssignment>* assignments) {
     reported_ = false;
-    for (const auto& host : reports_.hosts) {
+    for (auto& host : reports_.hosts) {
+      host.age = std::chrono::duration_cast<Span>(std::chrono::steady_clock::now() - looked_);
       const auto reply = client_.post("/v1/report", xoe::pool::json_of(host));
       if (!reply) return tell(reply.error());
       if (!reply->ok()) {
@@ -212,6 +214,7 @@ class Loop {
   std::optional<vsphere::Agent> agent_;
   vsphere::Reports reports_;
   std::set<std::string> said_;
+  std::chrono::steady_clock::time_point looked_ = {};  // at what reports_ tells of
   Span waited_{0};
   bool connected_ = false;  // to the vCenter
   bool reported_ = false;

@@ -70,6 +70,7 @@ std::vector<Drift> find_drift(const State& state, Time now) {
         add(lease->id, fmt::format("leased by {}, but not seen: its host or the GPU is gone", lease->user));
       continue;
     }
+    if (lease == nullptr && seen->second.is_stale()) continue;  // what it shows may be of the holder that has left
     if (gpu.backend() == Backend::kSlurm && lease != nullptr && seen->second.processes.empty()) {
       const std::string& problem = state.hosts.at(gpu.host).problem;
       add(lease->id, fmt::format("leased by {}, not allocated by Slurm yet{}{}", lease->user,

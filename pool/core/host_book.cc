@@ -12,11 +12,17 @@
 namespace xoe::pool {
 namespace {
 
-void take_activity(State& state, const HostReport& report) {
-  for (const auto& [uuid, gpu] : state.gpus)
-    if (gpu.host == report.host) state.activity.erase(uuid);
+void take_activity(State& state, const HostReport& report, Time now) {
+  std::map<std::string, Time> unseen;  // leases of these GPUs ended after the look that it tells of
+  for (const auto& [uuid, gpu] : state.gpus) {
+    const auto before = gpu.host == report.host ? state.activity.find(uuid) : state.activity.end();
+    if (before == state.activity.end()) continue;
+    if (before->second.stale_since > now - report.age) unseen[uuid] = *before->second.stale_since;
+    state.activity.erase(before);
+  }
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     GpuActivity& seen = state.activity[report.gpus[i].uuid] = report.activity[i];
+    if (const auto since = unseen.find(report.gpus[i].uuid); since != unseen.end()) seen.stale_since = since->second;
     // It is about to be closed to the one who held it before.
     const Lease* const lease = seen.open_to ? state.holder_of(report.gpus[i].uuid) : nullptr;
     if (seen.open_to)
@@ -63,7 +69,7 @@ Status HostBook::take(const Turn& turn, const HostReport& report, std::string_vi
   host.online = true;
   host.machine = report.machine;
   host.problem = problem_of(host, report, turn.now - turn.state.policy.host_timeout);
-  take_activity(turn.state, report);
+  take_activity(turn.state, report, turn.now);
   for (const Gpu& gpu : report.gpus) XOE_TRY(note_unleased(turn, gpu));
   missing_.observe(turn.state, report, turn.now);
   for (const std::string& uuid : missing_.expired(turn.state, host.name, turn.now))

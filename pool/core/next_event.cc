@@ -48,8 +48,12 @@ std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int
 void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
   for (auto& [id, at] : touched) at += by;
   for (auto& [name, host] : state.hosts) host.heard += by;
+  for (auto& [uuid, seen] : state.activity)
+    if (seen.stale_since) *seen.stale_since += by;
   for (auto& [id, lease] : state.leases) {
     lease.told.postponed += by;
+    // With the leases that it follows; a reservation is for a time of the clock.
+    if (lease.is_waiting() && lease.starts && !lease.request.at) *lease.starts += by;
     if (!lease.is_open()) continue;
     lease.begins += by;
     lease.expires += by;
@@ -66,6 +70,8 @@ Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time befo
   if (now >= before || before - now <= kStepBack) return std::max(before, now);
   for (auto& [id, at] : touched) at = std::min(at, now);
   for (auto& [name, host] : state.hosts) host.heard = std::min(host.heard, now);
+  for (auto& [uuid, seen] : state.activity)
+    if (seen.stale_since) seen.stale_since = std::min(*seen.stale_since, now);
   for (auto& [id, lease] : state.leases) {
     lease.told.renewed = std::min(lease.told.renewed, now);
     lease.told.postponed = std::min(lease.told.postponed, now);

@@ -85,8 +85,7 @@ Status Pool::tell(const ClockJump& jump) {
     return journal_.log(kPoolItself, "clock-jumped", 0, {},
                         fmt::format("the machine's clock is {}; leases go on as before, and after {} it is followed",
                                     by, span_text(WallClock::kAcceptAfter)));
-  for (auto& [id, lease] : state_.leases)
-    if (lease.is_open()) XOE_TRY(save(lease));
+  for (auto& [id, lease] : state_.leases) XOE_TRY(save(lease));
   return journal_.log(kPoolItself, "clock-set", 0, {},
                       "the clock was set " + by + "; open leases were moved by as much");
 }
@@ -341,7 +340,7 @@ Status Pool::end(Lease& lease, Time at, std::string_view actor, std::string_view
     if (const auto seen = state_.activity.find(gpu); held && seen != state_.activity.end()) {
       if (seen->second.open_to) seen->second.open_to->clear();
       // A process, a VM or a job may still have it: the next report tells.
-      seen->second.stale = true;
+      seen->second.stale_since = now_;
     }
   idle_.forget(lease.id);
   touched_.erase(lease.id);

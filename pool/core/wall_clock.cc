@@ -37,8 +37,9 @@ Time WallClock::now() {
   return Time(read.steady + offset_);
 }
 
-Span WallClock::offset() {
+std::optional<Span> WallClock::offset() {
   const std::lock_guard lock(mutex_);
+  if (news_ && news_->accepted) return std::nullopt;
   return offset_;
 }
 

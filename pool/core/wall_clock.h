@@ -37,8 +37,8 @@ class WallClock {
   Time now();
   // A jump, or its end, that is to be told. Each is given once.
   std::optional<ClockJump> news();
-  // Without a jump that has not been accepted.
-  Span offset();
+  // Without a jump that has not been accepted; nullopt: one was, and news() has not told of it yet.
+  std::optional<Span> offset();
 
  private:
   Source source_;

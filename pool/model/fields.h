@@ -18,17 +18,23 @@ constexpr auto fields_of(const LeaseRequest*) {
   using describe::field;
   using Request = LeaseRequest;
   return std::tuple(
-      field<&Request::gpus>("gpus", {.least = 1, .most = kMaxGpus}),
-      field<&Request::type>("type", {.what = "part of the GPU's name, in any case"}),
-      field<&Request::memory>("memory", {.what = "bytes of each GPU, at least", .least = 0, .most = kMostBytes}),
-      field<&Request::same_nvlink>("same_nvlink"), field<&Request::any_host>("any_host"),
-      field<&Request::duration>("seconds", {.least = 0, .most = kMostSeconds, .stored_as = "duration"}),
-      field<&Request::priority>("priority", {.least = -1000, .most = 1000}),
-      field<&Request::at>(
-          "at", {.what = "a reservation: from then on, in seconds since 1970", .least = 0, .most = kMostSeconds}),
-      field<&Request::wait>("wait", {.what = "in the queue; otherwise now or not at all"}),
-      field<&Request::purpose>("purpose"),
-      field<&Request::exact>("exact", {.what = "UUIDs: these GPUs and no others", .entries = kMaxGpus}),
+      field<&Request::gpus>("gpus", {.least = 1, .most = kMaxGpus, .always_stored = true}),
+      field<&Request::type>("type", {.what = "part of the GPU's name, in any case", .always_stored = true}),
+      field<&Request::memory>(
+          "memory", {.what = "bytes of each GPU, at least", .least = 0, .most = kMostBytes, .always_stored = true}),
+      field<&Request::same_nvlink>("same_nvlink", {.always_stored = true}),
+      field<&Request::any_host>("any_host", {.always_stored = true}),
+      field<&Request::duration>("seconds",
+                                {.least = 0, .most = kMostSeconds, .stored_as = "duration", .always_stored = true}),
+      field<&Request::priority>("priority", {.least = -1000, .most = 1000, .always_stored = true}),
+      field<&Request::at>("at", {.what = "a reservation: from then on, in seconds since 1970",
+                                 .least = 0,
+                                 .most = kMostSeconds,
+                                 .always_stored = true}),
+      field<&Request::wait>("wait", {.what = "in the queue; otherwise now or not at all", .always_stored = true}),
+      field<&Request::purpose>("purpose", {.always_stored = true}),
+      field<&Request::exact>("exact",
+                             {.what = "UUIDs: these GPUs and no others", .entries = kMaxGpus, .always_stored = true}),
       field<&Request::host>("host", {.what = "only GPUs of this host", .longest = kLongestName}),
       field<&Request::yields>("yields", {.what = "it may be asked to give way at any time, without a minimum runtime"}),
       field<&Request::device_rule>("device_rule",
@@ -41,7 +47,9 @@ constexpr auto fields_of(const LeaseRequest*) {
 // The database keeps it so.
 constexpr auto fields_of(const GiveWay*) {
   using describe::field;
-  return std::tuple(field<&GiveWay::asked>("asked"), field<&GiveWay::by>("by"), field<&GiveWay::for_lease>("for"));
+  return std::tuple(field<&GiveWay::asked>("asked", {.always_stored = true}),
+                    field<&GiveWay::by>("by", {.always_stored = true}),
+                    field<&GiveWay::for_lease>("for", {.always_stored = true}));
 }
 
 constexpr auto fields_of(const GpuProcess*) {

@@ -41,7 +41,7 @@ bool State::is_closed_to_holder(const Lease& lease) const {
 bool State::awaits_report(const Lease& lease) const {
   return lease.is_waiting() && std::ranges::any_of(lease.gpus, [&](const std::string& uuid) {
            const auto seen = activity.find(uuid);
-           return seen != activity.end() && seen->second.stale;
+           return seen != activity.end() && seen->second.is_stale();
          });
 }
 
@@ -65,7 +65,8 @@ bool State::is_used(const Gpu& gpu) const {
   if (!seen.processes.empty()) return true;
   // A driver that is loaded again for each question tells of work on GPUs that have none, but not of memory.
   const bool has_context = !seen.processes_known || seen.memory_used >= kContext;
-  if (!seen.processes_known && !seen.utilisation && seen.memory_used > kSilentMemory) return true;
+  const bool is_silent = !seen.processes_known && !seen.utilisation && gpu.uuid.starts_with("MIG-");
+  if (is_silent && seen.memory_used > kSilentMemory) return true;
   return (has_context && works(gpu)) || seen.memory_used > std::max(kUnusedMemory, gpu.memory / 10);
 }
 

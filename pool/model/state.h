@@ -54,9 +54,10 @@ struct GpuActivity {
   bool processes_known = true;  // false: the driver does not list them, as to an agent without rights to MIG instances
   // The agent keeps its device file closed to all but these users, and root; nullopt: it does not.
   std::optional<std::vector<std::string>> open_to = {};
-  // A lease of it ended since then: what that left running is not known before the next report.
-  bool stale = false;
+  // When a lease of it ended, if no report has told since what that left running.
+  std::optional<Time> stale_since = {};
 
+  bool is_stale() const { return stale_since.has_value(); }
   // Per cent; processes count as work where the driver does not tell, even those that it may hide.
   int work() const { return utilisation.value_or(processes.empty() && processes_known ? 0 : 100); }
   bool is_closed_to(const std::string& user) const {
@@ -108,6 +109,7 @@ struct HostReport {
   std::vector<GpuActivity> activity = {};  // of each of them
   std::vector<Vm> vms = {};
   std::string problem = {};  // why a lease has not what it should, or what is left out
+  Span age{0};               // since the look at the GPUs began that it tells of
 
   void add_problem(std::string_view what) { problem.append(problem.empty() ? "" : "; ").append(what); }
 };
@@ -286,7 +288,7 @@ struct Policy {
 
 // How the clock of a machine was set.
 struct ClockMark {
-  std::string machine = {};  // machine_identity(), which tells one start of it from the next
+  std::string machine = {};  // a text of its own for each of its starts
   Span offset{0};            // of the wall's time from the time since that start
 };
 

@@ -19,10 +19,13 @@ namespace {
 // The importance of a lease; more is more. It may displace plans of a lower class.
 using Class = std::pair<int, bool>;
 
+// What the last report showed on one that was given back since then may have been its holder's: it counts as free, and
+// no lease gets it before the next one.
 GpuSet available_gpus(const State& state, const GpuTable& table) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
-    set[gpu] = state.is_present(table[gpu]) && !state.is_used_without_lease(table[gpu]);
+    set[gpu] = state.is_present(table[gpu]) &&
+               (!state.is_used_without_lease(table[gpu]) || state.activity.at(table[gpu].uuid).is_stale());
   return set;
 }
 
@@ -30,7 +33,7 @@ GpuSet available_gpus(const State& state, const GpuTable& table) {
 GpuSet stale_gpus(const State& state, const GpuTable& table) {
   GpuSet set;
   for (const auto& [uuid, seen] : state.activity)
-    if (const std::size_t gpu = seen.stale ? table.index_of(uuid) : kMaxGpus; gpu < kMaxGpus) set.set(gpu);
+    if (const std::size_t gpu = seen.is_stale() ? table.index_of(uuid) : kMaxGpus; gpu < kMaxGpus) set.set(gpu);
   return set;
 }
 
@@ -130,20 +133,53 @@ class Planner {
   // as far as the others leave room, until none moves. Then what is left is lent.
   void plan_priority(Entries entries) {
     freed_.clear();
-    for (Entry& entry : entries)
-      if (!entry.lease().borrowed || is_due(entry.lease())) keep(entry);
+    for (Entry& entry : entries) {
+      if (entry.lease().starts && *entry.lease().starts <= now_)
+        start_late(entry);
+      else if (!entry.lease().borrowed)
+        keep(entry);
+    }
+    for (Entry& entry : entries) avoid_stale(entry);
     move_all_forward(entries);
     for (Entry& entry : entries)
-      if (entry.lease().borrowed && !entry.has_quota) keep(entry);
+      if (!entry.slot && entry.lease().borrowed && !entry.has_quota) keep(entry);
     while (lend(entries)) move_all_forward(entries);
   }
 
   // Its planned start is over, and it has not started: the turn comes a moment later, or the report that it waits for.
-  // It starts as of then, so that those behind it keep their places, and it its own before them; unless a short lease
-  // would lose much of its time. No report comes later than the policy allows: then its host is offline.
+  // So it starts as of then, and those behind it keep their places; unless that is long ago, or a short lease would
+  // lose much of its time. No report comes later than the policy allows: then its host is offline.
   bool is_due(const Lease& lease) const {
+    constexpr Span kMost = std::chrono::seconds(30);
     if (!lease.starts || *lease.starts > now_) return false;
-    return now_ - *lease.starts <= std::min(state_.policy.host_timeout, lease.request.duration / 4);
+    return now_ - *lease.starts <= std::min({kMost, state_.policy.host_timeout, lease.request.duration / 4});
+  }
+
+  // Whose planned start is over gets its place before those that follow it keep theirs: the promised one, or one now.
+  void start_late(Entry& entry) {
+    if (entry.lease().gpus.empty()) return;
+    if (is_due(entry.lease())) keep(entry);
+    if (!entry.slot) start_now(entry, entry.demand.suitable);
+  }
+
+  // One that waits for a report starts without it where others leave it GPUs.
+  void avoid_stale(Entry& entry) {
+    if (entry.slot && entry.slot->from <= now_ && (entry.slot->gpus & stale_).any())
+      start_now(entry, entry.demand.suitable & ~stale_);
+  }
+
+  void start_now(Entry& entry, const GpuSet& suitable) {
+    Demand demand = entry.demand;
+    demand.suitable = suitable;
+    const auto found = times_.find(demand, now_, now_ + Span(1));
+    if (!found) return;
+    Slot as_promised = *found;
+    as_promised.from = *entry.lease().starts;
+    if (!entry.slot) in_use_[entry.lease().team] += entry.lease().request.gpus;
+    entry.slot = *found;
+    if (is_due(entry.lease()) && times_.fits(entry.demand, as_promised)) entry.slot = as_promised;
+    entry.rank.second = !entry.lease().borrowed;
+    claim(entry);
   }
 
   void keep(Entry& entry) {
@@ -153,7 +189,7 @@ class Planner {
     if (kept.gpus.count() != lease.gpus.size() || !times_.fits(entry.demand, kept)) return;
     entry.slot = kept;
     entry.rank.second = !lease.borrowed;
-    if (is_due(lease)) in_use_[lease.team] += lease.request.gpus;
+    if (kept.from <= now_) in_use_[lease.team] += lease.request.gpus;
     claim(entry);
   }
 

@@ -3,9 +3,11 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "pool/server/loopback.h"
 #include "pool/server/no_answer.h"
 
@@ -70,11 +72,21 @@ Result<Client> Client::create(ClientOptions options) {
   return client;
 }
 
+Time Client::now() const {
+  if (!told_) return system_now();
+  return *told_ + std::chrono::duration_cast<Span>(std::chrono::steady_clock::now() - heard_);
+}
+
 template <class Send>
 Result<Reply> Client::ask(Send&& send) {
   const auto end = std::chrono::steady_clock::now() + options_.patience;
   for (;;) {
     const httplib::Result result = send(connection_->http);
+    if (const auto now = result ? parse_number(result->get_header_value(kNowHeader)) : std::nullopt;
+        now && std::abs(*now) < describe::kMostSeconds) {
+      told_ = Time(describe::from_seconds<Span>(*now));
+      heard_ = std::chrono::steady_clock::now();
+    }
     // 503: its database does not take changes now. 429: too many requests in this second.
     if (result && ((result->status != 503 && result->status != 429) || std::chrono::steady_clock::now() >= end)) {
       Json body = Json::parse(result->body, nullptr, false);

@@ -1,7 +1,9 @@
 // Asks a pool's server.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "pool/server/json.h"
@@ -36,6 +38,9 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
+  // The pool's time, which its leases end by: that of its last answer, and what has passed since; the machine's before.
+  Time now() const;
+
   // `unavailable`: no answer within the patience, or something else than a pool answers.
   Result<Reply> get(const std::string& path);
   Result<Reply> post(const std::string& path, const Json& body);
@@ -48,6 +53,8 @@ class Client {
 
   ClientOptions options_;
   std::unique_ptr<Connection> connection_;
+  std::optional<Time> told_;                          // by the last answer, which came
+  std::chrono::steady_clock::time_point heard_ = {};  // then
 };
 
 }  // namespace xoe::pool

@@ -93,9 +93,10 @@ class RunningServer : public HttpServer {
  public:
   RunningServer(CommandQueue& queue, StoreReader reader, CommandQueue::Clock clock, const ServerOptions& options,
                 std::unique_ptr<Protocol> protocol)
-      : counters_{.notices = options.notices},
+      : clock_(std::move(clock)),
+        counters_{.notices = options.notices},
         rate_(options.rate),
-        handlers_(queue, std::move(reader), std::move(clock),
+        handlers_(queue, std::move(reader), clock_,
                   {.streams = options.streams,
                    .waits = static_cast<std::size_t>(options.threads) * 3 / 4,
                    .leases = options.rate == 0 ? 0 : kNewLeases,
@@ -164,7 +165,8 @@ class RunningServer : public HttpServer {
       return look(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                      : httplib::Server::HandlerResponse::Handled;
     });
-    server().set_post_routing_handler([](const Request&, Response& response) {
+    server().set_post_routing_handler([this](const Request&, Response& response) {
+      response.set_header(kNowHeader, fmt::format("{:.3f}", describe::to_seconds(clock_().time_since_epoch())));
       response.set_header("Content-Security-Policy", kContentPolicy);
       response.set_header("X-Content-Type-Options", "nosniff");
       response.set_header("Referrer-Policy", "no-referrer");
@@ -232,6 +234,7 @@ class RunningServer : public HttpServer {
                      Error(Code::kUnsupported, fmt::format("{} {}: {}", request.method, request.path, what)));
   }
 
+  CommandQueue::Clock clock_;
   ServerCounters counters_;
   RateLimit rate_;
   Handlers handlers_;

@@ -134,7 +134,8 @@ Json json_of(const HostReport& report) {
                     .without = report.without,
                     .vms = report.vms,
                     .problem = report.problem,
-                    .machine = report.machine};
+                    .machine = report.machine,
+                    .age = report.age};
   for (std::size_t i = 0; i < report.gpus.size(); ++i)
     told.gpus.push_back(reported(report.gpus[i], report.activity[i]));
   return describe::to_json(told);
@@ -153,7 +154,8 @@ Result<HostReport> report_of(const Json& json) {
                     .machine = std::move(told.machine),
                     .without = std::move(told.without),
                     .vms = std::move(told.vms),
-                    .problem = std::move(told.problem)};
+                    .problem = std::move(told.problem),
+                    .age = told.age};
   for (wire::ReportedGpu& each : told.gpus) {
     if (each.gpu.uuid.find_first_of(", \n") != std::string::npos)
       return failure(Code::kInvalidArgument, "uuid: {} is not that of a GPU", describe::shown(each.gpu.uuid));

@@ -11,6 +11,9 @@ namespace xoe::pool {
 
 using describe::Json;
 
+// A header of each answer: the pool's time, which leases end by, in seconds since 1970.
+inline constexpr const char* kNowHeader = "Xoe-Now";
+
 // For a reader; bytes that are no UTF-8 become U+FFFD.
 std::string to_text(const Json& json);
 // `invalid_argument`: no JSON object.

@@ -141,6 +141,7 @@ struct Report {
   std::vector<Vm> vms = {};
   std::string problem = {};
   std::string machine = {};
+  Span age{0};
 };
 constexpr auto fields_of(const Report*) {
   return std::tuple(
@@ -152,7 +153,13 @@ constexpr auto fields_of(const Report*) {
                               {.what = "the machine that reports, in a text of its own for each of its starts: "
                                        "while one reports, another with the same host's name is refused with "
                                        "409",
-                               .if_set = true}));
+                               .if_set = true}),
+      field<&Report::age>("age",
+                          {.what = "seconds since the look at the GPUs began that it tells of: a lease that ended "
+                                   "meanwhile is not seen in it",
+                           .least = 0,
+                           .most = 86400,
+                           .if_set = true}));
 }
 constexpr std::string_view schema_name_of(const Report*) { return "Report"; }
 

@@ -25,14 +25,15 @@ struct Progress {
 };
 constexpr auto fields_of(const Progress*) {
   using describe::field;
-  return std::tuple(field<&Progress::lease, &Lease::starts>("starts"), field<&Progress::planned>("planned"),
-                    field<&Progress::lease, &Lease::expiry_warned>("expiry_warned"),
+  return std::tuple(field<&Progress::lease, &Lease::starts>("starts", {.always_stored = true}),
+                    field<&Progress::planned>("planned", {.always_stored = true}),
+                    field<&Progress::lease, &Lease::expiry_warned>("expiry_warned", {.always_stored = true}),
                     field<&Progress::lease, &Lease::told, &Told::expires>("told_expires"),
                     field<&Progress::lease, &Lease::told, &Told::renewed>("told_renewed"),
-                    field<&Progress::lease, &Lease::idle_phase>("idle_phase"),
-                    field<&Progress::lease, &Lease::idle_phase_since>("idle_phase_since"),
-                    field<&Progress::lease, &Lease::idle_exempt>("idle_exempt"),
-                    field<&Progress::lease, &Lease::borrowed>("borrowed"),
+                    field<&Progress::lease, &Lease::idle_phase>("idle_phase", {.always_stored = true}),
+                    field<&Progress::lease, &Lease::idle_phase_since>("idle_phase_since", {.always_stored = true}),
+                    field<&Progress::lease, &Lease::idle_exempt>("idle_exempt", {.always_stored = true}),
+                    field<&Progress::lease, &Lease::borrowed>("borrowed", {.always_stored = true}),
                     field<&Progress::lease, &Lease::unclaimed>("unclaimed"),
                     field<&Progress::lease, &Lease::give_way>("give_way", {.if_set = true}));
 }

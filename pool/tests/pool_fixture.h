@@ -43,10 +43,10 @@ inline std::vector<HostReport> awaited_reports(const State& state) {
     bool is_awaited = false;
     for (const auto& [uuid, seen] : state.activity) {
       if (state.gpus.at(uuid).host != name) continue;
-      is_awaited = is_awaited || seen.stale;
+      is_awaited = is_awaited || seen.is_stale();
       report.gpus.push_back(state.gpus.at(uuid));
       report.activity.push_back(seen);
-      report.activity.back().stale = false;
+      report.activity.back().stale_since.reset();
     }
     for (const auto& [vm, seen] : state.vms)
       if (seen.host == name) report.vms.push_back(seen);

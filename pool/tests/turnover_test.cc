@@ -2,6 +2,7 @@
 // place meanwhile.
 #include <optional>
 
+#include "pool/core/drift.h"
 #include "pool/tests/pool_fixture.h"
 
 namespace xoe::pool::testing {
@@ -173,6 +174,112 @@ TEST_F(Turnover, AShortLeaseHasAllOfItsTime) {
   report();
   EXPECT_TRUE(lease(next).is_open());
   EXPECT_EQ(lease(next).begins, now_);
+}
+
+// As the last report mostly shows it: its holder's program was there.
+TEST_F(Turnover, WhatTheLastReportShowedCostsNobodyThePlace) {
+  const auto two = ask(ann_, {.gpus = 2, .duration = minutes(30)});
+  const auto four = ask(bob_, {.gpus = 4, .wait = true});
+  const auto one = ask(bob_, {.gpus = 1, .duration = std::chrono::hours(3), .wait = true});
+  const auto reserved = ask(ann_, {.gpus = 1, .at = now_ + std::chrono::hours(9)});
+  EXPECT_TRUE(lease(one).is_waiting());
+  now_ += seconds(1);
+  turn_without_report([&] {
+    HostReport shown = report_of("a", 4);
+    for (const int gpu : {0, 1}) shown.activity[gpu].processes = {{.pid = 77, .user = "ann"}};
+    EXPECT_TRUE(pool_.report(shown));
+  });
+  now_ += seconds(1);
+  release(two);
+  EXPECT_TRUE(lease(four).is_waiting());
+  EXPECT_TRUE(lease(one).is_waiting()) << "it would hold back the first";
+  EXPECT_TRUE(find_drift(pool_.state(), now_).empty());
+  report();
+  EXPECT_TRUE(lease(four).is_open());
+  EXPECT_TRUE(lease(one).is_waiting());
+  EXPECT_TRUE(lease(reserved).starts);
+}
+
+// A leftover on the GPU of the first takes that GPU from it, and not its place.
+TEST_F(Turnover, TheFirstInTheQueueTakesTheGpuThatIsFree) {
+  const auto all = ask(ann_, {.gpus = 4});
+  ask(lead_, {.gpus = 2, .priority = 1, .wait = true});
+  const auto first = ask(bob_, {.gpus = 1, .wait = true});
+  const auto second = ask(bob_, {.gpus = 1, .wait = true});
+  now_ += seconds(20);
+  release(all);
+  const std::string gpu = lease(first).gpus.at(0);
+  now_ += kReportPause;
+  turn_without_report([&] {
+    HostReport report = report_of("a", 4);
+    for (std::size_t i = 0; i < report.gpus.size(); ++i)
+      if (report.gpus[i].uuid == gpu) report.activity[i].processes = {{.pid = 77, .user = "ann"}};
+    EXPECT_TRUE(pool_.report(report));
+  });
+  EXPECT_TRUE(lease(first).is_open());
+  EXPECT_NE(lease(first).gpus.at(0), gpu);
+  EXPECT_TRUE(lease(second).is_waiting());
+}
+
+// Another host is quicker than the one whose agent hangs.
+TEST_F(Turnover, WhoWaitsForAReportTakesWhatIsFreeElsewhere) {
+  const auto all = ask(ann_, {.gpus = 4});
+  const auto first = ask(bob_, {.gpus = 1, .wait = true});
+  const auto second = ask(bob_, {.gpus = 4, .wait = true});
+  now_ += seconds(5);
+  release(all);
+  now_ += seconds(3);
+  turn_without_report([&] { EXPECT_TRUE(pool_.report(report_of("b", 1))); });
+  EXPECT_THAT(lease(first).gpus, ElementsAre("GPU-b0"));
+  EXPECT_TRUE(lease(first).is_open());
+  EXPECT_TRUE(lease(second).is_waiting());
+}
+
+TEST_F(Turnover, AShortLeaseIsNotOvertaken) {
+  const auto first = ask(ann_, {.gpus = 4});
+  const auto next = ask(bob_, {.gpus = 4, .duration = seconds(6), .wait = true});
+  const auto last = ask(bob_, {.gpus = 4, .duration = minutes(9), .wait = true});
+  now_ += seconds(20);
+  release(first);
+  report();
+  EXPECT_TRUE(lease(next).is_open());
+  EXPECT_EQ(lease(last).starts, lease(next).expires);
+}
+
+// As an agent repeats it while it is busy.
+TEST_F(Turnover, AReportOfALookBeforeTheEndTellsNothing) {
+  const auto first = ask(ann_, {.gpus = 4});
+  const auto next = ask(bob_, {.wait = true});
+  now_ += seconds(10);
+  release(first);
+  now_ += seconds(5);
+  const auto tell = [&](Span age) {
+    turn_without_report([&] {
+      HostReport report = report_of("a", 4);
+      report.age = age;
+      EXPECT_TRUE(pool_.report(report));
+    });
+  };
+  tell(seconds(6));
+  EXPECT_TRUE(lease(next).is_waiting());
+  tell(seconds(4));
+  EXPECT_TRUE(lease(next).is_open());
+}
+
+TEST_F(Turnover, AClockThatIsSetChangesNoOrder) {
+  ask(ann_, {.gpus = 4, .duration = minutes(10)});
+  const auto second = ask(bob_, {.gpus = 4, .duration = minutes(40), .wait = true});
+  const auto third = ask(ann_, {.gpus = 4, .duration = minutes(40), .wait = true});
+  const Time begin = now_;
+  for (const auto by : {minutes(15), -minutes(15)}) {
+    now_ += by;
+    ASSERT_TRUE(pool_.begin(now_, ClockJump{.by = by, .accepted = true}));
+    EXPECT_TRUE(pool_.report(report_of("a", 4)));
+    ASSERT_TRUE(pool_.finish());
+    const Time zero = begin + (now_ - begin);
+    EXPECT_EQ(lease(second).starts, zero + minutes(10));
+    EXPECT_EQ(lease(third).starts, zero + minutes(50));
+  }
 }
 
 // A turn that the database refused is undone: the lease holds its GPUs, and no lease waits for a report of them.

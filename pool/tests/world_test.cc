@@ -317,13 +317,15 @@ TEST_F(WorldWithIdle, NothingKnownIsNotIdle) {
 TEST_F(World, ASilentInstanceWithTheMemoryOfAProgramIsNotGivenAway) {
   const auto silent = [&](std::uint64_t mebibytes) {
     pass(seconds(30), [&](HostReport& report) {
+      report.gpus[0].uuid = "MIG-a0";
       report.activity[0] = {.utilisation = std::nullopt, .memory_used = mebibytes << 20, .processes_known = false};
     });
   };
   silent(600);
-  EXPECT_THAT(lease(acquire(ann_, {.gpus = 4}).value()).why, HasSubstr("GPU-a0 on a is in use without a lease"));
+  EXPECT_THAT(lease(acquire(ann_, {.gpus = 1, .exact = {"MIG-a0"}}).value()).why,
+              HasSubstr("MIG-a0 on a is in use without a lease"));
   silent(50);
-  EXPECT_TRUE(lease(acquire(ann_, {.gpus = 4}).value()).is_open());
+  EXPECT_TRUE(lease(acquire(ann_, {.gpus = 1, .exact = {"MIG-a0"}}).value()).is_open());
 }
 
 TEST_F(World, AGpuThatIsUsedIsNotGivenAwayAlthoughNoProcessIsListed) {
@@ -415,7 +417,7 @@ TEST(WallClocks, FollowSmallStepsAndHoldJumps) {
 
 TEST(WallClocks, OneThatWasSetWhileNoServerRanHasJumped) {
   WallClock::Reading machine{Time(std::chrono::hours(1000)), seconds(50)};
-  const Span before = WallClock([&] { return machine; }).offset();
+  const Span before = WallClock([&] { return machine; }).offset().value();
   machine.wall += std::chrono::days(1);
   WallClock clock([&] { return machine; }, before);
   EXPECT_EQ(clock.now(), Time(std::chrono::hours(1000)));

@@ -156,6 +156,24 @@ TEST(StoredJson, OfOtherVersionsIsRead) {
   EXPECT_EQ(read.error().code(), Code::kDataLoss);
 }
 
+struct Saddle {
+  int height = 1;
+  int width = 2;
+};
+constexpr auto fields_of(const Saddle*) {
+  return std::tuple(field<&Saddle::height>("height", {.always_stored = true}), field<&Saddle::width>("width"));
+}
+
+TEST(StoredJson, WithoutWhatWasAlwaysStoredIsDamaged) {
+  Saddle saddle;
+  EXPECT_TRUE(from_stored_json(Json::parse(R"({"height": 5})"), saddle));
+  const Status read = from_stored_json(Json::parse(R"({"width": 5})"), saddle);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code(), Code::kDataLoss);
+  EXPECT_EQ(read.error().message(), "height is missing");
+  EXPECT_TRUE(from_json(Json::parse(R"({"width": 5})"), saddle));
+}
+
 TEST(Schema, OfInputHasTheRules) {
   const OrderedJson schema = schema_of<Bicycle>(Direction::kInput);
   EXPECT_EQ(schema.at("required"), OrderedJson({"name"}));

@@ -18,6 +18,9 @@ import time
 
 from netns_hosts import SKIPPED, Hosts, why_not
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testing"))
+import cases
+
 ROUNDS = int(os.environ.get("XOE_NET_ROUNDS", "1"))
 # Ranks that stay: they print their pid and that of their agent, the parent of their supervisor.
 STAY = 'read -r _ _ _ agent _ < /proc/$PPID/stat; echo "at $XOE_RANK $$ $agent"; exec sleep 1000'
@@ -308,22 +311,13 @@ def main_of(kind, xoe, names):
     if (missing := why_not()) is not None:
         print(f"skipped: {missing}")
         return SKIPPED
-    failed = 0
     with tempfile.TemporaryDirectory(prefix="xoe-net-") as scratch:
         hosts = Hosts(f"{scratch}/hosts")
         try:
             tests = kind(hosts, pathlib.Path(xoe).resolve())
-            for name in names or [name for name in dir(tests) if name.startswith("test_")]:
-                began = time.monotonic()
-                try:
-                    getattr(tests, name)()
-                    print(f"ok      {name} ({time.monotonic() - began:.1f} s)", flush=True)
-                except (AssertionError, RuntimeError) as error:
-                    failed += 1
-                    print(f"FAILED  {name}: {error}", flush=True)
+            return cases.run(cases.methods(tests, names))
         finally:
             hosts.call("down")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

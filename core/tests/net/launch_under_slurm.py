@@ -17,9 +17,12 @@ import time
 
 from train_over_hosts import TRAIN, lines_of, losses
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testing"))
+import cases
+from cases import SKIPPED
+
 HERE = pathlib.Path(__file__).parent
 DEPLOY = HERE.parents[2] / "deploy/slurm"
-SKIPPED = 77
 OWN_MOUNTS = "XOE_TEST_OWN_MOUNTS"
 
 
@@ -125,8 +128,7 @@ class Tests:
     def test_training_gives_the_losses_of_one_host(self):
         program = pathlib.Path(self.xoe).parent / "xoe-train"
         if not program.exists():
-            print("skipped: no xoe-train beside xoe")
-            return
+            raise cases.Skip("no xoe-train beside xoe")
         one_host = self.run(self.xoe, "run", "-np", "4", "--no-tag-output", program, *TRAIN[1:])
         self.expect(one_host.returncode == 0, one_host.stderr)
         expected = losses(lines_of(one_host.stdout), "one host")
@@ -211,7 +213,6 @@ def main():
     os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin"
     folder = tempfile.mkdtemp(prefix="xoe-slurm-")
     cluster = [HERE / "slurm_cluster.sh", folder]
-    failed = 0
     try:
         name_the_nodes(folder)
         up = subprocess.run([*cluster, "up"], capture_output=True, text=True, timeout=120, check=False)
@@ -219,18 +220,10 @@ def main():
             print(f"FAILED  slurm_cluster.sh up: {up.stderr}")
             return 1
         tests = Tests(folder, pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve())
-        for name in sys.argv[3:] or [name for name in dir(tests) if name.startswith("test_")]:
-            began = time.monotonic()
-            try:
-                getattr(tests, name)()
-                print(f"ok      {name} ({time.monotonic() - began:.1f} s)", flush=True)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                failed += 1
-                print(f"FAILED  {name}: {error}", flush=True)
+        return cases.run(cases.methods(tests, sys.argv[3:]))
     finally:
         subprocess.run([*cluster, "down"], timeout=120, check=False)
         shutil.rmtree(folder, ignore_errors=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import time
 from netns_hosts import SKIPPED, Hosts, why_not
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testing"))
+import cases
 from watched_process import WatchedProcess
 
 PODS = ("job-0", "job-1", "job-2")
@@ -112,8 +113,7 @@ class Tests:
 
     def test_training_goes_on_when_a_pod_is_back(self):
         if not pathlib.Path(self.folder, "xoe-train").exists():
-            print("skipped: no xoe-train")
-            return
+            raise cases.Skip("no xoe-train")
         program = [f"{self.folder}/xoe", *TRAIN, *LARGE, "--checkpoint", self.scratch / "kept", "--checkpoint-every", "2", "--resume"]
         pods = self.job(["-np", "2", "--restarts", "1", "--host-timeout", "2"], program, count=2)
         pods[0].says('"loss"')
@@ -127,8 +127,7 @@ class Tests:
 
     def test_training_and_a_pod_that_is_deleted(self):
         if not pathlib.Path(self.folder, "xoe-train").exists():
-            print("skipped: no xoe-train")
-            return
+            raise cases.Skip("no xoe-train")
         xoe = f"{self.folder}/xoe"
 
         def losses(text):
@@ -173,16 +172,9 @@ def main():
                 for index, pod in enumerate(PODS):
                     file.write(f"10.77.0.{index + 2} {pod}.{DOMAIN} {pod}\n")
             tests = Tests(hosts, folder, allreduce, path)
-            for name in [name for name in dir(tests) if name.startswith("test_") and (not chosen or name in chosen)]:
-                began = time.monotonic()
-                try:
-                    getattr(tests, name)()
-                finally:
-                    tests.clean()
-                print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
+            return cases.run(cases.methods(tests, chosen), after=tests.clean)
         finally:
             hosts.call("down")
-    return 0
 
 
 if __name__ == "__main__":

@@ -245,6 +245,10 @@ class Records {
 
 void bind_data(nb::module_& module) {
   bind_batch_array(module);
+  module.def(
+      "images_options", [] { return text_of(xoe_images_options_describe); }, "The options of images, as JSON.");
+  module.def(
+      "records_options", [] { return text_of(xoe_records_options_describe); }, "The options of records, as JSON.");
   nb::class_<BatchOrigins>(module, "BatchOrigins")
       .def("__getitem__", &BatchOrigins::at, nb::arg("image"), "The file, the number within it, and the name.");
   nb::class_<Images>(module, "Images")

@@ -4,7 +4,8 @@ No framework is needed: arrays have a shape, a dtype and indices, and become tho
 (``numpy.asarray(...)``, ``torch.from_dlpack(...)``). ``xoe.torch.data`` has data sets for PyTorch. Each rank reads its
 shard of the data.
 
-Options have the names of the C interface (xoe/c_data.h); the error for an unknown one lists all of them.
+Options have the names of the C interface, which describes them: ``help(xoe.data.Images)`` lists them all, and so does the error
+for an unknown one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +29,48 @@ def _options_of(text: str | None) -> str:
     lines = inspect.cleandoc(text or "").splitlines()
     first = next((i for i, line in enumerate(lines) if line.endswith("::")), len(lines))
     return "\n".join(lines[first:])
+
+
+def _with_options(text: str | None, described: str, defaults: dict[str, str], taken: Sequence[str] = ()) -> str:
+    """A docstring with the library's own description of its options as lists behind it. defaults: where they are others here.
+    taken: those that are arguments of their own."""
+    defaults = {
+        "rank": "that of xoe.init(), else 0",
+        "size": "that of xoe.init(), else 1",
+        "processes": "those of xoe.init() or of the launcher",
+        **defaults,
+    }
+    lines = [inspect.cleandoc(text or "")]
+    group = None
+    for option in json.loads(described):
+        if option["name"] in taken:
+            continue
+        if option["group"] != group:
+            group = option["group"]
+            lines += ["", f"{group or 'Options'}::", ""]
+        value = defaults.get(option["name"]) or _python_value(option["default"], option["is_flag"])
+        said = [f"default: {value}"] if " " in value and value[0] != "(" else []
+        shows = option["name"] if said else f"{option['name']}={value}"
+        choices = "" if option["is_flag"] or option["choices"] == "any text" else option["choices"]
+        text = "; ".join(filter(None, [option["what"], choices, *said]))
+        head = shows.ljust(23) + " "
+        if len(shows) > 23:
+            lines.append("  " + shows)
+            head = " " * 24
+        lines += textwrap.wrap(text, 124, initial_indent="  " + head, subsequent_indent=" " * 26) or ["  " + head.rstrip()]
+    return "\n".join(lines)
+
+
+def _python_value(text: str, is_flag: bool) -> str:
+    if is_flag:
+        return str(text == "1")
+    parts = text.split(",")
+    try:
+        for part in parts:
+            float(part)
+    except ValueError:
+        return f'"{text}"'
+    return text if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 class Origin(NamedTuple):
@@ -135,7 +179,7 @@ class Images(_Pipeline):
     """An endless sequence of batches, or one of ``epochs`` epochs; the same number of batches on every rank.
 
     directory: with TFRecord files, a folder for each class, NIH ChestX-ray14, MNIST or tar files, or one file of records.
-    batch: images of this rank in one. ``options`` are listed below, each with its default.
+    batch: images of this rank in one. ``options``: see the reference, or ``help(xoe.data.Images)``.
 
     compare: after :func:`xoe.init` the ranks compare what they open, unless options say rank or size: all of them open, in one
     order, and where one fails or finds other files all raise that error. False: each rank opens for itself.
@@ -143,66 +187,9 @@ class Images(_Pipeline):
     One thread at a time. Raises UnavailableError where there are no files, DataLossError for a damaged or missing one,
     InvalidArgumentError where the ranks have different files. Warns where the order looks badly mixed, of what is missing, and
     at the end of an epoch of the images that were left out, of each once. Warns where the first label was only assumed.
-
-    Which images::
-
-      format="auto"           "tfrecord", "folder", "nih-chest", "idx" or "tar"; "auto": what the directory holds
-      pattern=""              of file names, with * and ?, for TFRecord and tar; "": "train-*", "validation-*" and the like
-      training=True           images are shuffled, cropped and flipped at random; False: in file order, the centre is cropped
-      split="auto"            "train" or "validation"; "auto": "train" when training, else "validation"; "test": of ChestX-ray14
-      validation_share=0      ChestX-ray14: share of the patients of train_val_list.txt whose images are the validation split,
-                              the same for every seed; 0: test_list.txt is the validation split
-      rank, size              this rank of so many; default: those of xoe.init(), else 0 and 1
-      seed=0                  of the order and of random changes
-      shuffle_buffer="auto"   records to draw from; "auto": all of them where each can be read by itself, else 10000
-      shard_by_file=False     each rank reads files of its own, as far as equal shares allow
-      epochs=0                after which the sequence ends; 0: never (ImageDataset: an epoch each loop in either case)
-      remainder="auto"        records of an epoch that fill no batch: "drop" (training), "pad" from its beginning, or "keep" as
-                              shorter batches (evaluation)
-      allow_missing=False     True: leaves out files that should be there and are not, and warns
-      max_bad="auto"          images per epoch and rank that cannot be read and are left out; "auto": 0, with "skip" 100
-      on_error="fail"         "skip": as max_bad=100
-
-    Labels::
-
-      label_offset="auto"     the label stored for class 0; "auto": 1 in TFRecord files (told where it is not certain), else 0
-      image_key="image/encoded", label_key="image/class/label"
-                              the features of TFRecords
-      multi_label=False       the label feature of TFRecords lists several classes: batches have targets
-      classes=0               their number; 0: from names or labels.txt, else not known until facts["classes"] counts them
-
-    Pixels::
-
-      image_size=224          pixels: a side, or (height, width)
-      whole=False             True: the whole image becomes image_size, in training and evaluation; nothing is cropped
-      interpolation="bilinear", antialias=True
-                              or "bicubic", "area"
-      exif_orientation=False  True: turns JPEGs as their EXIF data say
-      max_pixels=67108864     of an image; a larger one counts as bad
-      quality="exact"         "fast": 8 % less CPU time, 0.34 of 255 levels off on average
-      dtype="float32"         "float16", "bfloat16" or "uint8" (0 to 255, not normalised)
-      layout="nchw"           "nhwc": channels last
-      mean=(0.485, 0.456, 0.406), deviation=(0.229, 0.224, 0.225)
-                              of red, green and blue, of values within 0 to 1
-
-    Random changes, in training alone::
-
-      min_area=0.08           share of the image that a crop covers at least
-      flip=True               images are mirrored with probability 1/2
-      colour_jitter="off"     (brightness, contrast, saturation, hue)
-      rand_augment="off"      (operations, magnitude, bins)
-      random_erasing="off"    (probability, least area, most area, least ratio, most ratio, value or "noise")
-      mixup_alpha=0, cutmix_alpha=0, cutmix_probability=0.5
-                              0: never. Batches have targets; where the files do not tell the number of classes, each rank reads
-                              every record for it at opening, unless ``classes`` says it
-
-    Work::
-
-      threads="auto"          that decode; "auto": as many as needed, up to this rank's share of the host's CPUs; 0: the caller
-      processes               ranks that share the host's CPUs; default: those of xoe.init() or of the launcher
-      prefetch=2              batches made ahead; with threads="auto" the least
-      memory_budget=0         bytes of batches ahead with threads="auto", also "512M" or "2GiB"; 0: 1 GiB
     """
+
+    __doc__ = _with_options(__doc__, _core.images_options(), {"threads": '"auto"'}, ("directory", "batch"))
 
     def __init__(
         self, directory: str | bytes | PathLike[str], batch: int = 32, *, compare: bool = True, **options: Any
@@ -260,28 +247,12 @@ class Images(_Pipeline):
 class Records(_Pipeline):
     """The records of TFRecord files, undecoded, as bytes.
 
-    patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. ``options`` are listed below, each with its
-    default. compare: as in :class:`Images`. Warns of files that are missing, and in the end of records that were left out.
-
-    Options::
-
-      rank, size              this rank of so many; default: those of xoe.init(), else 0 and 1
-      shard_by_file=True      a rank reads every size-th file; False: all files, of which it takes every size-th record
-      shuffle_files=False     files come in an order drawn by seed and epoch; False: sorted
-      shuffle_buffer=0        records to draw from; 0 keeps the order
-      cycle_length=1          files that take turns
-      block_length=1          records of a file before the next one's turn
-      seed=0                  of the order
-      epochs=1                0: endless
-      compression="auto"      "plain", "gzip" or "zlib"
-      allow_missing=False     True: leaves out files that should be there and are not, and warns
-      max_bad="auto"          damaged places of an epoch that are left out; "auto": 0, with on_error="skip" 100
-      on_error="fail"         "skip": as max_bad=100
-      threads=0               that read ahead; "auto": as many as needed; 0: the caller reads
-      processes               ranks that share the host's CPUs; default: those of xoe.init() or of the launcher
-      ahead=64                records that threads read ahead of each file
-      block_bytes=262144      that are read at once, or "256K", "1M" and so on
+    patterns: paths whose parts may have ``*``, ``?``, ``[...]`` and ``{a,b}``. ``options``: see the reference, or
+    ``help(xoe.data.Records)``. compare: as in :class:`Images`. Warns of files that are missing, and in the end of records
+    that were left out.
     """
+
+    __doc__ = _with_options(__doc__, _core.records_options(), {"epochs": "1"})
 
     def __init__(
         self,

@@ -116,13 +116,3 @@ def train(model, optimizer, steps=4, first=0, order="lr", set_to_none=True, chec
         optimizer.step()
         same_bits(model, wanted)
     same_parameters(model)
-
-
-def raises(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        for word in words:
-            assert word in str(error), f"{word!r} is not in: {error}"
-        return
-    raise AssertionError(f"{kind.__name__} was not raised")

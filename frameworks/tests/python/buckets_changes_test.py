@@ -7,7 +7,8 @@ import ranks
 ranks.start(__file__)
 
 import torch
-from bucket_network import RANK, SIZE, in_buckets, in_their_places, loss_of, network, one_by_one, raises, sgd, train
+from bucket_network import RANK, SIZE, in_buckets, in_their_places, loss_of, network, one_by_one, sgd, train
+from checks import raises
 
 import xoe.torch as hvd
 from xoe.errors import UnavailableError

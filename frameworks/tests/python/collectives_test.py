@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 import ranks
+from checks import raises
 
 ranks.start(__file__)
 
@@ -28,16 +29,6 @@ def values(rank, dtype=torch.float32, shape=(3, 5)):
 
 def everyone(dtype=torch.float32, shape=(3, 5)):
     return [values(rank, dtype, shape) for rank in range(SIZE)]
-
-
-def raises(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        for word in words:
-            assert word in str(error), f"{word!r} is not in: {error}"
-        return error
-    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 def test_zeros_of_both_signs():

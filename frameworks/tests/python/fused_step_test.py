@@ -97,7 +97,8 @@ def test_adam_only_where_asked():
         models = []
         for fused_step in (None, True):
             model = network()
-            optimizer = distributed(model, kind(model.parameters(), lr=0.01, **options), fused_step)
+            # With Adam's usual eps a gradient that is nearly zero is divided by itself, and its rounding becomes the step.
+            optimizer = distributed(model, kind(model.parameters(), lr=0.01, eps=1e-4, **options), fused_step)
             train(model, optimizer)
             assert is_fused(optimizer) == bool(fused_step)
             models.append(model)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import ranks
+from checks import raises
 
 BACKENDS = ("tensorflow", "jax", "torch")
 ranks.use("frameworks", "keras")
@@ -40,16 +41,6 @@ BATCH = 12
 GENERATOR = np.random.default_rng(0)
 INPUTS = GENERATOR.normal(size=(96, 10)).astype("float32")
 LABELS = (INPUTS @ GENERATOR.normal(size=(10, 3))).argmax(1)
-
-
-def raises(kind, call, *texts):
-    try:
-        call()
-    except kind as error:
-        for text in texts:
-            assert text in str(error), (text, str(error))
-        return
-    raise AssertionError(f"{kind} was not raised")
 
 
 def operations():

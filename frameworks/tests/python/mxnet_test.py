@@ -1,6 +1,7 @@
 """xoe.mxnet: collectives, trainers and optimizers against one process with the joined batch, failures."""
 
 import ranks
+from checks import raises
 
 ranks.use("mxnet", "mxnet")
 ranks.start(__file__, sizes=(1, 2, 3))
@@ -30,16 +31,6 @@ def same(result, expected, dtype=None):
     assert isinstance(result, mx.nd.NDArray)
     assert dtype is None or np.dtype(result.dtype).name == dtype, (result.dtype, dtype)
     np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-6)
-
-
-def raises(kind, call, *texts):
-    try:
-        call()
-    except kind as error:
-        for text in texts:
-            assert text in str(error), (text, str(error))
-        return
-    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 def test_reductions():

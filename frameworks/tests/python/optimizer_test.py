@@ -11,6 +11,7 @@ import re
 import warnings
 
 import ranks
+from checks import raises
 
 ranks.start(__file__)
 
@@ -78,16 +79,6 @@ def train(model, optimizer, steps=5, passes=1):
         for turn in range(passes):
             loss_of(model, step * passes + turn).backward()
         optimizer.step()
-
-
-def raises(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        for word in words:
-            assert word in str(error), f"{word!r} is not in: {error}"
-        return
-    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 def test_it_trains_like_one_process():

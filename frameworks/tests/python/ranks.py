@@ -5,6 +5,7 @@ itself it starts the ranks, for each size in turn, and ends; in a rank that retu
 every function whose name begins with test_, in order. XOE_BUILD_DIR: the build to test.
 """
 
+import functools
 import os
 import pathlib
 import socket
@@ -15,6 +16,7 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testing"))
+import cases
 import peer_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -115,18 +117,13 @@ def start(script, sizes=(1, 2, 3, 4), timeout=HANGS, **variables):
 
 def drive(namespace):
     """Calls the tests of a script that starts ranks itself, given its globals(), each with a folder of its own; ends the process."""
-    failed = []
-    for name, test in list(namespace.items()):
-        if not name.startswith("test_"):
-            continue
-        print(name, flush=True)
+
+    def in_a_folder(test):
         with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
-            try:
-                test(pathlib.Path(folder))
-            except (AssertionError, subprocess.CalledProcessError) as error:
-                print(f"FAILED: {name}: {error}", flush=True)
-                failed.append(name)
-    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+            test(pathlib.Path(folder))
+
+    tests = [(name, functools.partial(in_a_folder, test)) for name, test in namespace.items() if name.startswith("test_")]
+    sys.exit(cases.run(tests))
 
 
 def call_tests(namespace):

@@ -3,6 +3,7 @@
 import os
 
 import ranks
+from checks import raises
 
 ranks.use("frameworks", "tensorflow")
 ranks.start(__file__, sizes=(1, 2, 3))
@@ -42,16 +43,6 @@ def total(dtype=tf.float32, **options):
 def same(result, expected, dtype=None):
     assert dtype is None or result.dtype == dtype, (result.dtype, dtype)
     np.testing.assert_array_equal(np.asarray(result), np.asarray(expected))
-
-
-def raises(kind, call, *texts):
-    try:
-        call()
-    except kind as error:
-        for text in texts:
-            assert text in str(error), (text, str(error))
-        return
-    raise AssertionError(f"{kind} was not raised")
 
 
 def operations():

@@ -3,6 +3,7 @@
 import warnings
 
 import ranks
+from checks import raises
 
 ranks.start(__file__)
 
@@ -37,16 +38,6 @@ def same(one, other):
     as_they_are = one.dtype not in (torch.float8_e4m3fn,)
     equal = torch.equal(one, other) if as_they_are else torch.equal(one.view(torch.uint8), other.view(torch.uint8))
     assert equal, f"rank {RANK}: {one} is not {other}"
-
-
-def raises(kind, call, *words):
-    try:
-        call()
-    except kind as error:
-        for word in words:
-            assert word in str(error), f"{word!r} is not in: {error}"
-        return
-    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 def test_what_it_is():

@@ -176,9 +176,10 @@ def test_groups_with_sparse_gradients_are_refused_on_all_ranks():
     )
     if SIZE == 1:
         return
-    for touches in ((0,), (1,), (0, 1)):
+    for touches, dense in (((0,), ()), ((1,), ()), ((0, 1), ()), ((0,), (1,)), ((1,), (0,))):
         optimizer.zero_grad()
         rows = model["table"](torch.tensor([1, 2])) if RANK in touches else torch.ones(2, 3)
+        rows = rows @ model["table"].weight[:3].T if RANK in dense else rows
         model["head"](rows).sum().backward()
         try:
             optimizer.step()

@@ -7,13 +7,15 @@ import pathlib
 import subprocess
 import sys
 import time
-import traceback
 
 import control_plane
 import sandbox
 from container import ROOT, Image
 from kubelet import Kubelet
 from names import Names
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testing"))
+import cases
 
 IMAGE = "registry.example.com/xoe:1"
 BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build/release")).resolve()
@@ -156,14 +158,4 @@ def main_of(tests_of, kind=Cluster):
     began = time.monotonic()
     cluster = kind(folder)
     print(f"the cluster is ready after {time.monotonic() - began:.1f} s", flush=True)
-    tests = tests_of(cluster)
-    failed = 0
-    for name in sys.argv[1:] or [name for name in dir(tests) if name.startswith("test_")]:
-        began = time.monotonic()
-        try:
-            getattr(tests, name)()
-            print(f"ok     {name} ({time.monotonic() - began:.1f} s)", flush=True)
-        except Exception:
-            failed += 1
-            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
-    return 1 if failed else 0
+    return cases.run(cases.methods(tests_of(cluster), sys.argv[1:]))

@@ -25,36 +25,9 @@ extern "C" {
 
 /* ---- Options -------------------------------------------------------------------------------------------------- */
 
-/* Options have names and texts, so that new ones need no new interface. A key is the name of the field of
- * ImagePipelineOptions in xoe/data/images.h, of PixelOptions in xoe/data/pixels.h, or of Augmentation in
- * xoe/data/augment.h:
- *
- *   directory pattern                          text
- *   format                                     auto, tfrecord, folder, nih-chest, idx or tar
- *   batch rank size processes max_pixels       whole numbers
- *   prefetch seed epochs
- *   image_key label_key multi_label classes
- *   image_size                                 pixels of a side, or HEIGHTxWIDTH
- *   threads shuffle_buffer label_offset        a whole number, or auto
- *   max_bad
- *   memory_budget                              bytes, also as 512M or 2GiB
- *   shard_by_file training allow_missing       0 or 1; also false or true
- *   antialias exif_orientation whole flip
- *   split                                      auto, train, validation or test
- *   remainder                                  auto, drop, pad or keep
- *   on_error                                   fail or skip
- *   min_area mixup_alpha cutmix_alpha          numbers
- *   cutmix_probability validation_share
- *   mean deviation                             three numbers: 0.485,0.456,0.406
- *   interpolation                              bilinear, bicubic or area
- *   quality                                    exact or fast
- *   dtype                                      uint8, float16, bfloat16 or float32
- *   layout                                     nchw or nhwc
- *   colour_jitter                              off, or brightness,contrast,saturation,hue: 0.4,0.4,0.4,0.1
- *   rand_augment                               off, or operations,magnitude,bins: 2,9,31
- *   random_erasing                             off, or probability,area,area,ratio,ratio,value, where value is a number
- *                                              or noise: 0.25,0.02,0.33,0.3,3.3,0
- */
+/* Options have names and texts, so that new ones need no new interface: docs/reference/data-options.md lists them, and
+ * xoe_images_options_describe(). A number is "32", a flag "0" or "1", also "false" or "true"; "auto", "512M", "192x256"
+ * and the like are in the list. */
 typedef struct xoe_images_options xoe_images_options;
 
 /* Creates options with the defaults of ImagePipelineOptions. Free them with xoe_images_options_free(). */
@@ -65,38 +38,22 @@ XOE_API xoe_status xoe_images_options_set(xoe_images_options* options, const cha
 /* All options, one line "key=value" each, as xoe_images_options_set() takes them. Free the text with xoe_text_free().
  */
 XOE_API xoe_status xoe_images_options_text(const xoe_images_options* options, char** text);
+/* All options as JSON, a list of objects: name, group (a heading), default (as the function above writes it), choices and
+ * what (for people), is_flag (true or false). Free the text with xoe_text_free(). */
+XOE_API xoe_status xoe_images_options_describe(char** json);
 /* Receives warnings during xoe_images_open(), in the thread that calls it; xoe_images_warnings() has later ones. Null:
  * all go to standard error. */
 XOE_API xoe_status xoe_images_options_warn(xoe_images_options* options, xoe_warn warn, void* user);
 /* Null is ignored. */
 XOE_API void xoe_images_options_free(xoe_images_options* options);
 
-/* The same for records:
- *
- *   rank size         whole numbers: this rank of so many
- *   shard_by_file     1 (the default): a rank reads every size-th file, so that each file is read by one; needs as many
- *                     files as ranks. 0: it reads all files and takes every size-th record
- *   shuffle_files     1: the files come in an order drawn by (seed, epoch); 0 (the default): sorted
- *   shuffle_buffer    records to draw from by (seed, epoch); 0 (the default) keeps the order
- *   cycle_length      files that take turns, 1 or more (default 1: one after the other)
- *   block_length      records of one before the next one's turn, 1 or more (default 1)
- *   threads           that read ahead; 0 (the default): the caller reads; auto: as many as turn out to be needed, up to
- *                     the CPUs that this process was given
- *   processes         ranks on this host, which share its CPUs (default 1)
- *   ahead             records that they read ahead from each file, 1 or more (default 64)
- *   seed epochs       whole numbers; epochs 0 (the default): for ever
- *   compression       auto (the default), plain, gzip or zlib
- *   allow_missing     0 (the default): links that lead nowhere, folders, pipes, empty files and absent shards are
- *                     XOE_DATA_LOSS; 1: they are left out
- *   max_bad           damaged places that are left out in an epoch before one more is an error; 0 (the default): the
- *                     first is. on_error=skip alone allows 100
- *   block_bytes       read at once; also as 256K (the default)
- */
+/* The same for records. */
 typedef struct xoe_records_options xoe_records_options;
 
 XOE_API xoe_status xoe_records_options_create(xoe_records_options** options);
 XOE_API xoe_status xoe_records_options_set(xoe_records_options* options, const char* key, const char* value);
 XOE_API xoe_status xoe_records_options_text(const xoe_records_options* options, char** text);
+XOE_API xoe_status xoe_records_options_describe(char** json);
 XOE_API void xoe_records_options_free(xoe_records_options* options);
 
 /* ---- Images --------------------------------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.optim import LAMB, LARS
 from xoe.torch.override import Override, Wrapping, remove_hooks
-from xoe.torch.presence import Presence, is_sparse
+from xoe.torch.presence import Presence
 from xoe.torch.sharded import ShardedOptimizer, refuse
 
 # Live optimizers by number: two at a time must not use the same name for different tensors.
@@ -208,8 +208,7 @@ class DistributedMixin(Wrapping):
             self._submit(gradient)
         else:
             self._arrived[group] = self._arrived.get(group, 0) + 1
-            # One with sparse gradients is refused by the step, on all ranks together: others may lack them.
-            if self._arrived[group] == len(group) and not any(is_sparse(member) for member in group):
+            if self._arrived[group] == len(group):
                 self._submit_group(group)
 
     def _shared(self, gradient: Gradient) -> str:
@@ -249,7 +248,10 @@ class DistributedMixin(Wrapping):
             for gradient in group:
                 if self._first_step is not None:
                     self._first_step.note(gradient)
-                tensor, context = self._compression.compress(dense_alias(gradient.hold()))
+                grad = gradient.hold()
+                if grad.is_sparse:  # refused by the step, on all ranks: this operation has to end on those whose are dense
+                    grad = torch.zeros_like(gradient.param)
+                tensor, context = self._compression.compress(dense_alias(grad))
                 sent.append(tensor)
                 contexts.append(context)
             handle = grouped_allreduce_async_(sent, None, group[0].name + ".group", **self._options())
@@ -317,7 +319,7 @@ class DistributedMixin(Wrapping):
             presence = Presence(self._gradients, abandons, self._prefix, self._process_set)
             reduced = self._wait_for_all(presence)
             if not presence.abandoned:
-                failed = self._take_results(reduced) or self._refuse_sparse_groups(presence)
+                failed = self._refuse_sparse_groups(presence) or self._take_results(reduced)
         finally:
             self._forget()
             noted, self._first_step = self._first_step, None
@@ -356,7 +358,7 @@ class DistributedMixin(Wrapping):
                 continue
             group = gradient.group
             if group is not None:
-                if not presence.has_sparse(group) and presence.fill(group):
+                if presence.fill(group):
                     self._submit_group(group)
             elif presence.fill((gradient,)) or gradient.in_bucket:
                 self._submit(gradient)

@@ -43,14 +43,6 @@ class Presence:
         """Those that no rank has. Blocks, as :meth:`wait` does."""
         return [gradient for gradient, kind in self.wait().items() if kind == 0]
 
-    def has_sparse(self, gradients: Sequence[Gradient]) -> bool:
-        """Whether any of them is sparse, on this rank or, of those that it lacks, on another. Blocks where it lacks some."""
-        if any(is_sparse(gradient) for gradient in gradients):
-            return True
-        if all(gradient.param.grad is not None for gradient in gradients):
-            return False
-        return any(self.wait()[gradient] > 1 for gradient in gradients)
-
     def fill(self, gradients: Sequence[Gradient]) -> bool:
         """Prepares missing gradients, which count as zeros: sparse ones where other ranks' are sparse. False: no rank has any
         of them, so that there is nothing to reduce."""
@@ -61,12 +53,6 @@ class Presence:
             if gradient.param.grad is None and kinds[gradient] > 1:
                 gradient.param.grad = _no_entries(gradient.param, kinds[gradient] - 1)
         return any(kinds[gradient] > 0 for gradient in gradients)
-
-
-def is_sparse(gradient: Gradient) -> bool:
-    """Whether this rank has it, and it is sparse."""
-    grad = gradient.param.grad
-    return grad is not None and grad.is_sparse
 
 
 def _kind(gradient: Gradient) -> int:

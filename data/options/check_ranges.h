@@ -1,0 +1,11 @@
+// Whether options of the image pipeline are within what image_fields.h says.
+#pragma once
+
+#include "xoe/data/images.h"
+
+namespace xoe::data {
+
+// `invalid_argument` names the first that is not, and its range.
+Status check_ranges(const ImagePipelineOptions& options);
+
+}  // namespace xoe::data
