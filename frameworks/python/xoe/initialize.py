@@ -82,7 +82,7 @@ def shutdown() -> None:
         world = _world.end()
         if world is None:
             return
-        _sets.end()
+        _sets.detach_all()
         share_engine(None)
         world.engine.shutdown()
 

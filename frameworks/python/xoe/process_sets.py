@@ -97,7 +97,7 @@ def begin(world: World) -> None:
     global_process_set._attach(0, range(world.size), world.rank)
 
 
-def end() -> None:
+def detach_all() -> None:
     """Forgets the sets of a world that has ended."""
     for process_set in [global_process_set, *_added]:
         process_set._detach()
