@@ -10,10 +10,13 @@
 
 namespace xoe::data {
 
-constexpr auto fields_of(const ImagePipelineOptions*) {
-  using O = ImagePipelineOptions;
-  using describe::field;
-  constexpr double kMany = 1024;
+namespace image_options {
+
+using O = ImagePipelineOptions;
+using describe::field;
+inline constexpr double kMany = 1024;
+
+constexpr auto which_images() {
   return std::tuple(
       field<&O::directory>(
           "directory",
@@ -56,7 +59,11 @@ constexpr auto fields_of(const ImagePipelineOptions*) {
                          {.what = "images of an epoch and rank that cannot be read and are left out; auto: 0, "
                                   "with on_error=skip 100",
                           .least = 0,
-                          .automatic = kAutoBad}),
+                          .automatic = kAutoBad}));
+}
+
+constexpr auto labels() {
+  return std::tuple(
       field<&O::label_offset>("label_offset", {.what = "the label stored for class 0; auto: 1 in TFRecord files (told "
                                                        "where it is not certain), else 0",
                                                .automatic = kAutoLabelOffset,
@@ -66,7 +73,11 @@ constexpr auto fields_of(const ImagePipelineOptions*) {
       field<&O::multi_label>("multi_label", {.what = "the label feature lists several classes: batches have targets"}),
       field<&O::classes>("classes", {.what = "their number; 0: from names or labels.txt, else not known until they are "
                                              "counted",
-                                     .least = 0}),
+                                     .least = 0}));
+}
+
+constexpr auto pixels() {
+  return std::tuple(
       field<&O::batch>("batch", {.what = "images of a rank in one", .least = 1, .most = 1 << 20, .group = "Pixels"}),
       field<&O::image_size>("image_size", {.what = "of what is delivered"}),
       field<&O::whole>("whole", {.what = "the whole image becomes image_size, in training and evaluation: no crop"}),
@@ -81,7 +92,11 @@ constexpr auto fields_of(const ImagePipelineOptions*) {
       field<&O::dtype>("dtype", {.what = "uint8 is 0 to 255, not normalised"}),
       field<&O::layout>("layout", {.what = "nhwc: channels last"}),
       field<&O::mean>("mean", {.what = "of red, green and blue, of values within 0 to 1"}),
-      field<&O::deviation>("deviation", {.what = "of red, green and blue, as mean"}),
+      field<&O::deviation>("deviation", {.what = "of red, green and blue, as mean"}));
+}
+
+constexpr auto random_changes() {
+  return std::tuple(
       field<&O::min_area>("min_area", {.what = "the share of the image that a crop covers at least",
                                        .most = 1,
                                        .above = 0,
@@ -97,7 +112,11 @@ constexpr auto fields_of(const ImagePipelineOptions*) {
       field<&O::augmentation, &Augmentation::mixing, &BatchMixing::cutmix_alpha>("cutmix_alpha",
                                                                                  {.what = "the same of CutMix"}),
       field<&O::augmentation, &Augmentation::mixing, &BatchMixing::cutmix_probability>(
-          "cutmix_probability", {.what = "of CutMix for a batch, where both may be"}),
+          "cutmix_probability", {.what = "of CutMix for a batch, where both may be"}));
+}
+
+constexpr auto work() {
+  return std::tuple(
       field<&O::threads>("threads",
                          {.what = "that decode; auto: as many as needed, up to this rank's share of the host's "
                                   "CPUs; 0: the caller does the work",
@@ -110,6 +129,13 @@ constexpr auto fields_of(const ImagePipelineOptions*) {
                           {.what = "batches made ahead; with threads=auto the least", .least = 0, .most = kMany}),
       field<&O::memory_budget>("memory_budget",
                                {.what = "of batches ahead with threads=auto; 0: 1 GiB", .is_bytes = true}));
+}
+
+}  // namespace image_options
+
+constexpr auto fields_of(const ImagePipelineOptions*) {
+  using namespace image_options;  // NOLINT(google-build-using-namespace)
+  return std::tuple_cat(which_images(), labels(), pixels(), random_changes(), work());
 }
 
 }  // namespace xoe::data

@@ -53,10 +53,10 @@ static void test_options(void) {
   char* text = NULL;
   CHECK_OK(xoe_images_options_create(&options));
   CHECK_FAILS(xoe_images_options_set(options, "bach", "4"), XOE_INVALID_ARGUMENT,
-              "images: there is no option 'bach'; there are directory, format, pattern, batch, ");
+              "images: there is no option 'bach'; there are directory, format, pattern, training, ");
   CHECK_FAILS(xoe_images_options_set(options, "batch", "4x"), XOE_INVALID_ARGUMENT, "option batch is '4x'");
-  CHECK_FAILS(xoe_images_options_set(options, "batch", "4294967296"), XOE_INVALID_ARGUMENT, "to 2147483647");
-  CHECK_FAILS(xoe_images_options_set(options, "seed", "-1"), XOE_INVALID_ARGUMENT, "a whole number from 0");
+  CHECK_FAILS(xoe_images_options_set(options, "batch", "4294967296"), XOE_INVALID_ARGUMENT, "1 to 1048576");
+  CHECK_FAILS(xoe_images_options_set(options, "seed", "-1"), XOE_INVALID_ARGUMENT, "a whole number, 0 or more");
   CHECK_FAILS(xoe_images_options_set(options, "training", "yes"), XOE_INVALID_ARGUMENT, "0, 1, false or true");
   CHECK_FAILS(xoe_images_options_set(options, "quality", "good"), XOE_INVALID_ARGUMENT, "it may be exact, fast");
   CHECK_FAILS(xoe_images_options_set(options, "interpolation", "nearest"), XOE_INVALID_ARGUMENT, "bicubic, area");
