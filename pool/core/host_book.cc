@@ -1,9 +1,12 @@
 #include "pool/core/host_book.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "pool/core/drift.h"
