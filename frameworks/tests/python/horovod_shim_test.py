@@ -150,10 +150,10 @@ assert hvd.mpi_ops.allreduce is hvd.allreduce and hvd.optimizer.DistributedOptim
 assert hvd.functions.broadcast_object is hvd.broadcast_object and hvd.sync_batch_norm.SyncBatchNorm is hvd.SyncBatchNorm
 assert hvd.elastic.state.TorchState is hvd.elastic.TorchState and hvd.compression.Compression is hvd.Compression
 assert gloo_built() and gloo_built(verbose=True) and cuda_built() and not (rocm_built() or ddl_built() or ccl_built())
-assert extension_available('torch') and extension_available('tensorflow') and not extension_available('spark')
+assert extension_available('torch') and extension_available('tensorflow') and not extension_available('caffe')
 check_extension('horovod.torch', 'HOROVOD_WITH_PYTORCH', __file__, 'mpi_lib_v2')
 try:
-    check_extension('horovod.tensorflow', 'HOROVOD_WITH_TENSORFLOW', __file__, 'mpi_lib')
+    check_extension('horovod.caffe', 'HOROVOD_WITH_CAFFE', __file__, 'mpi_lib')
 except ImportError:
     pass
 else:
