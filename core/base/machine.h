@@ -19,7 +19,7 @@ std::uint64_t read_kilobytes(const std::string& path, std::string_view key);
 std::string host_name(std::string_view otherwise = {});
 // Another text for each start of each machine, and for each container with a network name of its own; empty: not known.
 std::string machine_identity();
-// What that has in common with other containers of the same start of the machine.
+// The part of it that all containers share between two starts of the machine.
 std::string_view start_of_machine(std::string_view identity);
 // Memory that programs can allocate without swapping; 0: not known.
 std::uint64_t available_memory_bytes();

@@ -35,12 +35,16 @@ struct Rules {
   std::string_view pattern = {};    // a regular expression, for schemas: the reader's own check is the caller's
   std::string_view stored_as = {};  // its name in a database, where that is another
   bool always_stored = false;       // since there is a database: one that lacks it is damaged
-  // As people write it (text.h).
+  // These are for texts that people write (text.h).
   double below = std::numeric_limits<double>::infinity();
   std::optional<double> automatic = {};  // the number that "auto" stands for
   bool is_bytes = false;                 // also "512K", "2GiB"
   std::string_view group = {};           // the heading that it stands under, with the lines that follow
 };
+
+constexpr bool is_within(double value, const Rules& rules) {
+  return value >= rules.least && value <= rules.most && value > rules.above && value < rules.below;
+}
 
 // The member at the end of a path of members.
 template <auto kFirst, auto... kRest>

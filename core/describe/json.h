@@ -144,10 +144,6 @@ std::string not_a_text(const Rules& rules);
 std::string not_one_of(const Json& json, const std::string_view* names, std::size_t count);
 std::string unknown_field(const Json& json, const std::set<std::string_view>& known);
 
-inline bool is_within(double value, const Rules& rules) {
-  return value >= rules.least && value <= rules.most && value > rules.above && value < rules.below;
-}
-
 // Whether a number of this type can have the value.
 template <Number T>
 bool holds(const Json& json) {

@@ -1,10 +1,7 @@
-// The options of a struct with a table (text.h) as JSON, for other languages, and as a table for a page.
+// The options of a struct with a table (text.h) as JSON, for other languages.
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string>
-#include <type_traits>
-#include <vector>
 
 #include "core/describe/text.h"
 

@@ -59,11 +59,6 @@ inline std::string range_text(const Rules& rules) {
   return range;
 }
 
-inline bool is_in_range(double value, const Rules& rules) {
-  return (rules.automatic && value == *rules.automatic) ||
-         (value >= rules.least && value <= rules.most && value > rules.above && value < rules.below);
-}
-
 // nullopt: it is no text of such a value. Ranges are not looked at: see check_ranges().
 template <class T>
 std::optional<T> read_text(std::string_view text, const Rules& rules) {
@@ -111,7 +106,7 @@ std::string write_text(const T& value, const Rules& rules) {
   }
 }
 
-// What a text may be: "a whole number, 0 or more", "nchw, nhwc".
+// Says which texts are values: "a whole number, 0 or more", "nchw, nhwc".
 template <class T>
 std::string choices_of(const Rules& rules) {
   const auto number = [&](std::string_view kind, const std::string& range) {
@@ -168,7 +163,7 @@ std::string text_of(const T& object) {
   return text;
 }
 
-// Whether all numbers are within their ranges, and all enumerations have values that there are.
+// Checks that all numbers are within their ranges, and that all enumerations have values that exist.
 template <Described T>
 Status check_ranges(const T& object, std::string_view what) {
   Status found = {};
@@ -176,7 +171,8 @@ Status check_ranges(const T& object, std::string_view what) {
     using Value = typename F::Value;
     if (!found) return;
     if constexpr (Number<Value> && !std::same_as<Value, bool>) {
-      if (!is_in_range(static_cast<double>(field.of(object)), field.rules))
+      const auto value = static_cast<double>(field.of(object));
+      if (value != field.rules.automatic && !is_within(value, field.rules))
         found = failure(Code::kInvalidArgument, "{}: {} ({}) is {}", what, field.name, range_text(field.rules),
                         field.of(object));
     } else if constexpr (std::is_enum_v<Value>) {

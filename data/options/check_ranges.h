@@ -1,4 +1,4 @@
-// Whether options of the image pipeline are within what image_fields.h says.
+// Checks options of the image pipeline against the ranges that image_fields.h has.
 #pragma once
 
 #include "xoe/data/images.h"

@@ -81,7 +81,7 @@ std::string start_of_this_machine() {
   return std::string(xoe::start_of_machine(identity));
 }
 
-// What has happened to the clock since a server ran here before, which may have been set meanwhile, is a jump.
+// The clock may have been set since a server ran here before: the pool then learns of it as of a jump.
 Status start_clock(std::optional<WallClock>& clock, Store& store) {
   XOE_ASSIGN(const auto mark, store.clock_mark());
   const bool is_here = mark && !mark->machine.empty() && mark->machine == start_of_this_machine();

@@ -214,7 +214,7 @@ class Loop {
   std::optional<vsphere::Agent> agent_;
   vsphere::Reports reports_;
   std::set<std::string> said_;
-  std::chrono::steady_clock::time_point looked_ = {};  // at what reports_ tells of
+  std::chrono::steady_clock::time_point looked_ = {};  // when the look began that reports_ tells of
   Span waited_{0};
   bool connected_ = false;  // to the vCenter
   bool reported_ = false;

@@ -16,7 +16,7 @@ namespace xoe::pool {
 namespace {
 
 void take_activity(State& state, const HostReport& report, Time now) {
-  std::map<std::string, Time> unseen;  // leases of these GPUs ended after the look that it tells of
+  std::map<std::string, Time> unseen;  // GPUs whose leases ended after the agent had looked
   for (const auto& [uuid, gpu] : state.gpus) {
     const auto before = gpu.host == report.host ? state.activity.find(uuid) : state.activity.end();
     if (before == state.activity.end()) continue;

@@ -31,7 +31,7 @@ class Pool {
 
   // Ends what is over by `now`. jump: what happened to the clock since the last turn.
   Status begin(Time now, const std::optional<ClockJump>& jump = std::nullopt);
-  // Of the turn that has begun: stored where it differs from what is stored.
+  // Stores how the clock is set, with the turn that has begun, if it differs from what is stored.
   Status keep(const ClockMark& mark);
   // Plans, grants, commits. After an error all of the turn is undone.
   Status finish();

@@ -37,7 +37,7 @@ class WallClock {
   Time now();
   // A jump, or its end, that is to be told. Each is given once.
   std::optional<ClockJump> news();
-  // Without a jump that has not been accepted; nullopt: one was, and news() has not told of it yet.
+  // A jump counts once it was accepted. nullopt: one was just accepted, and news() has not told of it yet.
   std::optional<Span> offset();
 
  private:

@@ -109,7 +109,7 @@ struct HostReport {
   std::vector<GpuActivity> activity = {};  // of each of them
   std::vector<Vm> vms = {};
   std::string problem = {};  // why a lease has not what it should, or what is left out
-  Span age{0};               // since the look at the GPUs began that it tells of
+  Span age{0};               // how long ago the agent began to look at its GPUs
 
   void add_problem(std::string_view what) { problem.append(problem.empty() ? "" : "; ").append(what); }
 };

@@ -19,8 +19,8 @@ namespace {
 // The importance of a lease; more is more. It may displace plans of a lower class.
 using Class = std::pair<int, bool>;
 
-// What the last report showed on one that was given back since then may have been its holder's: it counts as free, and
-// no lease gets it before the next one.
+// A GPU that was given back counts as free, whatever the last report showed on it: that may have been its holder's
+// program. No lease gets the GPU before the next report.
 GpuSet available_gpus(const State& state, const GpuTable& table) {
   GpuSet set;
   for (std::size_t gpu = 0; gpu < table.size(); ++gpu)
