@@ -6,7 +6,6 @@ The GPUs are a mock's, and the ranks compute on the CPU.
 """
 
 import http.server
-import itertools
 import json
 import os
 import pathlib
@@ -126,28 +125,24 @@ class PoolTraining(unittest.TestCase):
     def leases(self):
         return self.status()["leases"]
 
-    def until(self, condition, what, seconds=30):
-        end = time.monotonic() + seconds
+    def until(self, condition, what):
+        end = time.monotonic() + HANGS
         while not (found := condition()):
-            self.assertLess(time.monotonic(), end, f"not within {seconds} s: {what}")
+            self.assertLess(time.monotonic(), end, f"not within {HANGS} s: {what}")
             time.sleep(0.05)
         return found
 
-    def slowest_step(self, metrics, count=5):
-        """Of so many steps, in seconds, each of which is a line of the file."""
-        times = []
-        lines = metrics.read_text().count("\n")
-        while len(times) <= count:
-            now = metrics.read_text().count("\n")
-            if now > lines:
-                times.append(time.monotonic())
-                lines = now
-            time.sleep(0.002)
-        return max(b - a for a, b in itertools.pairwise(times))
-
     def marked(self, *words, output=None):
         name, _, value = self.mark.partition("=")
-        return self.start(*words, output=output, **{name: value})
+        process = self.start(*words, output=output, **{name: value})
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        """After a test that failed while it ran."""
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=HANGS)
 
     def test_a_rank_for_each_gpu(self):
         done = self.xoe(
@@ -296,7 +291,7 @@ class PoolTraining(unittest.TestCase):
         waiting.kill()
         waiting.communicate(timeout=HANGS)
         # At once; after the server's patience, where it was killed before it had heard of its place.
-        self.until(lambda: not self.status()["queue"], "the queue is empty", seconds=150)
+        self.until(lambda: not self.status()["queue"], "the queue is empty")
         self.xoe("pool", "release", str(holder["id"]))
 
     def test_what_a_program_leaves_running_is_ended_before_its_gpus_are_given_back(self):
@@ -382,27 +377,20 @@ class PoolTraining(unittest.TestCase):
         def sizes():
             return [start["ranks"] for start in events("start")]
 
-        self.until(lambda: len(events("report")) > 5, "the training runs", 120)
+        self.until(lambda: len(events("report")) > 5, "the training runs")
         self.assertEqual(sizes(), [3])
-        slowest_step = self.slowest_step(metrics)
-        before = time.monotonic()
         other = json.loads(self.xoe("pool", "acquire", "--gpus", "2", "--wait", "--json").stdout)
-        served = time.monotonic() - before
         self.assertEqual(other["state"], "open")
         held = {gpu for lease in self.leases() if lease["yields"] for gpu in lease["gpus"]}
         self.assertEqual(held & set(other["gpus"]), set())
-        # One of the two was free. On a machine that is busy with other things, they have their part in it.
-        busy = max(1.0, os.getloadavg()[0] / os.cpu_count())
-        print(f"served in {served:.2f} s; the slowest step took {slowest_step:.2f} s; {busy:.1f} programs for each processor")
-        self.assertLess(served, 2 * busy + slowest_step)
-        self.until(lambda: sizes()[-1] == 2, "it goes on with 2 ranks", 60)
+        self.until(lambda: sizes()[-1] == 2, "it goes on with 2 ranks")
         count = len(events("report"))
-        self.until(lambda: len(events("report")) > count + 5, "steps with 2 ranks", 60)
+        self.until(lambda: len(events("report")) > count + 5, "steps with 2 ranks")
 
         self.xoe("pool", "release", str(other["id"]))
-        self.until(lambda: sizes()[-1] == 3, "it grows back", 120)
+        self.until(lambda: sizes()[-1] == 3, "it grows back")
         count = len(events("report"))
-        self.until(lambda: len(events("report")) > count + 5, "steps with 3 ranks", 60)
+        self.until(lambda: len(events("report")) > count + 5, "steps with 3 ranks")
         training.send_signal(signal.SIGTERM)
         training.wait(timeout=HANGS)
         output.seek(0)
@@ -411,6 +399,7 @@ class PoolTraining(unittest.TestCase):
         self.assertEqual(steps, list(range(1, len(steps) + 1)), told)
         self.assertEqual(sizes(), [3, 2, 3], told)
         self.assertIn("leaves at the next step", told)
+        self.assertNotIn("did not leave in time", told)
         self.assertEqual(self.leases(), [])
 
 

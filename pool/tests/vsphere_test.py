@@ -16,6 +16,8 @@ import tempfile
 import time
 import unittest
 
+from pool_program import HANGS
+
 XOE, SOURCE, BUILD = (pathlib.Path(arg).absolute() for arg in sys.argv[1:4])
 SKIPPED = 77
 PCI = [f"0000:{0x3B + i:02x}:00.0" for i in range(4)]
@@ -316,7 +318,7 @@ class Faults(Vsphere):
             agent.communicate(timeout=20)
 
     def wait_for(self, holds):
-        end = time.monotonic() + 60
+        end = time.monotonic() + HANGS
         while not holds():
             self.assertLess(time.monotonic(), end, f"{self.devices()} {self.drift()}")
             time.sleep(0.2)

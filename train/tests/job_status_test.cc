@@ -154,7 +154,7 @@ TEST(JobStatus, TheLastSupersedesAnOlderPostThatHangs) {
   status.update({.step = 3});
   const auto began = Clock::now();
   EXPECT_EQ(status.finish(), "");
-  EXPECT_LT(Clock::now() - began, 4s);
+  EXPECT_LT(Clock::now() - began, server->hangs - 5s);
   EXPECT_THAT(server->posted(), testing::ElementsAre(1, 3));
 }
 
@@ -197,17 +197,16 @@ TEST(JobStatus, ARefusalOfTheLastIsFinal) {
   status.update({.step = 1});
   while (status.failure().empty()) std::this_thread::sleep_for(1ms);
   status.update({.step = 2});
-  const auto began = Clock::now();
   EXPECT_EQ(status.finish(),
             "the last status of the TrainJob was not posted to https://a/status: HTTP 403; none has arrived");
-  EXPECT_LT(Clock::now() - began, 2s);
+  EXPECT_THAT(posts.made, testing::ElementsAre(1, 2));
 }
 
 TEST(JobStatus, TheEndIsBoundedAlsoWhereAnAttemptCannotBeStopped) {
   std::atomic<int> attempts = 0;
   const auto server = std::make_shared<HangingServer>();
   server->deaf = true;
-  server->hangs = 5s;
+  server->hangs = 10s;
   const auto post = [&attempts, slow = HangingServer::of(server)](const StatusServer& to, const std::string& json,
                                                                   std::chrono::milliseconds limit,
                                                                   const std::stop_token& stop) -> Status {
@@ -228,7 +227,7 @@ TEST(JobStatus, TheEndIsBoundedAlsoWhereAnAttemptCannotBeStopped) {
               "the last status of the TrainJob was not posted to https://a/status: no answer within 1.2 s; the newest "
               "that arrived is of step 1");
   }
-  EXPECT_LT(Clock::now() - began, 4s);
+  EXPECT_LT(Clock::now() - began, server->hangs - 1s);
   // The thread that was left behind ends by itself, and makes no further attempt.
   while (server.use_count() > 2) std::this_thread::sleep_for(10ms);
   EXPECT_EQ(attempts, 1);

@@ -22,7 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(1);
 constexpr std::size_t kMaxHead = 8192;
 
 std::string answer(std::string_view status, std::string_view type, std::string_view body,
@@ -126,7 +125,7 @@ std::string answer_metrics_request(std::string_view head, const MetricsServer::T
   }
 }
 
-Result<std::unique_ptr<MetricsServer>> MetricsServer::start(int port, Text text) {
+Result<std::unique_ptr<MetricsServer>> MetricsServer::start(int port, Text text, std::chrono::milliseconds timeout) {
   if (port < 0 || port > 65535)
     return failure(Code::kInvalidArgument,
                    "metrics: there is no port {}; XOE_METRICS_PORT plus the local rank must be "
@@ -138,17 +137,18 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::start(int port, Text text)
   const int bound = port_of(listener);
   try {
     return std::unique_ptr<MetricsServer>(
-        new MetricsServer(std::move(listener), std::move(stop), bound, std::move(text)));
+        new MetricsServer(std::move(listener), std::move(stop), bound, std::move(text), timeout));
   } catch (const std::exception& e) {
     return failure(Code::kResourceExhausted, "metrics: cannot start a thread: {}", e.what());
   }
 }
 
-MetricsServer::MetricsServer(Fd listener, Fd stop, int port, Text text)
+MetricsServer::MetricsServer(Fd listener, Fd stop, int port, Text text, std::chrono::milliseconds timeout)
     : listener_(std::move(listener)),
       stop_(std::move(stop)),
       port_(port),
       text_(std::move(text)),
+      timeout_(timeout),
       process_(::getpid()) {
   without_signals([this] { thread_ = std::jthread([this] { run(); }); });
 }
@@ -178,7 +178,7 @@ void MetricsServer::run() {
 }
 
 void MetricsServer::serve(const Fd& client) {
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + timeout_;
   std::string head;
   std::array<char, 2048> block;
   while (head.find("\r\n\r\n") == std::string::npos) {

@@ -44,7 +44,7 @@ class Job:
         return self.output.read_text()
 
     def until(self, pattern):
-        end = time.monotonic() + 60
+        end = time.monotonic() + ranks.HANGS
         while not re.search(pattern, self.text()):
             assert time.monotonic() < end and self.process.poll() is None, f"no {pattern}: {self.text()}"
             time.sleep(0.02)
@@ -133,7 +133,7 @@ def test_a_rank_that_fails_is_restarted_whatever_the_size(folder):
     pid, _ = job.begins(2, 3)
     os.kill(pid, signal.SIGKILL)
     job.until(r"restarted, 0 of 1 restarts left")
-    end = time.monotonic() + 60
+    end = time.monotonic() + ranks.HANGS
     while len(re.findall(r"rank 2 of 3 from", job.text())) < 2:
         assert time.monotonic() < end, job.text()
         time.sleep(0.02)
@@ -220,7 +220,7 @@ def test_the_first_rank_of_a_training_leaves_and_another_takes_its_place(folder)
     assert job.answer() == "joined c", job.text()
     job.until(r"\[0\] step \d+ is the first with 2 ranks")
     count = len(steps_of(run))
-    end = time.monotonic() + 60
+    end = time.monotonic() + ranks.HANGS
     while len(steps_of(run)) < count + 5:
         assert time.monotonic() < end, job.text()
         time.sleep(0.02)
