@@ -30,10 +30,12 @@ using ::torch::optim::Optimizer;
 // Ends the wrapped optimizer's step() from within its closure.
 struct Aborted {};
 
-std::size_t count_parameters(const Optimizer& optimizer) {
-  std::size_t count = 0;
-  for (const auto& group : optimizer.param_groups()) count += group.params().size();
-  return count;
+// Its parameters, in order.
+std::vector<at::Tensor> parameters_of(const Optimizer& optimizer) {
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : optimizer.param_groups())
+    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+  return parameters;
 }
 
 // The optimizer's trainable parameters: first those of the module, in its order, which is about that of forward.
@@ -179,7 +181,7 @@ class DistributedOptimizer::Core {
   Communicator& comm_;
   const DistributedOptions options_;
   std::vector<at::Tensor> frozen_;
-  std::size_t parameter_count_ = 0;
+  std::vector<at::Tensor> known_;       // the optimizer's parameters
   std::unique_ptr<Engine> own_engine_;  // null: options_.engine
   std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<Shards> shards_;
@@ -224,18 +226,18 @@ Status DistributedOptimizer::Core::open(std::vector<NamedParameter> parameters) 
   if (options_.adasum && comm_.size() > 1) {
     XOE_ASSIGN(adasum_, AdasumUpdate::create(gradients_->parameters(), engine(), gradients_->name()));
   }
-  parameter_count_ = count_parameters(optimizer_);
+  known_ = parameters_of(optimizer_);
   return {};
 }
 
 Status DistributedOptimizer::Core::check_parameters() const {
   XOE_TRY(check_open());
-  bool same = count_parameters(optimizer_) == parameter_count_;
+  bool same = std::ranges::equal(parameters_of(optimizer_), known_, &at::Tensor::is_same);
   for (const at::Tensor& parameter : frozen_) same = same && !parameter.requires_grad();
   if (same) return {};
   return failure(
       Code::kInvalidArgument,
-      "DistributedOptimizer: the optimizer got new parameters, or frozen ones now require gradients: they are "
+      "DistributedOptimizer: the optimizer has other parameters now, or frozen ones require gradients: they are "
       "not reduced; create a new DistributedOptimizer");
 }
 

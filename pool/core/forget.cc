@@ -14,6 +14,11 @@ const Lease* lease_that_needs(const State& state, const Gpu& gpu) {
   return nullptr;
 }
 
+// Hosts that come back are given time for it, also after a server that did not run.
+bool is_gone(const State& state, const Host& host, Time now) {
+  return !host.online && std::max(host.heard, state.begun.value_or(now)) < now - kForgetAfter;
+}
+
 bool has(const HostReport& report, const std::string& uuid) {
   return std::ranges::find(report.gpus, uuid, &Gpu::uuid) != report.gpus.end();
 }
@@ -31,9 +36,8 @@ std::vector<std::string> gpus_to_forget_for(const State& state, const HostReport
     const auto host = state.hosts.find(gpu.host);
     const bool is_here = gpu.host == report.host;
     const bool is_known = host != state.hosts.end();
-    // Hosts that come back are given time for it.
-    const bool is_gone = is_known && !host->second.online && host->second.heard < now - kForgetAfter;
-    const bool is_missing = is_here || is_gone || (is_known && host->second.online && can_forget(state, gpu));
+    const bool is_missing =
+        is_here || (is_known && (is_gone(state, host->second, now) || (host->second.online && can_forget(state, gpu))));
     if (is_missing && lease_that_needs(state, gpu) == nullptr) uuids.push_back(uuid);
   }
   return uuids;
@@ -47,6 +51,28 @@ std::string why_host_stays(const State& state, const Host& host) {
       return fmt::format("lease {} of {} needs {}", lease->id, lease->user, uuid);
   }
   return {};
+}
+
+std::vector<std::string> hosts_to_forget_for(const State& state, const HostReport& report, Time now) {
+  std::map<std::string_view, std::size_t> vms;
+  for (const auto& [id, vm] : state.vms) ++vms[vm.host];
+  const bool is_known = state.hosts.contains(report.host);
+  std::size_t hosts_left = state.hosts.size() + (is_known ? 0 : 1);
+  std::size_t vms_left = state.vms.size() + report.vms.size() - (vms.contains(report.host) ? vms.at(report.host) : 0);
+  const auto fits = [&] { return (is_known || hosts_left <= kMaxHosts) && vms_left <= kMaxVms; };
+  if (fits()) return {};
+  std::vector<const Host*> gone;
+  for (const auto& [name, host] : state.hosts)
+    if (name != report.host && is_gone(state, host, now) && why_host_stays(state, host).empty()) gone.push_back(&host);
+  std::ranges::stable_sort(gone, {}, &Host::heard);
+  std::vector<std::string> names;
+  for (const Host* const host : gone) {
+    if (fits()) break;
+    --hosts_left;
+    vms_left -= vms.contains(host->name) ? vms.at(host->name) : 0;
+    names.push_back(host->name);
+  }
+  return names;
 }
 
 void MissingGpus::observe(const State& state, const HostReport& report, Time now) {

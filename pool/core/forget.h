@@ -1,5 +1,5 @@
-// GPUs that are no more: MIG instances get other UUIDs when a host starts again, and what the pool knew of them must
-// make room.
+// GPUs and hosts that are no more: MIG instances get other UUIDs when a host starts again, agents in Pods come with
+// other names of hosts, and what the pool knew of them must make room.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace xoe::pool {
 
-inline constexpr Span kForgetAfter = std::chrono::hours(24);  // missing from its online host's reports for so long
+inline constexpr Span kForgetAfter = std::chrono::hours(24);  // a GPU that its host does not report, a silent host
 inline constexpr std::size_t kMaxHosts = 4096;
 inline constexpr std::size_t kMaxVms = 16384;
 
@@ -23,6 +23,10 @@ std::vector<std::string> gpus_to_forget_for(const State& state, const HostReport
 
 // Why a host cannot be forgotten with its GPUs: it is online, or a lease needs one of them. Empty: it can.
 std::string why_host_stays(const State& state, const Host& host);
+
+// Hosts that have been silent for kForgetAfter and whose GPUs no lease needs, the one that is silent longest first: as
+// many as must go so that the host of `report` and its VMs have room, or all of them where those are too few.
+std::vector<std::string> hosts_to_forget_for(const State& state, const HostReport& report, Time now);
 
 // Since when GPUs are missing from the reports of their hosts, as far as this process has seen. One thread at a time.
 class MissingGpus {

@@ -156,8 +156,10 @@ Status HostBook::forget_gpu(const Turn& turn, const std::string& uuid, std::stri
   return turn.journal.kept(turn.journal.store().remove_gpu(uuid));
 }
 
-// For GPUs that were not known, where the pool is full of some that are no more.
+// For a host or GPUs that were not known, where the pool is full of some that are no more.
 Status HostBook::make_room(const Turn& turn, const HostReport& report) {
+  for (const std::string& host : hosts_to_forget_for(turn.state, report, turn.now))
+    XOE_TRY(forget_host(turn, host, "pool", "it has been silent for long, and others need its place"));
   const auto fresh =
       std::ranges::count_if(report.gpus, [&](const Gpu& gpu) { return !turn.state.gpus.contains(gpu.uuid); });
   if (turn.state.gpus.size() + static_cast<std::size_t>(fresh) <= kMaxGpus) return {};
@@ -172,13 +174,17 @@ Status HostBook::forget_host(const Turn& turn, const User& actor, const std::str
   if (host == turn.state.hosts.end()) return failure(Code::kInvalidArgument, "there is no host {}", name);
   if (const std::string why = why_host_stays(turn.state, host->second); !why.empty())
     return failure(Code::kInvalidArgument, "host {} cannot be forgotten: {}", name, why);
+  return forget_host(turn, name, actor.name, {});
+}
+
+Status HostBook::forget_host(const Turn& turn, const std::string& name, std::string_view actor, std::string_view why) {
   std::vector<std::string> uuids;
   for (const auto& [uuid, gpu] : turn.state.gpus)
     if (gpu.host == name) uuids.push_back(uuid);
-  for (const std::string& uuid : uuids) XOE_TRY(forget_gpu(turn, uuid, actor.name, "host " + name + " was forgotten"));
-  turn.state.hosts.erase(host);
+  for (const std::string& uuid : uuids) XOE_TRY(forget_gpu(turn, uuid, actor, "host " + name + " was forgotten"));
+  turn.state.hosts.erase(name);
   std::erase_if(turn.state.vms, [&](const auto& item) { return item.second.host == name; });
-  XOE_TRY(turn.journal.log(actor.name, "host-forgotten", 0, name, {}));
+  XOE_TRY(turn.journal.log(actor, "host-forgotten", 0, name, why));
   return turn.journal.kept(turn.journal.store().remove_host(name));
 }
 

@@ -49,6 +49,7 @@ class HostBook {
   Status save_facts(const Turn& turn, const HostReport& report, std::string_view agent);
   Status note_unleased(const Turn& turn, const Gpu& gpu);
   Status forget_gpu(const Turn& turn, const std::string& uuid, std::string_view actor, std::string_view why);
+  Status forget_host(const Turn& turn, const std::string& name, std::string_view actor, std::string_view why);
   Status make_room(const Turn& turn, const HostReport& report);
   Status check_machine(const Turn& turn, const HostReport& report);
 

@@ -64,13 +64,15 @@ bool is_of_another(const State& state, const Host& host, std::string_view agent)
   return !agent.empty() && !host.agent.empty() && host.agent != agent && state.users.contains(host.agent);
 }
 
-// For what has come together, not for this report alone: GPUs that are no more make room.
+// For what has come together, not for this report alone: GPUs and hosts that are no more make room.
 Status check_room(const State& state, const HostReport& report, Time now) {
-  if (!state.hosts.contains(report.host) && state.hosts.size() >= kMaxHosts)
+  const std::vector<std::string> gone = hosts_to_forget_for(state, report, now);
+  if (!state.hosts.contains(report.host) && state.hosts.size() - gone.size() >= kMaxHosts)
     return failure(Code::kResourceExhausted,
                    "the pool has room for {} hosts; an admin makes some with `xoe pool forget HOST`", kMaxHosts);
-  const auto others =
-      std::ranges::count_if(state.vms, [&](const auto& item) { return item.second.host != report.host; });
+  const auto others = std::ranges::count_if(state.vms, [&](const auto& item) {
+    return item.second.host != report.host && std::ranges::count(gone, item.second.host) == 0;
+  });
   if (static_cast<std::size_t>(others) + report.vms.size() > kMaxVms)
     return failure(Code::kResourceExhausted, "the pool has room for {} VMs", kMaxVms);
   const auto fresh = std::ranges::count_if(report.gpus, [&](const Gpu& gpu) { return !state.gpus.contains(gpu.uuid); });

@@ -47,6 +47,7 @@ std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int
 
 void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
   for (auto& [id, at] : touched) at += by;
+  if (state.begun) *state.begun += by;
   for (auto& [name, host] : state.hosts) host.heard += by;
   for (auto& [uuid, seen] : state.activity)
     if (seen.stale_since) *seen.stale_since += by;
@@ -69,6 +70,7 @@ void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
 Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time before, Time now) {
   if (now >= before || before - now <= kStepBack) return std::max(before, now);
   for (auto& [id, at] : touched) at = std::min(at, now);
+  if (state.begun) state.begun = std::min(*state.begun, now);
   for (auto& [name, host] : state.hosts) host.heard = std::min(host.heard, now);
   for (auto& [uuid, seen] : state.activity)
     if (seen.stale_since) seen.stale_since = std::min(*seen.stale_since, now);

@@ -69,6 +69,7 @@ Status Pool::begin(Time now, const std::optional<ClockJump>& jump) {
   }
   now_ = time_of_turn(state_, touched_, now_, now);
   journal_.begin_turn(now_);
+  if (!state_.begun) state_.begun = now_;
   first_new_ = state_.next_lease;
   XOE_TRY(journal_.kept(journal_.store().begin()));
   if (jump) XOE_TRY(tell(*jump));
@@ -116,6 +117,7 @@ Status Pool::abandon() {
   XOE_ASSIGN(State loaded, journal_.store().load());
   // What agents told is not stored and stays true.
   loaded.policy = state_.policy;
+  loaded.begun = state_.begun;
   loaded.activity = std::move(state_.activity);
   loaded.vms = std::move(state_.vms);
   for (auto& [name, host] : loaded.hosts)

@@ -302,6 +302,7 @@ struct State {
   std::map<std::string, Team, std::less<>> teams = {};
   std::map<std::int64_t, Lease> leases = {};  // those that wait or are open
   std::int64_t next_lease = 1;
+  std::optional<Time> begun = {};  // the first turn of this process: before it, no report could be heard
 
   const Lease* holder_of(std::string_view uuid) const;
   // Its host is online and its last report had it.

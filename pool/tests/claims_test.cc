@@ -69,11 +69,7 @@ TEST_F(Claims, AReservationAndAGrantAtOnceNeedNone) {
 
 TEST_F(Claims, AServerThatWasDownGivesThemTheirTimeAgain) {
   const auto id = granted_from_the_queue();
-  pool_ = [&] {  // closes the database first
-    const std::string copy = scratch_.file("copy.db");
-    EXPECT_TRUE(pool_.store().backup_to(copy));
-    return open_pool(copy, policy_);
-  }();
+  pool_ = after_restart();
   now_ += minutes(60);
   turn();
   EXPECT_TRUE(lease(id).unclaimed);

@@ -108,6 +108,13 @@ class PoolTest : public ::testing::Test {
     }
   }
 
+  // What a server that is started later finds in the database.
+  Pool after_restart() {
+    const std::string copy = scratch_.file(fmt::format("copy-{}.db", ++restarts_));
+    EXPECT_TRUE(pool_.store().backup_to(copy));
+    return open_pool(copy, policy_);
+  }
+
   Result<std::int64_t> acquire(const User& user, const LeaseRequest& request) {
     Result<std::int64_t> id = failure(Code::kInternal, "no turn");
     turn([&] { id = pool_.acquire(user, request, token_number(++tokens_)); });
@@ -131,6 +138,7 @@ class PoolTest : public ::testing::Test {
   User lead_{.name = "lea", .team = "x", .role = Role::kLead, .token_hash = "l", .max_priority = 5};
   Pool pool_;
   int tokens_ = 0;
+  int restarts_ = 0;
 };
 
 }  // namespace xoe::pool::testing

@@ -172,6 +172,64 @@ TEST_F(World, HostsThatAreGoneMakeRoom) {
   EXPECT_LE(pool_.state().gpus.size(), kMaxGpus);
 }
 
+// Their GPUs are of no use for room, but their names are.
+TEST_F(World, HostsWithoutGpusThatAreGoneMakeRoomForOthers) {
+  const auto report = [&](const std::string& host) {
+    Status told;
+    turn([&] { told = pool_.report({.host = host, .without = "no driver"}); });
+    return told ? std::string() : told.error().message();
+  };
+  now_ += std::chrono::hours(1);
+  turn([&] { ASSERT_TRUE(pool_.report(report_of("needed", 1))); });
+  const auto id = acquire(ann_, {.gpus = 1, .host = "needed", .duration = std::chrono::hours(71)}).value();
+  now_ += minutes(5);
+  turn([&] {
+    for (std::size_t i = pool_.state().hosts.size(); i < kMaxHosts; ++i)
+      ASSERT_TRUE(pool_.report({.host = fmt::format("pod-{:04}", i), .without = "no driver"}));
+  });
+  EXPECT_THAT(report("one-more"), HasSubstr("room for 4096 hosts"));
+  now_ += std::chrono::hours(24) - minutes(1);
+  EXPECT_EQ(report("one-more"), "");
+  EXPECT_THAT(pool_.state().hosts, SizeIs(kMaxHosts));
+  EXPECT_FALSE(pool_.state().hosts.contains("a")) << "it has been silent for longest";
+  EXPECT_TRUE(pool_.state().hosts.contains("needed")) << "lease " << id;
+  EXPECT_TRUE(pool_.state().hosts.contains("pod-4095")) << "it is given a day";
+  now_ += minutes(5);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(report(fmt::format("next-{}", i)), "");
+  ASSERT_TRUE(pool_.abandon());
+  EXPECT_THAT(pool_.state().hosts, SizeIs(kMaxHosts)) << "the database forgets, too";
+  EXPECT_TRUE(pool_.state().hosts.contains("needed"));
+  const auto events = pool_.store().events(0, 20000).value();
+  EXPECT_EQ(std::ranges::count(events, "host-forgotten", &Event::kind), 21);
+}
+
+TEST_F(World, VmsOfAVCenterThatIsGoneMakeRoom) {
+  const auto report = [&](const std::string& host, const std::string& vm, std::size_t count) {
+    HostReport told{.host = host};
+    for (std::size_t i = 0; i < count; ++i) told.vms.push_back({.name = fmt::format("{}-{}", vm, i), .host = host});
+    Status done;
+    turn([&] { done = pool_.report(told); });
+    return done ? std::string() : done.error().message();
+  };
+  for (const char* const center : {"v1", "v2", "v3", "v4"}) ASSERT_EQ(report(center, center, kMaxVms / 4), "");
+  EXPECT_THAT(report("v5", "v5", 1), HasSubstr("room for 16384 VMs"));
+  now_ += std::chrono::hours(25);
+  for (const char* const center : {"v2", "v3", "v4"}) ASSERT_EQ(report(center, center, kMaxVms / 4), "");
+  EXPECT_EQ(report("v5", "v5", 1), "");
+  EXPECT_FALSE(pool_.state().hosts.contains("v1"));
+}
+
+// What the database says of the time at which a host was heard is older than its silence.
+TEST_F(World, HostsAreGivenTimeAfterAServerWasAway) {
+  turn([&] { ASSERT_TRUE(pool_.report(report_of_instances("m", 0, 600))); });
+  now_ += std::chrono::hours(200);
+  turn([&] { ASSERT_TRUE(pool_.report(report_of_instances("m", 0, 600))); });
+  pool_ = after_restart();
+  turn([&] { EXPECT_FALSE(pool_.report(report_of_instances("n", 0, 600))) << "the GPUs of m stay for a day"; });
+  turn([&] { EXPECT_TRUE(pool_.report(report_of_instances("m", 0, 600))); });
+  EXPECT_TRUE(pool_.state().gpus.contains("MIG-m-0"));
+}
+
 TEST_F(World, AMachineThatTookTheNameOverIsTaken) {
   auto first = report_of_instances("m", 0, 2), second = report_of_instances("m", 7, 1);
   first.machine = "boot-1/1";

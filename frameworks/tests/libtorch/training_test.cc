@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
@@ -381,6 +382,33 @@ TEST(Training, AdasumCombinesSteps) {
       const at::Tensor combined = a * (1 - dot / (2 * a.square().sum())) + b * (1 - dot / (2 * b.square().sum()));
       EXPECT_TRUE(at::allclose(results[0][i], (starts[i].to(at::kDouble) + combined).to(at::kFloat), 1e-5, 1e-6)) << i;
     }
+  }
+}
+
+TEST(Training, OtherParametersAreRefused) {
+  const auto replace = [](::torch::optim::Optimizer& wrapped) {
+    at::Tensor& first = wrapped.param_groups()[0].params()[0];
+    first = first.detach().clone().requires_grad_(true);
+  };
+  const auto add = [](::torch::optim::Optimizer& wrapped) {
+    wrapped.param_groups()[0].params().push_back(at::ones({2}).requires_grad_(true));
+  };
+  const auto remove = [](::torch::optim::Optimizer& wrapped) { wrapped.param_groups()[0].params().pop_back(); };
+  using Change = std::function<void(::torch::optim::Optimizer&)>;
+  for (const Change& change : {Change(replace), Change(add), Change(remove)}) {
+    on_ranks(2, [&](Communicator& comm) {
+      Net net;
+      ::torch::optim::SGD wrapped(net.parameters(), 0.1);
+      auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm).value();
+      const Batch batch = batch_at(0, comm.rank(), 1);
+      loss_of(net.forward(batch.images, true), batch.targets).backward();
+      ok(optimizer.step());
+      change(wrapped);
+      const Status status = optimizer.step();
+      EXPECT_FALSE(status);
+      EXPECT_THAT(status.error().message(), testing::HasSubstr("the optimizer has other parameters now"));
+      return 0;
+    });
   }
 }
 

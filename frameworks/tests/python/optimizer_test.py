@@ -321,59 +321,6 @@ def test_process_sets():
         hvd.remove_process_set(process_set)
 
 
-def test_parameters_that_come_later():
-    torch.manual_seed(RANK)
-    first, later, frozen = (torch.nn.Linear(3, 1) for _ in range(3))
-    frozen.requires_grad_(False)
-    for part in (first, later, frozen):
-        hvd.broadcast_parameters(part.state_dict(), root_rank=0)
-    made = torch.optim.SGD([*first.parameters(), *frozen.parameters()], lr=0.1)
-    optimizer = hvd.DistributedOptimizer(made)
-    optimizer.add_param_group({"params": list(later.parameters())})
-    frozen.requires_grad_(True)
-    for _ in range(3):
-        optimizer.zero_grad()
-        sum(part(torch.full((1, 3), RANK + 1.0)).sum() for part in (first, later, frozen)).backward()
-        optimizer.step()
-        for part in (first, later, frozen):
-            torch.testing.assert_close(part.weight.grad, torch.full((1, 3), (SIZE + 1) / 2))
-
-
-def test_parameters_that_come_through_the_plain_optimizer():
-    torch.manual_seed(RANK)
-    first, later = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
-    plain = torch.optim.SGD(first.parameters(), lr=0.1)
-    optimizer = hvd.DistributedOptimizer(plain)
-    plain.add_param_group({"params": [later.weight]})
-    optimizer.param_groups[1]["params"].append(later.bias)
-    for _ in range(2):
-        optimizer.zero_grad()
-        sum(part(torch.full((1, 3), RANK + 1.0)).sum() for part in (first, later)).backward()
-        optimizer.step()
-        torch.testing.assert_close(later.weight.grad, torch.full((1, 3), (SIZE + 1) / 2))
-        torch.testing.assert_close(later.bias.grad, torch.ones(1))
-
-
-def test_adasum_with_parameters_that_come_later():
-    torch.manual_seed(0)
-    first, later, frozen = (torch.nn.Linear(3, 1) for _ in range(3))
-    frozen.requires_grad_(False)
-    plain = torch.optim.SGD([*first.parameters(), *frozen.parameters()], lr=0.1)
-    optimizer = hvd.DistributedOptimizer(plain, op=hvd.Adasum, backward_passes_per_step=2)
-    schedule = torch.optim.lr_scheduler.StepLR(plain, 10)
-    for step in range(4):
-        if step == 1:
-            optimizer.add_param_group({"params": list(later.parameters())})
-            frozen.requires_grad_(True)
-        optimizer.zero_grad()
-        sum(part(torch.full((1, 3), RANK + 1.0)).sum() for part in (first, later, frozen)).backward()
-        optimizer.step()
-        schedule.step()
-    for part in (first, later, frozen):
-        mine = torch.cat([part.weight.detach().flatten(), part.bias.detach()])
-        assert torch.equal(hvd.broadcast(mine, 0), mine)
-
-
 class Window(collections.namedtuple("Window", "values size kind")):
     """What an optimizer may keep for a parameter."""
 

@@ -473,6 +473,10 @@ def test_what_it_refuses():
     optimizer.param_groups[0]["params"].append(model.frozen.weight)
     refused(invalid, "other parameters", optimizer.step)
     optimizer.param_groups[0]["params"].pop()
+    last = optimizer.param_groups[0]["params"].pop()
+    optimizer.param_groups[0]["params"].append(torch.nn.Parameter(last.detach().clone()))
+    refused(invalid, "other parameters", optimizer.step)
+    optimizer.param_groups[0]["params"][-1] = last
     model.hidden.weight.data = model.hidden.weight.detach().clone()
     refused(invalid, "hidden.weight has other memory", optimizer.step)
     embedding = torch.nn.Embedding(10, 4, sparse=True)

@@ -31,6 +31,8 @@ class AdasumMixin(Wrapping):
         process_set: ProcessSet,
     ) -> None:
         self._names = {p: f"adasum.{name}" for p, name in parameter_names(self.param_groups, named_parameters).items()}
+        self._listed = list(self._parameters())
+        self._added = 0
         self._compression = compression
         self._passes = backward_passes_per_step
         self._calls = 0
@@ -54,12 +56,25 @@ class AdasumMixin(Wrapping):
         raise RuntimeError("skip_synchronize() is not supported with op=Adasum")
         yield
 
+    def _follow_parameters(self) -> None:
+        """Names for new ones, where the groups have others than before."""
+        if self._has_parameters(self._listed):
+            return
+        self._listed = list(self._parameters())
+        known, self._names = self._names, {}
+        for p in self._listed:
+            if p not in known:
+                self._added += 1
+            self._names[p] = known.get(p, f"adasum.added{self._added}")
+        for p in self._starts:  # of the update that is under way
+            self._names.setdefault(p, known[p])
+
     @Override
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Steps on this rank, then, every backward_passes_per_step calls, combines the updates of all ranks."""
-        for p in self._parameters():
-            self._names.setdefault(p, f"adasum.added{len(self._names)}")
+        self._follow_parameters()
+        for p in self._listed:
             if p.requires_grad and p not in self._starts:
                 self._starts[p] = p.detach().clone()
         loss = self._inner("step")(closure)

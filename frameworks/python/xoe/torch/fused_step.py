@@ -78,6 +78,11 @@ class FusedStep:
         self.run(group, state)
         return True
 
+    def forget(self, parameters: Sequence[torch.Tensor]) -> None:
+        """What was noted of parameters that the optimizer does not have any more."""
+        for p in parameters:
+            self._addresses.pop(id(p), None)
+
     def _state_tensors(self, group: dict[str, Any], p: torch.Tensor, own: dict[str, Any]) -> list[torch.Tensor]:
         return [torch.zeros_like(p) if own.get(name) is None else own[name] for name in self._fused.used_names(group)]
 

@@ -86,7 +86,12 @@ class DistributedMixin(Wrapping):
         self._gradients = [
             Gradient(p, self._prefix + names[p], backward_passes_per_step, gradient_views) for p in self._parameters()
         ]
-        self._buckets = Buckets(self._prefix, compression.wire) if self._uncopied else None
+        self._buckets: Buckets | None = None
+        if self._uncopied:
+            self._make_buckets()
+        self._listed = list(self._parameters())  # in the groups, as far as known
+        self._added = 0
+        self._gone: list[Gradient] = []  # of parameters that the groups do not have any more
         self._in_flight: list[Gradient] = []
         self._skip = False
         self._synchronized = False
@@ -123,18 +128,43 @@ class DistributedMixin(Wrapping):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As in the base class; gradients of the new parameters are reduced too. Call it on all ranks."""
         self._inner("add_param_group")(param_group)
-        self._follow_new()
+        self._follow_parameters()
+
+    def _follow_parameters(self) -> None:
+        """Parameters come and go, also through the plain optimizer, or straight in param_groups."""
+        if not self._has_parameters(self._listed):
+            self._listed = list(self._parameters())
+            known = {id(gradient.param) for gradient in self._gradients}
+            for p in self._listed:
+                if id(p) not in known:
+                    self._added += 1
+                    name = f"{self._prefix}added{self._added}"
+                    self._gradients.append(Gradient(p, name, self._passes, self._gradient_views))
+            listed = {id(p) for p in self._listed}
+            self._gone = [gradient for gradient in self._gradients if id(gradient.param) not in listed]
         self._hook()
 
-    def _follow_new(self) -> None:
-        """Parameters may also come through the plain optimizer, or straight into param_groups."""
-        if sum(len(group["params"]) for group in self.param_groups) == len(self._gradients):
-            return
-        known = {id(gradient.param) for gradient in self._gradients}
-        for p in self._parameters():
-            if id(p) not in known:
-                name = f"{self._prefix}added{len(self._gradients)}"
-                self._gradients.append(Gradient(p, name, self._passes, self._gradient_views))
+    def _drop_gone(self) -> None:
+        """Between two steps, where none is in flight."""
+        gone, self._gone = self._gone, []
+        if self._buckets is not None and any(gradient.in_bucket for gradient in gone):
+            self._make_buckets()
+        for gradient in gone:
+            self._gradients.remove(gradient)
+            self._parameter_names.pop(gradient.param, None)
+            if gradient.hook is not None:
+                gradient.hook.remove()
+                self._hooks.remove(gradient.hook)
+            rest = tuple(member for member in gradient.group or () if member is not gradient)
+            for member in rest:
+                member.group = rest
+        if gone and self._fused_step is not None:
+            self._fused_step.forget([gradient.param for gradient in gone])
+
+    def _make_buckets(self) -> None:
+        if self._buckets is not None:
+            self._buckets.dissolve()
+        self._buckets = Buckets(self._prefix, getattr(self._compression, "wire", None))
 
     def _groups(self, groups: int | Sequence[Sequence[torch.Tensor]] | None) -> list[tuple[Gradient, ...]]:
         if groups is None or groups == 0:
@@ -178,10 +208,9 @@ class DistributedMixin(Wrapping):
         self._engine = self._world.engine
         self._distributed = process_set.included() and process_set.size() > 1
         self._first_step = FirstStep()  # also of ranks that go on, with those that are new
-        wire = getattr(self._compression, "wire", None)
         if self._buckets is not None:
-            self._buckets.dissolve()
-            self._buckets = Buckets(self._prefix, wire)
+            self._make_buckets()
+        wire = getattr(self._compression, "wire", None)
         self._request = prepare_request(self._op, "allreduce", *self._scales, self._set_id, wire)
         if lost:
             self._forget()
@@ -312,8 +341,13 @@ class DistributedMixin(Wrapping):
 
     def _reduce(self, abandons: bool) -> bool:
         """Reduces the gradients of this step. True: a rank has abandoned it, and no rank has any gradients left."""
-        self._follow_new()
-        self._hook()
+        self._follow_parameters()
+        try:
+            return self._reduce_known(abandons)
+        finally:
+            self._drop_gone()
+
+    def _reduce_known(self, abandons: bool) -> bool:
         failed = None
         try:
             presence = Presence(self._gradients, abandons, self._prefix, self._process_set)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from types import MethodType
 from typing import Any
 
@@ -69,6 +70,11 @@ class Wrapping:
     def _parameters(self) -> Iterator[Any]:
         for group in self.param_groups:
             yield from group["params"]
+
+    def _has_parameters(self, known: Sequence[Any]) -> bool:
+        """Whether the groups have these parameters, and no others, in this order."""
+        now = list(self._parameters())
+        return len(now) == len(known) and all(map(operator.is_, now, known))
 
     def _inner(self, name: str) -> Any:
         """The method of the plain optimizer's class, or the function that replaces it there."""

@@ -88,7 +88,7 @@ class ShardedMixin(Wrapping):
         _alive[number] = self
         self._number = number
         self._name = f"sharded.{number}" if number else "sharded"
-        self._count = sum(len(group["params"]) for group in self.param_groups)
+        self._listed = list(self._parameters())
         self._closed = self._failed = self._synchronized = self._stepped = False
         places, self._totals = lay_out(trained)
         self._tensors = SharedTensors(self._world, self._name, places, self._totals)
@@ -191,7 +191,7 @@ class ShardedMixin(Wrapping):
             raise UnavailableError("ShardedOptimizer: its world has ended; make another optimizer in the new one")
         if self._failed:
             raise InvalidArgumentError("ShardedOptimizer: an earlier step has failed; load a checkpoint into another optimizer")
-        if sum(len(group["params"]) for group in self.param_groups) != self._count:
+        if not self._has_parameters(self._listed):
             raise InvalidArgumentError("ShardedOptimizer: param_groups has other parameters now; make another optimizer")
         for p in self._parameters():
             shared = self._by_param.get(p)
