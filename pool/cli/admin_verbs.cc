@@ -4,7 +4,9 @@
 #include "core/base/error.h"
 #include "core/base/random_token.h"
 #include "core/command_line/parse/command_line.h"
+#include "pool/cli/field_options.h"
 #include "pool/cli/verbs.h"
+#include "pool/server/wire.h"
 
 namespace xoe::tools::pool {
 namespace {
@@ -43,7 +45,7 @@ void add_admin_verbs(CLI::App& app, int& code) {
   CLI::App* const team = app.add_subcommand("team", "make or change a team (admins)");
   add_connection_options(*team, of_team->connection);
   add_member<std::string>(*team, of_team->body, "NAME", "name", "of the team")->required();
-  add_member<int>(*team, of_team->body, "--quota", "quota", "GPUs that it can count on; 0 for a new team");
+  add_field_options<xoe::pool::Team>(*team, of_team->body);
   add_member_flag(*team, of_team->body, "--no-borrowing", "may_borrow", "it may not use what others leave", false);
   add_member_flag(*team, of_team->body, "--borrowing", "may_borrow", "it may; the default of a new team");
   team->callback([of_team, &code] { code = send(*of_team, "/v1/teams"); });
@@ -52,14 +54,7 @@ void add_admin_verbs(CLI::App& app, int& code) {
   CLI::App* const user = app.add_subcommand("user", "make or change a user (admins); prints a new one's token");
   add_connection_options(*user, of_user->connection);
   add_member<std::string>(*user, of_user->body, "NAME", "name", "of the user")->required();
-  add_member<std::string>(*user, of_user->body, "--team", "team", "that its GPUs count for")->type_name("NAME");
-  add_member<std::string>(*user, of_user->body, "--role", "role", "what it may do")
-      ->type_name("agent|user|lead|admin")
-      ->default_str("user");
-  add_member<int>(*user, of_user->body, "--max-gpus", "max_gpus", "at once; 0: any number")->default_str("0");
-  add_member<int>(*user, of_user->body, "--max-priority", "max_priority", "that it may ask with")->default_str("0");
-  add_member_flag(*user, of_user->body, "--idle-exempt", "idle_exempt", "its leases are never reclaimed as idle");
-  add_member_flag(*user, of_user->body, "--new-token", "new_token", "replace its token");
+  add_field_options<xoe::pool::wire::UserForm>(*user, of_user->body);
   user->add_flag("--remove", of_user->remove, "remove it; its leases stay until they end");
   user->callback([of_user, &code] {
     // Of our choice, so that an answer that is lost costs nothing: the request is sent again.

@@ -6,10 +6,12 @@
 #include "core/base/error.h"
 #include "core/base/random_token.h"
 #include "core/base/text.h"
+#include "pool/cli/field_options.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/point_in_time.h"
 #include "pool/cli/verbs.h"
 #include "pool/hooks/notice.h"
+#include "pool/model/fields.h"
 
 namespace xoe::tools::pool {
 namespace {
@@ -157,30 +159,20 @@ void add_lease_options(CLI::App& verb, LeaseOptions& options) {
           "--gpus", [&options](const std::string& text) { set_count(options, text); }, "how many, all or none")
       ->type_name("N")
       ->default_str("1");
-  add_member<std::string>(verb, options.request, "--type", "type", "part of their name, such as t4")->type_name("NAME");
   verb.add_option("--memory", options.memory,
                   "of each at least, such as 16G, as cards are sold: they have up to a tenth less")
       ->type_name("BYTES")
       ->check(
           [](const std::string& text) { return parse_bytes(text) ? std::string() : "expected a size such as 16G"; });
-  add_member_flag(verb, options.request, "--same-nvlink", "same_nvlink", "NVLinks between all of them");
-  add_member_flag(verb, options.request, "--any-host", "any_host", "they may be on several hosts");
   add_span_option(verb, "--for", options.duration, "for how long");
-  add_member<int>(verb, options.request, "--priority", "priority", "more goes first; your user has a limit")
-      ->default_str("0");
-  add_member_flag(verb, options.request, "--wait", "wait", "in the queue, until there are GPUs");
-  add_member<std::string>(verb, options.request, "--purpose", "purpose", "one line for the others")->type_name("TEXT");
+  add_field_options<xoe::pool::LeaseRequest>(verb, options.request);
 }
 
 void add_place_options(CLI::App& verb, LeaseOptions& options) {
-  add_member<std::string>(verb, options.request, "--host", "host", "only GPUs of this host")->type_name("NAME");
-  CLI::Option* const vm =
-      add_member<std::string>(verb, options.request, "--vm", "vm", "give them to this virtual machine of a vSphere");
-  vm->type_name("NAME");
-  add_member_flag(verb, options.request, "--power-cycle", "power_cycle",
-                  "shut the machine down for that, if it runs, and start it again; also when they are taken back")
-      ->needs(vm);
-  add_member_flag(verb, options.request, "--slurm", "slurm", "as an allocation of a Slurm cluster")->excludes(vm);
+  add_field_options<xoe::pool::LeaseRequest>(verb, options.request, xoe::pool::kPlace);
+  CLI::Option* const vm = verb.get_option("--vm");
+  verb.get_option("--power-cycle")->needs(vm);
+  verb.get_option("--slurm")->excludes(vm);
 }
 
 Result<Reply> request_lease(Client& client, const Connection& connection, const LeaseOptions& options,

@@ -14,34 +14,57 @@ inline constexpr std::size_t kLongestName = 255;
 inline constexpr std::size_t kMostProcesses = 4096;
 inline constexpr std::size_t kMostVms = 4096;
 
+inline constexpr std::string_view kPlace = "place";  // from here on: where the GPUs are, and for which machine
+
 constexpr auto fields_of(const LeaseRequest*) {
   using describe::field;
   using Request = LeaseRequest;
   return std::tuple(
       field<&Request::gpus>("gpus", {.least = 1, .most = kMaxGpus, .always_stored = true}),
-      field<&Request::type>("type", {.what = "part of the GPU's name, in any case", .always_stored = true}),
+      field<&Request::type>("type", {.what = "part of the GPU's name, such as t4, in any case",
+                                     .always_stored = true,
+                                     .option = true,
+                                     .placeholder = "NAME"}),
       field<&Request::memory>(
           "memory", {.what = "bytes of each GPU, at least", .least = 0, .most = kMostBytes, .always_stored = true}),
-      field<&Request::same_nvlink>("same_nvlink", {.always_stored = true}),
-      field<&Request::any_host>("any_host", {.always_stored = true}),
+      field<&Request::same_nvlink>("same_nvlink",
+                                   {.what = "NVLinks between all of them", .always_stored = true, .option = true}),
+      field<&Request::any_host>("any_host",
+                                {.what = "they may be on several hosts", .always_stored = true, .option = true}),
       field<&Request::duration>("seconds",
                                 {.least = 0, .most = kMostSeconds, .stored_as = "duration", .always_stored = true}),
-      field<&Request::priority>("priority", {.least = -1000, .most = 1000, .always_stored = true}),
+      field<&Request::priority>("priority", {.what = "more goes first; a user has a limit",
+                                             .least = -1000,
+                                             .most = 1000,
+                                             .always_stored = true,
+                                             .option = true}),
       field<&Request::at>("at", {.what = "a reservation: from then on, in seconds since 1970",
                                  .least = 0,
                                  .most = kMostSeconds,
                                  .always_stored = true}),
-      field<&Request::wait>("wait", {.what = "in the queue; otherwise now or not at all", .always_stored = true}),
-      field<&Request::purpose>("purpose", {.always_stored = true}),
+      field<&Request::wait>("wait", {.what = "in the queue until there are GPUs; otherwise now or not at all",
+                                     .always_stored = true,
+                                     .option = true}),
+      field<&Request::purpose>("purpose", {.what = "one line for the others", .always_stored = true, .option = true}),
       field<&Request::exact>("exact",
                              {.what = "UUIDs: these GPUs and no others", .entries = kMaxGpus, .always_stored = true}),
-      field<&Request::host>("host", {.what = "only GPUs of this host", .longest = kLongestName}),
+      field<&Request::host>("host", {.what = "only GPUs of this host",
+                                     .longest = kLongestName,
+                                     .group = kPlace,
+                                     .option = true,
+                                     .placeholder = "NAME"}),
       field<&Request::yields>("yields", {.what = "it may be asked to give way at any time, without a minimum runtime"}),
       field<&Request::device_rule>("device_rule",
                                    {.what = "the program runs under a device rule; for what status tells"}),
-      field<&Request::vm>("vm", {.what = "GPUs for this virtual machine of a vSphere", .longest = kLongestName}),
-      field<&Request::power_cycle>("power_cycle", {.what = "the machine may be shut down and started again for that"}),
-      field<&Request::slurm>("slurm", {.what = "an allocation of a Slurm cluster"}));
+      field<&Request::vm>("vm", {.what = "GPUs for this virtual machine of a vSphere",
+                                 .longest = kLongestName,
+                                 .option = true,
+                                 .placeholder = "NAME"}),
+      field<&Request::power_cycle>("power_cycle",
+                                   {.what = "the machine may be shut down for that, if it runs, and started again; "
+                                            "also when they are taken back",
+                                    .option = true}),
+      field<&Request::slurm>("slurm", {.what = "as an allocation of a Slurm cluster", .option = true}));
 }
 
 // The database keeps it so.
@@ -98,18 +121,24 @@ constexpr auto fields_of(const Host*) {
 
 constexpr auto fields_of(const Team*) {
   using describe::field;
-  return std::tuple(field<&Team::name>("name", {.shortest = 1, .required = true}),
-                    field<&Team::quota>("quota", {.least = 0, .most = kMaxGpus}),
-                    field<&Team::may_borrow>("may_borrow"));
+  return std::tuple(
+      field<&Team::name>("name", {.shortest = 1, .required = true}),
+      field<&Team::quota>("quota", {.what = "GPUs that it can count on", .least = 0, .most = kMaxGpus, .option = true}),
+      field<&Team::may_borrow>("may_borrow"));
 }
 constexpr std::string_view schema_name_of(const Team*) { return "Team"; }
 
 constexpr auto fields_of(const User*) {
   using describe::field;
-  return std::tuple(field<&User::name>("name", {.shortest = 1, .required = true}), field<&User::team>("team"),
-                    field<&User::role>("role"), field<&User::max_gpus>("max_gpus", {.least = 0, .most = kMaxGpus}),
-                    field<&User::max_priority>("max_priority", {.least = -1000, .most = 1000}),
-                    field<&User::idle_exempt>("idle_exempt"));
+  return std::tuple(
+      field<&User::name>("name", {.shortest = 1, .required = true}),
+      field<&User::team>("team", {.what = "that its GPUs count for", .option = true, .placeholder = "NAME"}),
+      field<&User::role>("role", {.what = "what it may do", .option = true}),
+      field<&User::max_gpus>("max_gpus",
+                             {.what = "at once; 0: any number", .least = 0, .most = kMaxGpus, .option = true}),
+      field<&User::max_priority>("max_priority",
+                                 {.what = "that it may ask with", .least = -1000, .most = 1000, .option = true}),
+      field<&User::idle_exempt>("idle_exempt", {.what = "its leases are never reclaimed as idle", .option = true}));
 }
 
 constexpr auto fields_of(const Event*) {

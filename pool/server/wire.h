@@ -98,7 +98,7 @@ struct UserForm {
 constexpr auto fields_of(const UserForm*) {
   return std::tuple_cat(
       describe::fields_below<&UserForm::user>(),
-      std::tuple(field<&UserForm::new_token>("new_token", {.what = "replace its token"}),
+      std::tuple(field<&UserForm::new_token>("new_token", {.what = "replace its token", .option = true}),
                  field<&UserForm::token>(
                      "token", {.what = "for a new user, or a new one, of the client's choice; then the request may be "
                                        "sent twice",

@@ -406,7 +406,7 @@ TEST(Training, OtherParametersAreRefused) {
       change(wrapped);
       const Status status = optimizer.step();
       EXPECT_FALSE(status);
-      EXPECT_THAT(status.error().message(), testing::HasSubstr("the optimizer has other parameters now"));
+      EXPECT_THAT(status.error().message(), ::testing::HasSubstr("the optimizer has other parameters now"));
       return 0;
     });
   }

@@ -10,7 +10,7 @@ import unittest
 import ranks
 
 PYTHON = pathlib.Path(ranks.interpreter())
-# What a faulty memory cell does to products from the third on.
+# What a faulty memory cell does to all products but the first: a slow machine makes two.
 FAULT = """
 import torch
 plain, count = torch.Tensor.__matmul__, 0
@@ -18,7 +18,7 @@ def faulty(left, right):
     global count
     product = plain(left, right)
     count += left.dtype == torch.float32
-    if count > 2 and left.dtype == torch.float32:
+    if count > 1 and left.dtype == torch.float32:
         product[7, 9] += 1
     return product
 torch.Tensor.__matmul__ = faulty
