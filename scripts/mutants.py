@@ -36,8 +36,13 @@ import declared_tests
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIST = "scripts/mutants/list.toml"
 COPY = ROOT / "build" / "mutants"
-PRESETS = ("release", "tsan")
-PARTS = ["-DXOE_WITH_PYTHON=OFF", "-DXOE_BUILD_BENCH=OFF"]
+# By the name in the list: the preset of cmake, what is left out of the build, and what every test of it needs.
+PRESETS = {
+    "release": ("release", ["-DXOE_WITH_PYTHON=OFF"], []),
+    "tsan": ("tsan", ["-DXOE_WITH_PYTHON=OFF"], []),
+    "python": ("release", [], ["bin/xoe", "xoe_python"]),  # its package is links to the source
+}
+PARTS = ["-DXOE_BUILD_BENCH=OFF"]
 FILE_BY_FILE = ["-DXOE_UNITY=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g0 -DNDEBUG"]
 IN_UNITS = ["-DXOE_UNITY=ON"]
 LEAST_SECONDS = 30
@@ -119,8 +124,8 @@ def problems(mutants, root):
 
 
 def share_of(mutants, count, day):
-    """So many of those of the release build. Each comes once before any comes again, if they are tried every day."""
-    here = [mutant for mutant in mutants if mutant.preset == "release"]
+    """So many of those without a sanitizer. Each comes once before any comes again, if they are tried every day."""
+    here = [mutant for mutant in mutants if mutant.preset != "tsan"]
     return [here[(day * count + i) % len(here)] for i in range(min(count, len(here)))]
 
 
@@ -203,8 +208,8 @@ class Build:
 
     def __init__(self, preset, jobs, in_units):
         self._folder = COPY / "build" / (f"{preset}-in-units" if in_units else preset)
-        self._preset = preset
-        self._options = [*PARTS, *(IN_UNITS if in_units else FILE_BY_FILE)]
+        self._preset, without, self._needed = PRESETS[preset]
+        self._options = [*PARTS, *without, *(IN_UNITS if in_units else FILE_BY_FILE)]
         self._jobs = jobs
         self._programs = {}
         self._unchanged = {}
@@ -262,8 +267,8 @@ class Build:
         return {name: re.findall(r'"([^"]*)"', words) for name, words in found}
 
     def _ninja(self, words):
-        """Builds those of the words that are programs of this folder."""
-        targets = [path.name for path in map(pathlib.Path, sorted(words)) if self._folder in path.parents]
+        """Builds those of the words that are programs of this folder, and what every test needs."""
+        targets = self._needed + [path.name for path in map(pathlib.Path, sorted(words)) if self._folder in path.parents]
         if not targets:
             return True
         done = self._run("ninja", f"-j{self._jobs}", *targets)
