@@ -57,6 +57,10 @@ bool RecentLines::take(std::string line, Time now) {
   return told_.try_emplace(std::move(line), now).second;
 }
 
+void RecentLines::move_times(Span by) {
+  for (auto& [line, at] : told_) at += by;
+}
+
 Status HostBook::take(const Turn& turn, const HostReport& report, std::string_view agent) {
   XOE_TRY(check_report(turn.state, report, agent, turn.now));
   XOE_TRY(check_machine(turn, report));

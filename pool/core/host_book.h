@@ -25,6 +25,8 @@ class RecentLines {
   // Whether the line may come now; then it counts as told.
   bool take(std::string line, Time now);
   void clear() { told_.clear(); }
+  // With the clock.
+  void move_times(Span by);
 
  private:
   std::map<std::string, Time> told_;
@@ -39,6 +41,11 @@ class HostBook {
   Status watch(const Turn& turn);
   // With its GPUs. `invalid_argument`: there is none, it is online, or a lease needs one of its GPUs.
   Status forget_host(const Turn& turn, const User& actor, const std::string& name);
+  // With the clock, so that what was heard is as old as before.
+  void move_times(Span by) {
+    missing_.move_times(by);
+    recent_.move_times(by);
+  }
   // Unleased use is told again.
   void tell_again() {
     unleased_.clear();

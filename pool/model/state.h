@@ -203,6 +203,9 @@ struct Told {
   // Of a lease that waits; not stored.
   Time postponed = {};
   bool is_late = false;  // it was postponed since then
+  // Of an open lease; not stored.
+  Time idle = {};             // the last warning
+  bool is_idle_news = false;  // it is idle again since then, which no line tells yet
 };
 
 // From the moment of asking to the end: it waits, is open, has ended. Its id never changes.
