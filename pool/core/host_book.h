@@ -19,12 +19,14 @@ struct Turn {
 };
 
 // Which lines of the audit log came within the last kLinePause: what changes with each report is told once in that
-// time.
+// time. Of so many; then it begins again, and a line may come again sooner.
+inline constexpr std::size_t kMostRecentLines = 10'000;
 class RecentLines {
  public:
   // Whether the line may come now; then it counts as told.
   bool take(std::string line, Time now);
   void clear() { told_.clear(); }
+  std::size_t size() const noexcept { return told_.size(); }
   // With the clock.
   void move_times(Span by);
 

@@ -83,7 +83,8 @@ inline constexpr int kMaxVmDevices = 16;  // vSphere's limit
 // What a virtual machine shall have: the agent of its vCenter makes it so.
 struct VmAssignment {
   std::string vm = {};
-  std::vector<std::string> gpus = {};       // of its open leases
+  std::vector<std::int64_t> leases = {};    // that are open
+  std::vector<std::string> gpus = {};       // of them
   std::vector<std::string> take_back = {};  // that it got for a lease which has ended
   bool power_cycle = false;
   bool operator==(const VmAssignment&) const = default;

@@ -406,6 +406,15 @@ TEST(IdleWindows, HaveSoManySamplesHoweverFastReportsCome) {
 
 // --- people ---
 
+TEST(RecentLinesOf, ManyGpusAreLimited) {
+  RecentLines lines;
+  const Time now = Time(std::chrono::hours(1));
+  for (int i = 0; i < 25'000; ++i) ASSERT_TRUE(lines.take(fmt::format("gpu {}", i), now));
+  EXPECT_LE(lines.size(), kMostRecentLines);
+  EXPECT_FALSE(lines.take("gpu 24999", now + seconds(59)));
+  EXPECT_TRUE(lines.take("gpu 24999", now + seconds(60)));
+}
+
 TEST_F(World, UsersAndTeamsAreLimited) {
   turn([&] {
     for (std::size_t i = pool_.state().users.size(); i < kMaxUsers; ++i)
