@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
+#include "pool/server/host_reporter.h"
 #include "pool/slurm/agent.h"
 
 namespace xoe::tools::pool {
@@ -25,41 +26,41 @@ struct SlurmOptions {
 class ClusterLoop {
  public:
   ClusterLoop(const SlurmOptions& options, Client client)
-      : options_(options), client_(std::move(client)), agent_(slurm::run_program, options.rules) {}
+      : options_(options), reporter_(std::move(client)), agent_(slurm::run_program, options.rules) {}
 
   int run() {
     do {
-      std::vector<xoe::pool::ClusterLease> leases;
-      const int code = report(&leases);
-      if (code != 0) return code;
-      if (!reported_) continue;
-      const auto log = agent_.apply(leases);
-      for (const std::string& line : log) say_once(line);
-      if (!log.empty())
-        if (const int again = report(nullptr); again != 0) return again;
+      if (const int code = look(); code != 0) return code;
     } while (!options_.once && !sleep_until_signal(options_.interval));
     return 0;
   }
 
  private:
   // Not 0: the program ends with it. What does not answer now may do so later.
+  int look() {
+    std::vector<xoe::pool::ClusterLease> leases;
+    if (const int code = report(&leases); code != 0 || !reported_) return code;
+    const bool is_refused = !refused_.empty();
+    const auto log = agent_.apply(leases, refused_);
+    for (const std::string& line : log) say_once(line);
+    if (!log.empty())
+      if (const int again = report(nullptr); again != 0) return again;
+    return options_.once && is_refused ? kFailed : 0;
+  }
+
   int report(std::vector<xoe::pool::ClusterLease>* leases) {
     reported_ = false;
     const auto reports = agent_.observe();
     if (!reports) return tell(reports.error());
-    for (const auto& node : *reports) {
-      const auto reply = client_.post("/v1/report", xoe::pool::json_of(node));
-      if (!reply) return tell(reply.error());
-      if (!reply->ok()) {
-        if (options_.once || is_for_good(*reply)) return fail(*reply);
-        return tell(Error(Code::kUnavailable, reply->message()));
-      }
-      if (!node.problem.empty()) say_once(node.host + ": " + node.problem);
-      if (leases == nullptr) continue;
-      const auto orders = xoe::pool::orders_of(reply->body);
-      if (!orders) return fail(orders.error());
-      leases->insert(leases->end(), orders->leases.begin(), orders->leases.end());
-    }
+    auto round = reporter_.send(*reports);
+    if (!round) return round.error().code() == Code::kUnavailable ? tell(round.error()) : fail(round.error());
+    if (round->not_allowed) return fail(*round->not_allowed);
+    refused_ = std::move(round->refused);
+    for (const std::string& line : round->news) say(line);
+    for (const auto& node : *reports)
+      if (!node.problem.empty() && !refused_.contains(node.host)) say_once(node.host + ": " + node.problem);
+    for (const auto& orders : round->orders)
+      if (leases != nullptr) leases->insert(leases->end(), orders.leases.begin(), orders.leases.end());
     reported_ = true;
     return 0;
   }
@@ -70,15 +71,17 @@ class ClusterLoop {
     return 0;
   }
 
+  static void say(const std::string& what) { fmt::print(stderr, "xoe pool slurm: {}\n", what); }
   void say_once(const std::string& what) {
     if (said_.size() > 1000) said_.clear();
-    if (said_.insert(what).second) fmt::print(stderr, "xoe pool slurm: {}\n", what);
+    if (said_.insert(what).second) say(what);
   }
 
   const SlurmOptions& options_;
-  Client client_;
+  xoe::pool::HostReporter reporter_;
   slurm::Agent agent_;
   std::set<std::string> said_;
+  std::set<std::string> refused_;  // nodes whose reports the pool did not take
   bool reported_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "core/base/text_file.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
+#include "pool/server/host_reporter.h"
 #include "pool/vsphere/agent.h"
 
 namespace xoe::tools::pool {
@@ -126,7 +127,7 @@ int list(const VsphereOptions& options) {
 // the hosts stay online.
 class Loop {
  public:
-  Loop(const VsphereOptions& options, Client client) : options_(options), client_(std::move(client)) {}
+  Loop(const VsphereOptions& options, Client client) : options_(options), reporter_(std::move(client)) {}
 
   int run() {
     do {
@@ -152,9 +153,12 @@ class Loop {
     reported_ = false;
     if (const int code = observe_and_report(&assignments); code != 0) return code;
     if (!reported_) return 0;
-    const auto log = agent_->apply(assignments);
+    const auto refused = refused_;
+    const auto log = agent_->apply(assignments, refused);
     for (const std::string& line : log) say_once(line);
-    return log.empty() ? 0 : observe_and_report(nullptr);
+    if (!log.empty())
+      if (const int code = observe_and_report(nullptr); code != 0) return code;
+    return options_.once && !refused.empty() ? kFailed : 0;
   }
 
   int observe_and_report(std::vector<VmAssignment>* assignments) {
@@ -171,22 +175,16 @@ class Loop {
 
   int report(std::vector<VmAssignment>* assignments) {
     reported_ = false;
-    for (auto& host : reports_.hosts) {
-      host.age = std::chrono::duration_cast<Span>(std::chrono::steady_clock::now() - looked_);
-      const auto reply = client_.post("/v1/report", xoe::pool::json_of(host));
-      if (!reply) return tell(reply.error());
-      if (!reply->ok()) {
-        if (options_.once || is_for_good(*reply)) return fail(*reply);
-        return tell(Error(Code::kUnavailable, reply->message()));
-      }
-      if (assignments == nullptr) continue;
-      const auto orders = xoe::pool::orders_of(reply->body);
-      if (!orders) return fail(orders.error());
-      assignments->insert(assignments->end(), orders->vms.begin(), orders->vms.end());
-    }
+    auto round = reporter_.send(reports_.hosts, looked_);
+    if (!round) return round.error().code() == Code::kUnavailable ? tell(round.error()) : fail(round.error());
+    if (round->not_allowed) return fail(*round->not_allowed);
+    refused_ = std::move(round->refused);
+    for (const std::string& line : round->news) note(line);
+    for (const auto& orders : round->orders)
+      if (assignments != nullptr) assignments->insert(assignments->end(), orders.vms.begin(), orders.vms.end());
     reported_ = true;
-    say_once(fmt::format("{} of the vCenter {}", counted(static_cast<std::int64_t>(reports_.hosts.size()), "host"),
-                         reports_.hosts.size() == 1 ? "is reported" : "are reported"));
+    const auto taken = static_cast<std::int64_t>(reports_.hosts.size() - refused_.size());
+    say_once(fmt::format("{} of the vCenter {}", counted(taken, "host"), taken == 1 ? "is reported" : "are reported"));
     return 0;
   }
 
@@ -210,11 +208,12 @@ class Loop {
   }
 
   const VsphereOptions& options_;
-  Client client_;
+  xoe::pool::HostReporter reporter_;
   std::optional<vsphere::Agent> agent_;
   vsphere::Reports reports_;
   std::set<std::string> said_;
-  std::chrono::steady_clock::time_point looked_ = {};  // when the look began that reports_ tells of
+  std::set<std::string> refused_;                // hosts whose reports the pool did not take
+  xoe::pool::HostReporter::Moment looked_ = {};  // when the look began that reports_ tells of
   Span waited_{0};
   bool connected_ = false;  // to the vCenter
   bool reported_ = false;

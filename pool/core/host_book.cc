@@ -1,6 +1,7 @@
 #include "pool/core/host_book.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -40,7 +41,11 @@ std::string users_text(const GpuActivity& seen) {
   std::set<std::string_view> users;
   for (const GpuProcess& process : seen.processes)
     users.insert(process.user.empty() ? std::string_view("?") : std::string_view(process.user));
-  return users.empty() ? "processes that are not listed" : fmt::format("{}", fmt::join(users, " "));
+  if (users.empty()) return "processes that are not listed";
+  constexpr std::size_t kNamed = 8;
+  const auto end = std::next(users.begin(), static_cast<std::ptrdiff_t>(std::min(kNamed, users.size())));
+  const std::string more = users.size() > kNamed ? fmt::format(" and {} more", users.size() - kNamed) : "";
+  return fmt::format("{}{}", fmt::join(users.begin(), end, " "), more);
 }
 
 // `recently`: a rival that has not reported since then is gone.
@@ -53,8 +58,16 @@ std::string problem_of(const Host& host, const HostReport& report, Time recently
 }  // namespace
 
 bool RecentLines::take(std::string line, Time now) {
-  std::erase_if(told_, [&](const auto& item) { return now - item.second >= kLinePause || now < item.second; });
-  return told_.try_emplace(std::move(line), now).second;
+  const auto is_over = [&](const auto& item) { return now - item.second >= kLinePause || now < item.second; };
+  if (const auto told = told_.find(line); told != told_.end() && !is_over(*told)) return false;
+  if (told_.size() >= kMostRecentLines) std::erase_if(told_, is_over);
+  if (told_.size() >= kMostRecentLines) told_.clear();
+  told_[std::move(line)] = now;
+  return true;
+}
+
+void RecentLines::move_times(Span by) {
+  for (auto& [line, at] : told_) at += by;
 }
 
 Status HostBook::take(const Turn& turn, const HostReport& report, std::string_view agent) {

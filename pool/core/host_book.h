@@ -19,12 +19,16 @@ struct Turn {
 };
 
 // Which lines of the audit log came within the last kLinePause: what changes with each report is told once in that
-// time.
+// time. Of so many; then it begins again, and a line may come again sooner.
+inline constexpr std::size_t kMostRecentLines = 10'000;
 class RecentLines {
  public:
   // Whether the line may come now; then it counts as told.
   bool take(std::string line, Time now);
   void clear() { told_.clear(); }
+  std::size_t size() const noexcept { return told_.size(); }
+  // With the clock.
+  void move_times(Span by);
 
  private:
   std::map<std::string, Time> told_;
@@ -39,6 +43,11 @@ class HostBook {
   Status watch(const Turn& turn);
   // With its GPUs. `invalid_argument`: there is none, it is online, or a lease needs one of its GPUs.
   Status forget_host(const Turn& turn, const User& actor, const std::string& name);
+  // With the clock, so that what was heard is as old as before.
+  void move_times(Span by) {
+    missing_.move_times(by);
+    recent_.move_times(by);
+  }
   // Unleased use is told again.
   void tell_again() {
     unleased_.clear();

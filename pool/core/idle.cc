@@ -61,6 +61,10 @@ void IdleWindow::add(const IdleSample& sample, const IdlePolicy& policy) {
   while (samples_.front().at < oldest) samples_.pop_front();
 }
 
+void IdleWindow::move_times(Span by) {
+  for (IdleSample& sample : samples_) sample.at += by;
+}
+
 IdleAssessment IdleWindow::assess(const IdlePolicy& policy, Time begins, Time now) const {
   if (!policy.on) return {};
   const Summary recent = sum_up(samples_, now - policy.no_process_window);
@@ -87,6 +91,11 @@ void IdleWatch::observe(const State& state, const HostReport& report, Span since
     for (const GpuProcess& process : seen.processes) sample.cpus += process.cpu;
   }
   for (const auto& [id, sample] : samples) windows_[id].add(sample, state.policy.idle);
+}
+
+void IdleWatch::move_times(Span by) {
+  judged_ += by;
+  for (auto& [id, window] : windows_) window.move_times(by);
 }
 
 IdleAssessment IdleWatch::assess(const State& state, const Lease& lease, Time now) const {

@@ -32,6 +32,8 @@ class IdleWindow {
   void add(const IdleSample& sample, const IdlePolicy& policy);
   // However fast reports come, there are not many more than kMostSamples.
   std::size_t samples() const { return samples_.size(); }
+  // With the clock.
+  void move_times(Span by);
   // `begins`: of the lease, which is not idle before it is as old as a window.
   IdleAssessment assess(const IdlePolicy& policy, Time begins, Time now) const;
 
@@ -47,6 +49,8 @@ class IdleWatch {
   // Never idle: leases that are exempt, or of a user who is.
   IdleAssessment assess(const State& state, const Lease& lease, Time now) const;
   void forget(std::int64_t lease) { windows_.erase(lease); }
+  // With the clock, so that what was seen is as old as before.
+  void move_times(Span by);
   // Whether it is time to judge again.
   bool is_due(Time now) const { return now < judged_ || now - judged_ >= std::chrono::seconds(1); }
   void judged(Time now) { judged_ = now; }

@@ -7,11 +7,10 @@
 #include "core/base/text.h"
 #include "pool/core/forget.h"
 #include "pool/core/targets.h"
+#include "pool/model/fields.h"
 
 namespace xoe::pool {
 namespace {
-
-constexpr std::size_t kMaxName = 255;  // bytes
 
 // GPUs that are named, so that the database is not filled with names of GPUs that do not exist.
 Status check_exact(const LeaseRequest& request) {
@@ -113,12 +112,12 @@ Status check_duration(const Policy& policy, Span duration) {
 Status check_form(const LeaseRequest& request) {
   if (request.gpus < 1 || request.gpus > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", request.gpus, kMaxGpus);
-  if (request.type.size() > 64 || request.purpose.size() > 200)
+  if (request.type.size() > 64 || request.purpose.size() > kLongestPurpose)
     return failure(Code::kInvalidArgument, "{} is longer than {} characters",
-                   request.type.size() > 64 ? "type" : "purpose", request.type.size() > 64 ? 64 : 200);
-  if (request.host.size() > kMaxName || request.vm.size() > kMaxName)
-    return failure(Code::kInvalidArgument, "{} is longer than {} bytes", request.vm.size() > kMaxName ? "vm" : "host",
-                   kMaxName);
+                   request.type.size() > 64 ? "type" : "purpose", request.type.size() > 64 ? 64 : kLongestPurpose);
+  if (request.host.size() > kLongestName || request.vm.size() > kLongestName)
+    return failure(Code::kInvalidArgument, "{} is longer than {} bytes",
+                   request.vm.size() > kLongestName ? "vm" : "host", kLongestName);
   if (has_hidden_characters(request.purpose))
     return failure(Code::kInvalidArgument,
                    "purpose: it has characters that control a terminal or turn the direction of text");
@@ -172,10 +171,10 @@ Status check_adoption(const State& state, const User& user, const LeaseRequest& 
 }
 
 Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now) {
-  if (report.host.empty() || report.host.size() > kMaxName || report.gpus.size() != report.activity.size())
+  if (report.host.empty() || report.host.size() > kLongestName || report.gpus.size() != report.activity.size())
     return failure(Code::kInvalidArgument,
                    "a report without a host's name of at most {} bytes, or with activity that belongs to no GPU",
-                   kMaxName);
+                   kLongestName);
   if (const auto host = state.hosts.find(report.host);
       host != state.hosts.end() && is_of_another(state, host->second, agent))
     return failure(Code::kInvalidArgument,
@@ -210,6 +209,8 @@ Status check_team(const State& state, const Team& team) {
                    "\"{}\" cannot be the name of a team: it is empty, begins with one of = + - @ . / \\, or has hidden "
                    "characters",
                    team.name);
+  if (team.name.size() > kLongestName)
+    return failure(Code::kInvalidArgument, "the name of a team is longer than {} bytes", kLongestName);
   if (team.quota < 0 || team.quota > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "team \"{}\": a quota is a number from 0 to {}", team.name, kMaxGpus);
   return {};

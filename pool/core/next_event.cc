@@ -48,7 +48,10 @@ std::vector<std::int64_t> abandoned_leases(const State& state, std::map<std::int
 void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
   for (auto& [id, at] : touched) at += by;
   if (state.begun) *state.begun += by;
-  for (auto& [name, host] : state.hosts) host.heard += by;
+  for (auto& [name, host] : state.hosts) {
+    host.heard += by;
+    host.rival_heard += by;
+  }
   for (auto& [uuid, seen] : state.activity)
     if (seen.stale_since) *seen.stale_since += by;
   for (auto& [id, lease] : state.leases) {
@@ -60,6 +63,7 @@ void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
     lease.expires += by;
     lease.told.expires += by;
     lease.told.renewed += by;
+    lease.told.idle += by;
     lease.idle_phase_since += by;
     if (!lease.give_way) continue;
     lease.give_way->asked += by;
@@ -71,12 +75,16 @@ Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time befo
   if (now >= before || before - now <= kStepBack) return std::max(before, now);
   for (auto& [id, at] : touched) at = std::min(at, now);
   if (state.begun) state.begun = std::min(*state.begun, now);
-  for (auto& [name, host] : state.hosts) host.heard = std::min(host.heard, now);
+  for (auto& [name, host] : state.hosts) {
+    host.heard = std::min(host.heard, now);
+    host.rival_heard = std::min(host.rival_heard, now);
+  }
   for (auto& [uuid, seen] : state.activity)
     if (seen.stale_since) seen.stale_since = std::min(*seen.stale_since, now);
   for (auto& [id, lease] : state.leases) {
     lease.told.renewed = std::min(lease.told.renewed, now);
     lease.told.postponed = std::min(lease.told.postponed, now);
+    lease.told.idle = std::min(lease.told.idle, now);
   }
   return now;
 }

@@ -9,7 +9,6 @@
 #include "pool/core/limits.h"
 #include "pool/core/next_event.h"
 #include "pool/core/targets.h"
-#include "pool/scheduler/plan.h"
 #include "pool/state/token.h"
 
 namespace xoe::pool {
@@ -63,11 +62,9 @@ Result<Pool> Pool::open(Store store, Policy policy) {
 }
 
 Status Pool::begin(Time now, const std::optional<ClockJump>& jump) {
-  if (jump && jump->accepted) {
-    move_times(state_, touched_, jump->by);
-    now_ += jump->by;
-  }
-  now_ = time_of_turn(state_, touched_, now_, now);
+  if (jump && jump->accepted) move_times(jump->by);
+  const Time before = std::exchange(now_, time_of_turn(state_, touched_, now_, now));
+  if (now_ < before) move_observed(now_ - before);
   journal_.begin_turn(now_);
   if (!state_.begun) state_.begun = now_;
   first_new_ = state_.next_lease;
@@ -76,6 +73,20 @@ Status Pool::begin(Time now, const std::optional<ClockJump>& jump) {
   XOE_TRY(end_what_is_over());
   XOE_TRY(drop_abandoned());
   return hosts_.watch(turn());
+}
+
+// And what is not stored, which a turn that is undone moves back.
+void Pool::move_times(Span by) {
+  xoe::pool::move_times(state_, touched_, by);
+  move_observed(by);
+  now_ += by;
+  moved_ += by;
+}
+
+// What was seen is as old as before.
+void Pool::move_observed(Span by) {
+  idle_.move_times(by);
+  hosts_.move_times(by);
 }
 
 Status Pool::tell(const ClockJump& jump) {
@@ -108,6 +119,7 @@ Status Pool::finish() {
   const bool stores_usage = usage_.is_due(now_);
   if (stores_usage) XOE_TRY(journal_.kept(usage_.store_in(journal_.store(), now_)));
   XOE_TRY(journal_.kept(journal_.store().commit()));
+  moved_ = Span(0);
   if (stores_usage) usage_.stored(now_);
   return {};
 }
@@ -115,6 +127,7 @@ Status Pool::finish() {
 Status Pool::abandon() {
   journal_.store().rollback();
   XOE_ASSIGN(State loaded, journal_.store().load());
+  move_times(-moved_);
   // What agents told is not stored and stays true.
   loaded.policy = state_.policy;
   loaded.begun = state_.begun;
@@ -386,13 +399,20 @@ Status Pool::watch_idle(Lease& lease) {
   const IdleAssessment assessment = idle_.assess(state_, lease, now_);
   if (!assessment.idle) {
     if (lease.idle_phase == IdlePhase::kBusy) return {};
-    return enter_phase(lease, IdlePhase::kBusy, "idle-over", "it is used again");
+    if (std::exchange(lease.told.is_idle_news, false)) return enter_phase(lease, IdlePhase::kBusy);
+    XOE_TRY(journal_.log(kPoolItself, "idle-over", lease.id, lease.user, "it is used again"));
+    return enter_phase(lease, IdlePhase::kBusy);
   }
   switch (lease.idle_phase) {
-    case IdlePhase::kBusy: return enter_phase(lease, IdlePhase::kWarned, "idle-warned", assessment.why);
+    case IdlePhase::kBusy:
+      lease.told.is_idle_news = true;
+      XOE_TRY(enter_phase(lease, IdlePhase::kWarned));
+      return tell_idle(lease, assessment.why);
     case IdlePhase::kWarned:
-      if (now_ - lease.idle_phase_since < policy.warn_grace) return {};
-      return enter_phase(lease, IdlePhase::kSignalled, "idle-signalled", assessment.why);
+      if (now_ - lease.idle_phase_since < policy.warn_grace) return tell_idle(lease, assessment.why);
+      lease.told.is_idle_news = false;
+      XOE_TRY(journal_.log(kPoolItself, "idle-signalled", lease.id, lease.user, assessment.why));
+      return enter_phase(lease, IdlePhase::kSignalled);
     case IdlePhase::kSignalled:
       if (now_ - lease.idle_phase_since < policy.signal_grace) return {};
       return end(lease, now_, kPoolItself, "idle: " + assessment.why);
@@ -400,11 +420,18 @@ Status Pool::watch_idle(Lease& lease) {
   return {};
 }
 
-Status Pool::enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why) {
+Status Pool::enter_phase(Lease& lease, IdlePhase phase) {
   lease.idle_phase = phase;
   lease.idle_phase_since = now_;
-  XOE_TRY(journal_.log(kPoolItself, kind, lease.id, lease.user, why));
   return save(lease);
+}
+
+// The user is warned once in a while of a lease that is idle again and again.
+Status Pool::tell_idle(Lease& lease, std::string_view why) {
+  if (!lease.told.is_idle_news || now_ - lease.told.idle < kLinePause) return {};
+  lease.told.is_idle_news = false;
+  lease.told.idle = now_;
+  return journal_.log(kPoolItself, "idle-warned", lease.id, lease.user, why);
 }
 
 // --- planning ---
@@ -424,17 +451,21 @@ Status Pool::apply_rules() {
         journal_.log(kPoolItself, "give-way-over", id, lease.user, "the more important lease does not wait any more"));
     XOE_TRY(save(lease));
   }
-  for (bool again = true; again;) {
-    XOE_TRY(apply_plan());
-    XOE_ASSIGN(again, refuse_those_that_do_not_wait());
-  }
-  return {};
+  XOE_ASSIGN(Plan plan, make_plan());
+  return apply_plan(std::move(plan));
 }
 
-Status Pool::apply_plan() {
-  const bool any = std::ranges::any_of(state_.leases, [](const auto& item) { return item.second.is_waiting(); });
-  if (!any) return {};
-  Plan plan = plan_leases(state_, now_);
+// Without those that it refuses: what would be for them changes nothing for others.
+Result<Plan> Pool::make_plan() {
+  for (;;) {
+    const bool any = std::ranges::any_of(state_.leases, [](const auto& item) { return item.second.is_waiting(); });
+    Plan plan = any ? plan_leases(state_, now_) : Plan();
+    XOE_ASSIGN(const bool refused, refuse_those_that_do_not_wait(plan));
+    if (!refused) return plan;
+  }
+}
+
+Status Pool::apply_plan(Plan plan) {
   for (const GiveWayCall& call : plan.calls) {
     Lease& lease = state_.leases.at(call.lease);
     lease.give_way = call.give_way;
@@ -456,6 +487,12 @@ Status Pool::apply_plan() {
       XOE_TRY(open_lease(lease, *lease.starts));
       continue;
     }
+    if (lease.request.at && !lease.request.wait) {
+      lease.request.wait = true;  // a reservation that has its time waits for it
+      XOE_TRY(
+          journal_.log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
+      XOE_TRY(save(lease));
+    }
     lease.told.is_late |= later;
     if (lease.told.is_late && now_ - lease.told.postponed >= kLinePause) {
       lease.told.postponed = now_;
@@ -468,26 +505,19 @@ Status Pool::apply_plan() {
 }
 
 // Whether any was refused, after which others may have more room.
-Result<bool> Pool::refuse_those_that_do_not_wait() {
-  std::vector<Lease*> refused;
-  for (auto& [id, lease] : state_.leases) {
-    if (!lease.is_waiting() || lease.request.wait) continue;
+Result<bool> Pool::refuse_those_that_do_not_wait(Plan& plan) {
+  bool any = false;
+  for (PlannedLease& planned : plan.waiting) {
+    Lease& lease = state_.leases.at(planned.lease);
+    if (lease.request.wait) continue;
     // A moment only; a reservation is one as soon as it has its time.
-    if (!lease.request.at && lease.starts && *lease.starts <= now_) continue;
-    if (!lease.request.at || lease.starts != lease.request.at) {
-      refused.push_back(&lease);
-      continue;
-    }
-    lease.request.wait = true;  // a reservation that has its time waits for it
-    XOE_TRY(journal_.log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
-    XOE_TRY(save(lease));
-  }
-  for (Lease* const lease : refused) {
+    if (lease.request.at ? planned.starts == lease.request.at : planned.starts && *planned.starts <= now_) continue;
     const std::string later =
-        lease->starts ? fmt::format("; with --wait it would start at {}", time_text(*lease->starts)) : std::string();
-    XOE_TRY(end(*lease, now_, kPoolItself, "refused: " + lease->why + later));
+        planned.starts ? fmt::format("; with --wait it would start at {}", time_text(*planned.starts)) : std::string();
+    XOE_TRY(end(lease, now_, kPoolItself, "refused: " + planned.why + later));
+    any = true;
   }
-  return !refused.empty();
+  return any;
 }
 
 }  // namespace xoe::pool

@@ -17,6 +17,7 @@
 #include "pool/core/usage_meter.h"
 #include "pool/core/wall_clock.h"
 #include "pool/model/state.h"
+#include "pool/scheduler/plan.h"
 #include "pool/state/store.h"
 
 namespace xoe::pool {
@@ -92,14 +93,19 @@ class Pool {
   Status tell_renewal(Lease& lease);
   Status watch_lease(Lease& lease);
   Status watch_idle(Lease& lease);
-  Status enter_phase(Lease& lease, IdlePhase phase, std::string_view kind, std::string_view why);
+  Status enter_phase(Lease& lease, IdlePhase phase);
+  Status tell_idle(Lease& lease, std::string_view why);
+  void move_times(Span by);
+  void move_observed(Span by);
   Status apply_rules();
-  Result<bool> refuse_those_that_do_not_wait();
-  Status apply_plan();
+  Result<bool> refuse_those_that_do_not_wait(Plan& plan);
+  Result<Plan> make_plan();
+  Status apply_plan(Plan plan);
 
   Journal journal_;
   State state_;
   Time now_ = {};
+  Span moved_{0};                        // in this turn, with the clock
   std::optional<ClockMark> clock_mark_;  // as it is stored; nullopt: not known
   IdleWatch idle_;
   std::int64_t first_new_ = 0;            // lease of this turn

@@ -94,6 +94,7 @@ Result<std::vector<VmAssignment>> vm_assignments(const State& state, Store& stor
   for (const auto& [id, lease] : state.leases) {
     if (!lease.is_open() || lease.request.vm.empty() || lease.request.host != host) continue;
     VmAssignment& assignment = of(lease.request.vm);
+    assignment.leases.push_back(id);
     assignment.gpus.insert(assignment.gpus.end(), lease.gpus.begin(), lease.gpus.end());
     assignment.power_cycle |= lease.request.power_cycle;
   }

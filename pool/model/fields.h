@@ -10,7 +10,11 @@ namespace xoe::pool {
 
 inline constexpr double kMostBytes = 1e15;
 inline constexpr double kMostSeconds = 1e11;  // beyond the year 5000
+// Bytes.
 inline constexpr std::size_t kLongestName = 255;
+inline constexpr std::size_t kLongestUuid = 512;      // one of a vCenter has its host's name
+inline constexpr std::size_t kLongestPurpose = 200;   // also of a reason that a person gives
+inline constexpr std::size_t kLongestWithout = 1024;  // why a host has no GPUs
 inline constexpr std::size_t kMostProcesses = 4096;
 inline constexpr std::size_t kMostVms = 4096;
 
@@ -77,7 +81,8 @@ constexpr auto fields_of(const GiveWay*) {
 
 constexpr auto fields_of(const GpuProcess*) {
   using describe::field;
-  return std::tuple(field<&GpuProcess::pid>("pid", {.least = 0, .most = 2147483647}), field<&GpuProcess::user>("user"),
+  return std::tuple(field<&GpuProcess::pid>("pid", {.least = 0, .most = 2147483647}),
+                    field<&GpuProcess::user>("user", {.longest = kLongestName}),
                     field<&GpuProcess::memory>("memory", {.least = 0, .most = kMostBytes}),
                     field<&GpuProcess::cpu>("cpus", {.least = 0, .most = 1e6}));
 }
@@ -86,7 +91,7 @@ constexpr std::string_view schema_name_of(const GpuProcess*) { return "Process";
 constexpr auto fields_of(const Vm*) {
   using describe::field;
   return std::tuple(
-      field<&Vm::name>("name", {.required = true}), field<&Vm::running>("running"),
+      field<&Vm::name>("name", {.longest = kLongestName, .required = true}), field<&Vm::running>("running"),
       field<&Vm::has_reserved>("reserved", {.what = "all of its memory"}), field<&Vm::may_cycle>("may_cycle"),
       field<&Vm::devices>("devices", {.least = 0, .most = 1000}), field<&Vm::gpus>("gpus", {.entries = kMaxGpus}),
       field<&Vm::users>("users", {.what = "who may have leases for it: names of users, and @TEAM; none: every user"}),
@@ -96,7 +101,9 @@ constexpr std::string_view schema_name_of(const Vm*) { return "Vm"; }
 
 constexpr auto fields_of(const VmAssignment*) {
   using describe::field;
-  return std::tuple(field<&VmAssignment::vm>("vm", {.required = true}), field<&VmAssignment::gpus>("gpus"),
+  return std::tuple(field<&VmAssignment::vm>("vm", {.required = true}),
+                    field<&VmAssignment::leases>("leases", {.what = "that are open"}),
+                    field<&VmAssignment::gpus>("gpus", {.what = "of them"}),
                     field<&VmAssignment::take_back>("take_back"), field<&VmAssignment::power_cycle>("power_cycle"));
 }
 

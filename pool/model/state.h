@@ -83,7 +83,8 @@ inline constexpr int kMaxVmDevices = 16;  // vSphere's limit
 // What a virtual machine shall have: the agent of its vCenter makes it so.
 struct VmAssignment {
   std::string vm = {};
-  std::vector<std::string> gpus = {};       // of its open leases
+  std::vector<std::int64_t> leases = {};    // that are open
+  std::vector<std::string> gpus = {};       // of them
   std::vector<std::string> take_back = {};  // that it got for a lease which has ended
   bool power_cycle = false;
   bool operator==(const VmAssignment&) const = default;
@@ -203,6 +204,9 @@ struct Told {
   // Of a lease that waits; not stored.
   Time postponed = {};
   bool is_late = false;  // it was postponed since then
+  // Of an open lease; not stored.
+  Time idle = {};             // the last warning
+  bool is_idle_news = false;  // it is idle again since then, which no line tells yet
 };
 
 // From the moment of asking to the end: it waits, is open, has ended. Its id never changes.

@@ -176,7 +176,7 @@ std::vector<Operation> view_operations() {
        .path = "/v1/usage",
        .id = "usage",
        .summary = "GPU-hours by hour, team and user",
-       .description = "Role: user.",
+       .description = "Role: user. Refused (400) where there are more than 100000 rows.",
        .parameters = {parameter("days", "query", "of the last so many days", whole_number(1, 366, 7))},
        .answer = json<wire::Usage>("GPU-hours")},
   };

@@ -74,7 +74,9 @@ constexpr auto fields_of(const Release*) { return std::tuple(field<&Release::tok
 struct Reason {
   std::string why = {};
 };
-constexpr auto fields_of(const Reason*) { return std::tuple(field<&Reason::why>("why", {.required = true})); }
+constexpr auto fields_of(const Reason*) {
+  return std::tuple(field<&Reason::why>("why", {.longest = kLongestPurpose, .required = true}));
+}
 
 struct Name {
   std::string name = {};
@@ -119,8 +121,10 @@ struct ReportedGpu {
 constexpr auto fields_of(const ReportedGpu*) {
   using Reported = ReportedGpu;
   return std::tuple(
-      field<&Reported::gpu, &Gpu::uuid>("uuid", {.shortest = 1, .required = true, .pattern = "^[^, \\n]+$"}),
-      field<&Reported::gpu, &Gpu::name>("name"), field<&Reported::gpu, &Gpu::pci>("pci"),
+      field<&Reported::gpu, &Gpu::uuid>(
+          "uuid", {.shortest = 1, .longest = kLongestUuid, .required = true, .pattern = "^[^, \\n]+$"}),
+      field<&Reported::gpu, &Gpu::name>("name", {.longest = kLongestName}),
+      field<&Reported::gpu, &Gpu::pci>("pci", {.longest = kLongestName}),
       field<&Reported::gpu, &Gpu::memory>("memory", {.least = 0, .most = kMostBytes}),
       field<&Reported::gpu, &Gpu::nvlinks>("nvlinks"),
       field<&Reported::utilisation>("utilisation", {.what = "per cent", .least = 0, .most = 100}),
@@ -146,7 +150,8 @@ struct Report {
 constexpr auto fields_of(const Report*) {
   return std::tuple(
       field<&Report::host>("host", {.shortest = 1, .longest = kLongestName, .required = true}),
-      field<&Report::without>("without"), field<&Report::gpus>("gpus", {.entries = kMaxGpus}),
+      field<&Report::without>("without", {.longest = kLongestWithout}),
+      field<&Report::gpus>("gpus", {.entries = kMaxGpus}),
       field<&Report::vms>("vms", {.entries = kMostVms, .if_set = true}),
       field<&Report::problem>("problem", {.what = "why what should be could not be done", .if_set = true}),
       field<&Report::machine>("machine",

@@ -177,31 +177,19 @@ Result<std::map<std::int64_t, std::int64_t>> Agent::marks() {
   return marks_of(text, rules_.prefix);
 }
 
-std::vector<std::string> Agent::apply(const std::vector<ClusterLease>& leases) {
+std::vector<std::string> Agent::apply(const std::vector<ClusterLease>& leases, const std::set<std::string>& unknown) {
   std::vector<std::string> log;
-  leases_ = leases;
+  std::erase_if(leases_, [&](const ClusterLease& lease) { return !unknown.contains(lease.host); });
+  leases_.insert(leases_.end(), leases.begin(), leases.end());
   problems_.clear();
   for (const Job& job : jobs_) {
-    if (job.lease == 0) continue;
-    const auto lease = std::ranges::find(leases, job.lease, &ClusterLease::id);
-    Status done;
-    if (lease != leases.end() && rules_.as_users && job.user != lease->user) {
-      done = failure(Code::kInvalidArgument, "job {} of lease {} belongs to {}, not to {}", job.id, job.lease, job.user,
-                     lease->user);
-    } else if (lease != leases.end()) {
-      done = set_end(job, *lease);
-    } else {
-      const auto cancelled = run_({"scancel", std::to_string(job.id)});
-      if (cancelled)
-        log.push_back(fmt::format("job {} of lease {} was cancelled", job.id, job.lease));
-      else
-        done = failure(cancelled.error());
-      ends_.erase(job.lease);
-    }
-    if (!done) problems_[job.node] = done.error().message();
+    // One that waits has no node yet.
+    const bool is_unknown = job.node.empty() ? !unknown.empty() : unknown.contains(job.node);
+    if (job.lease == 0 || is_unknown) continue;
+    if (const Status done = apply_to(job, log); !done) problems_[job.node] = done.error().message();
   }
   std::erase_if(ends_, [&](const auto& item) {
-    return std::ranges::find(leases, item.first, &ClusterLease::id) == leases.end();
+    return std::ranges::find(leases_, item.first, &ClusterLease::id) == leases_.end();
   });
   for (const ClusterLease& lease : leases) {
     if (std::ranges::find(jobs_, lease.id, &Job::lease) != jobs_.end()) continue;
@@ -214,6 +202,21 @@ std::vector<std::string> Agent::apply(const std::vector<ClusterLease>& leases) {
     }
   }
   return log;
+}
+
+// Its end is that of its lease, and one without a lease is cancelled.
+Status Agent::apply_to(const Job& job, std::vector<std::string>& log) {
+  const auto lease = std::ranges::find(leases_, job.lease, &ClusterLease::id);
+  if (lease == leases_.end()) {
+    ends_.erase(job.lease);
+    XOE_TRY(run_({"scancel", std::to_string(job.id)}));
+    log.push_back(fmt::format("job {} of lease {} was cancelled", job.id, job.lease));
+    return {};
+  }
+  if (rules_.as_users && job.user != lease->user)
+    return failure(Code::kInvalidArgument, "job {} of lease {} belongs to {}, not to {}", job.id, job.lease, job.user,
+                   lease->user);
+  return set_end(job, *lease);
 }
 
 // An allocation without a process: it lasts until its time is over or it is cancelled.

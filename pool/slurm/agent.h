@@ -59,12 +59,14 @@ class Agent {
   // A report for each node. GPUs of a node are interchangeable: "slurm:NODE:0" is any of them.
   Result<std::vector<HostReport>> observe();
   // Allocates for leases that have no job, and cancels jobs whose leases have ended. What fails is in the next report,
-  // as the problem of its node; returns lines for a log.
-  std::vector<std::string> apply(const std::vector<ClusterLease>& leases);
+  // as the problem of its node; returns lines for a log. `unknown`: nodes of which the pool told nothing, because it
+  // refused their reports: their jobs and leases stay as they are.
+  std::vector<std::string> apply(const std::vector<ClusterLease>& leases, const std::set<std::string>& unknown = {});
 
  private:
   HostReport report_of(const Node& node) const;
   Result<std::map<std::int64_t, std::int64_t>> marks();
+  Status apply_to(const Job& job, std::vector<std::string>& log);
   Status allocate(const ClusterLease& lease);
   Status mark(std::string_view told, std::int64_t lease);
   Status set_end(const Job& job, const ClusterLease& lease);

@@ -352,17 +352,22 @@ Result<std::int64_t> Store::last_event() {
 
 Result<std::vector<UsageRow>> usage_of(Database& database, Time from, Time to, Time now) {
   std::map<std::tuple<Time, std::string, std::string>, UsageRow> rows;
+  const auto check_count = [&]() -> Status {
+    if (rows.size() <= kMostUsageRows) return {};
+    return failure(Code::kInvalidArgument, "the usage of this time has more than {} rows: ask for fewer days",
+                   kMostUsageRows);
+  };
   const auto row_of = [&](Time hour, const std::string& team, const std::string& user) -> UsageRow& {
     return rows.try_emplace({hour, team, user}, UsageRow{.hour = hour, .user = user, .team = team}).first->second;
   };
   XOE_ASSIGN(Statement seen,
-             database.prepare("SELECT hour, user, team, busy, idle FROM usage WHERE hour >= ? AND hour < ?"));
-  seen.bind_all(to_number(from), to_number(to));
+             database.prepare("SELECT hour, user, team, busy, idle FROM usage WHERE hour >= ? AND hour < ? LIMIT ?"));
+  seen.bind_all(to_number(from), to_number(to), std::int64_t{kMostUsageRows + 1});
   XOE_TRY(for_each_row(seen, [&](const Statement& row) -> Status {
     UsageRow& usage = row_of(to_time(row.integer(0)), row.text(2), row.text(1));
     usage.busy = Span(row.integer(3));
     usage.idle = Span(row.integer(4));
-    return {};
+    return check_count();
   }));
   // Held time follows from the leases, so it is exact.
   XOE_ASSIGN(Statement held,
@@ -377,6 +382,7 @@ Result<std::vector<UsageRow>> usage_of(Database& database, Time from, Time to, T
       const Time hour = hour_of(at);
       const Time next = std::min(hour + std::chrono::hours(1), end);
       row_of(hour, row.text(1), row.text(0)).held += (next - at) * row.integer(4);
+      XOE_TRY(check_count());
       at = next;
     }
     return {};

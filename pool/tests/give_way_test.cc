@@ -39,6 +39,22 @@ TEST_F(GivesWay, NotIfThatOneNoLongerWaits) {
   EXPECT_THAT(events(holder), ElementsAre("asked", "granted", "give-way", "give-way-over"));
 }
 
+// Planned first, it would call the holder, and move the lease that waits to a later time.
+TEST_F(GivesWay, NotToARequestThatIsRefusedAtOnce) {
+  const auto holder = acquire(ann_, {.gpus = 4}).value();
+  const auto waiting = acquire(bob_, {.gpus = 4, .wait = true}).value();
+  const auto starts = lease(waiting).starts;
+  now_ += seconds(1);
+  const auto refused = acquire(lead_, {.gpus = 4, .priority = 5}).value();
+  EXPECT_EQ(lease(refused).state, LeaseState::kEnded);
+  EXPECT_THAT(lease(refused).why, ::testing::HasSubstr("refused: "));
+  EXPECT_FALSE(lease(holder).give_way);
+  EXPECT_EQ(lease(waiting).starts, starts);
+  pass(minutes(1));
+  EXPECT_THAT(events(holder), ElementsAre("asked", "granted"));
+  EXPECT_THAT(events(waiting), ElementsAre("asked"));
+}
+
 class Yields : public PoolTest {
  protected:
   Yields() : PoolTest({.give_way = GiveWayPolicy::kOff, .give_way_grace = minutes(5)}) {}
@@ -59,6 +75,15 @@ TEST_F(Yields, ALeaseThatSaidSoAtAnyTimeAndWhateverTheRule) {
   now_ += seconds(1);
   turn([&] { EXPECT_TRUE(pool_.release(ann_, asked, token, "released")); });
   EXPECT_EQ(lease(other).begins, now_);
+}
+
+TEST_F(Yields, NotToARequestThatIsRefusedAtOnce) {
+  ASSERT_TRUE(acquire(ann_, {.gpus = 3}));
+  const auto extra = acquire(ann_, yielding()).value();
+  now_ += seconds(1);
+  EXPECT_EQ(lease(acquire(bob_, {}).value()).state, LeaseState::kEnded);
+  EXPECT_FALSE(lease(extra).give_way);
+  EXPECT_THAT(events(extra), ElementsAre("asked", "granted"));
 }
 
 TEST_F(Yields, OneAfterTheOtherAlthoughTheyStandInTheQueueAgain) {

@@ -136,6 +136,28 @@ TEST_F(Hosts, UsageIsCountedByWhoHeldWhat) {
   EXPECT_NEAR(static_cast<double>(idle / seconds(1)), 3600, 61);
 }
 
+// Rows that reports have made, and those that follow from a lease.
+TEST_F(Hosts, AnAnswerOfUsageIsLimited) {
+  const Time from = hour_of(now_) - std::chrono::hours(24 * 365);
+  ASSERT_TRUE(pool_.store().begin());
+  std::size_t rows = 0;
+  for (Time hour = from; rows < kMostUsageRows; hour += std::chrono::hours(1))
+    for (int i = 0; i < 20 && rows < kMostUsageRows; ++i, ++rows)
+      ASSERT_TRUE(pool_.store().add_usage({.hour = hour, .user = fmt::format("user{}", i), .busy = Span(1)}));
+  ASSERT_TRUE(pool_.store().commit());
+  const auto usage = [&](Time since) { return pool_.store().usage(since, now_ + std::chrono::hours(2), now_); };
+  ASSERT_TRUE(usage(from));
+  EXPECT_EQ(usage(from)->size(), kMostUsageRows);
+  const auto id = acquire(ann_, {}).value();
+  now_ += minutes(1);
+  EXPECT_EQ(usage(from).error().code(), Code::kInvalidArgument);
+  EXPECT_THAT(usage(from).error().message(), HasSubstr("more than 100000 rows: ask for fewer days"));
+  EXPECT_TRUE(usage(from + std::chrono::hours(1)));
+  turn([&] { ASSERT_TRUE(pool_.release(ann_, id, {}, "done")); });
+  ASSERT_TRUE(pool_.store().add_usage({.hour = from, .user = "ann", .busy = Span(1)}));
+  EXPECT_FALSE(usage(from));
+}
+
 class Vms : public PoolTest {
  protected:
   void tell(std::vector<std::string> users) {

@@ -67,6 +67,58 @@ TEST_F(Idle, TheWindowSlides) {
   EXPECT_THAT(events(id), ElementsAre("asked", "granted", "idle-warned", "idle-over"));
 }
 
+// As of a program whose mean is about the limit.
+TEST_F(Idle, WhoComesAndGoesIsToldOnceInAMinute) {
+  const auto id = acquire(ann_, {.duration = std::chrono::hours(100)}).value();
+  const auto count = [&](const char* kind) { return std::ranges::count(events(id), kind); };
+  const auto use_briefly = [&](int utilisation) {
+    now_ += seconds(2);
+    turn([&] {
+      HostReport report = report_of("a", 4);
+      report.activity[0] = {.utilisation = utilisation, .processes = {{.pid = 7, .user = "ann"}}};
+      ASSERT_TRUE(pool_.report(report));
+    });
+  };
+  use_for(minutes(30), 5);
+  ASSERT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+  for (int i = 0; i < 30; ++i) {
+    use_briefly(4);
+    EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+    use_briefly(6);
+    EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+  }
+  EXPECT_EQ(count("idle-warned"), 2) << "of two minutes";
+  EXPECT_EQ(count("idle-over"), 2);
+  use_briefly(4);
+  EXPECT_EQ(count("idle-warned"), 3);
+  use_briefly(6);
+  use_briefly(4);
+  const Time since = now_;
+  EXPECT_EQ(count("idle-warned"), 3);
+  EXPECT_EQ(lease(id).idle_phase_since, since);
+  for (int i = 0; i < 30; ++i) use_briefly(4);
+  EXPECT_EQ(count("idle-warned"), 4) << "that it is idle now is told after the pause";
+  while (lease(id).idle_phase == IdlePhase::kWarned) use_briefly(4);
+  EXPECT_EQ(now_, since + minutes(10)) << "the time to the signal is what it would be without the pause";
+  EXPECT_EQ(count("idle-over"), 3);
+}
+
+TEST_F(Idle, AClockThatIsSetMovesWhatWasSeen) {
+  for (const Span by : {Span(-std::chrono::hours(2)), Span(std::chrono::hours(2))}) {
+    const auto id = acquire(ann_, {.duration = std::chrono::hours(100)}).value();
+    use_for(minutes(20), by < Span(0) ? 95 : 0);
+    now_ += by;
+    ASSERT_TRUE(pool_.begin(now_, ClockJump{.by = by, .accepted = true}));
+    ASSERT_TRUE(pool_.finish());
+    use_for(minutes(9), 0);
+    EXPECT_EQ(lease(id).idle_phase, IdlePhase::kBusy);
+    use_for(by < Span(0) ? minutes(21) : minutes(1), 0);
+    EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned) << "what was seen is as old as it was";
+    turn([&] { ASSERT_TRUE(pool_.release(ann_, id, {}, "done")); });
+    pass(seconds(30));
+  }
+}
+
 TEST_F(Idle, TimeThatWasNotObservedDoesNotCount) {
   const auto id = acquire(ann_, {}).value();
   now_ += minutes(50);

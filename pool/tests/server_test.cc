@@ -11,6 +11,7 @@
 
 #include "core/base/fd.h"
 #include "pool/server/client.h"
+#include "pool/server/host_reporter.h"
 #include "pool/server/http_server.h"
 #include "pool/server/openapi.h"
 #include "pool/server/rate_limit.h"
@@ -449,6 +450,36 @@ TEST_F(Server, UsageAndBackupsWaitForNoPlan) {
   EXPECT_EQ(open_pool(scratch_.file("copy.db")).state().leases.size(), 1U);
 }
 
+TEST_F(Server, AReportThatIsRefusedKeepsBackNoOther) {
+  start({});
+  for (const int number : {3, 4})
+    ASSERT_TRUE(
+        client(2)
+            .post("/v1/users",
+                  {{"name", fmt::format("agent{}", number)}, {"role", "agent"}, {"token", token_number(number)}})
+            ->ok());
+  ASSERT_TRUE(client(4).post("/v1/report", json_of(report_of("taken", 1)))->ok());
+  HostReporter reporter(client(3));
+  std::vector<HostReport> reports = {report_of("taken", 1), report_of("b", 2), report_of("c", 1)};
+  reports[1].gpus[0].uuid = "vsphere:b:1";
+  for (const bool is_first : {true, false}) {
+    const auto round = reporter.send(reports);
+    ASSERT_TRUE(round) << round.error().message();
+    EXPECT_THAT(round->refused, ::testing::ElementsAre("taken"));
+    EXPECT_EQ(round->orders.size(), 2U);
+    EXPECT_EQ(round->news.size(), is_first ? 1U : 0U) << "it is told once";
+    if (is_first) {
+      EXPECT_THAT(round->news.at(0), HasSubstr("the report of taken is refused: host taken is reported by"));
+    }
+  }
+  queue_->read([](Pool& pool) { EXPECT_TRUE(pool.state().hosts.at("c").online); });
+  ASSERT_TRUE(client(2).post("/v1/users/remove", {{"name", "agent4"}})->ok());
+  EXPECT_TRUE(reporter.send(reports)->refused.empty());
+  EXPECT_EQ(HostReporter(client(1)).send(reports)->not_allowed->status, 403);
+  server_.reset();
+  EXPECT_EQ(reporter.send(reports).error().code(), Code::kUnavailable);
+}
+
 TEST_F(Server, MakingAUserMayBeSentTwiceAndChangesWhatItTells) {
   start({});
   Client admin = client(2);
@@ -476,6 +507,40 @@ TEST(ReportText, IsMadePrintable) {
   ASSERT_TRUE(told) << told.error().message();
   EXPECT_EQ(told->gpus[0].name, "Tesla\uFFFDT4");
   EXPECT_THAT(told->problem, ::testing::StartsWith("\uFFFD\uFFFD"));
+}
+
+// The agent cuts what the server would refuse.
+TEST(ReportText, IsLimited) {
+  HostReport report = report_of("a", 1);
+  report.without = std::string(5000, 'w');
+  report.gpus[0].name = report.gpus[0].pci = std::string(5000, 'n');
+  report.activity[0].processes = {{.user = std::string(5000, 'u')}};
+  Json json = json_of(report);
+  const auto told = xoe::pool::report_of(json);
+  ASSERT_TRUE(told) << told.error().message();
+  EXPECT_EQ(told->without.size(), 1024U);
+  EXPECT_EQ(told->gpus[0].name.size(), 255U);
+  EXPECT_EQ(told->gpus[0].pci.size(), 255U);
+  EXPECT_EQ(told->activity[0].processes[0].user.size(), 255U);
+  json.at("gpus").at(0).at("name") = std::string(256, 'n');
+  EXPECT_THAT(xoe::pool::report_of(json).error().message(), HasSubstr("at most 255 bytes"));
+}
+
+TEST_F(Server, TextsOfPeopleAreLimited) {
+  start({});
+  Client admin = client(2);
+  ASSERT_TRUE(client(1).post("/v1/leases", {{"token", token_number(7)}})->ok());
+  for (const char* const verb : {"exempt", "revoke"}) {
+    const std::string path = fmt::format("/v1/leases/1/{}", verb);
+    const auto refused = admin.post(path, {{"why", std::string(201, 'x')}});
+    EXPECT_EQ(refused->status, 400);
+    EXPECT_THAT(refused->message(), HasSubstr("why: not one line of at most 200 bytes"));
+    EXPECT_TRUE(admin.post(path, {{"why", std::string(200, 'x')}})->ok());
+  }
+  const auto team = admin.post("/v1/teams", {{"name", std::string(256, 'x')}});
+  EXPECT_EQ(team->status, 400);
+  EXPECT_EQ(team->message(), "the name of a team is longer than 255 bytes");
+  EXPECT_TRUE(admin.post("/v1/teams", {{"name", std::string(255, 'x')}})->ok());
 }
 
 TEST(Url, ATokenGoesInPlainTextToThisHostOnly) {

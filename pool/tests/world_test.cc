@@ -109,6 +109,44 @@ TEST_F(World, AFailedTurnForgetsNoMachine) {
   turn([&] { EXPECT_FALSE(pool_.report(second)); });
 }
 
+TEST_F(World, AClockThatIsSetMovesWhatIsKnownOfHosts) {
+  auto first = report_of_instances("m", 0, 2), second = report_of_instances("m", 7, 1);
+  first.machine = "boot-1/1";
+  second.machine = "boot-2/1";
+  turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  first.gpus.pop_back();
+  first.activity.pop_back();
+  const auto set_clock = [&](Span by) {
+    now_ += by;
+    ASSERT_TRUE(pool_.begin(now_, ClockJump{.by = by, .accepted = true}));
+    ASSERT_TRUE(pool_.report(first));
+    ASSERT_TRUE(pool_.finish());
+  };
+  turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  turn([&] { ASSERT_FALSE(pool_.report(second)); });
+  set_clock(-std::chrono::hours(2));
+  now_ += minutes(1);
+  turn([&] { ASSERT_TRUE(pool_.report(first)); });
+  EXPECT_EQ(pool_.state().hosts.at("m").problem, "") << "the other machine was silent for a minute";
+  set_clock(std::chrono::hours(48));
+  EXPECT_TRUE(pool_.state().gpus.contains("MIG-m-1")) << "it was missing for a minute, not for two days";
+}
+
+TEST_F(World, AClockThatIsSetInATurnThatFailsMovesOnce) {
+  const auto id = acquire(ann_, {.duration = std::chrono::hours(100)}).value();
+  const Time heard = pool_.state().hosts.at("a").heard, expires = lease(id).expires;
+  const Span by = -std::chrono::hours(2);
+  now_ += by;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(pool_.begin(now_, ClockJump{.by = by, .accepted = true}));
+    ASSERT_TRUE(pool_.abandon());
+  }
+  ASSERT_TRUE(pool_.begin(now_, ClockJump{.by = by, .accepted = true}));
+  ASSERT_TRUE(pool_.finish());
+  EXPECT_EQ(pool_.state().hosts.at("a").heard, heard + by);
+  EXPECT_EQ(lease(id).expires, expires + by);
+}
+
 // What a driver tells instead of processes differs with each report.
 TEST_F(World, UseThatGoesOnIsToldOnce) {
   for (int i = 0; i < 200; ++i) {
@@ -435,6 +473,15 @@ TEST(IdleWindows, HaveSoManySamplesHoweverFastReportsCome) {
 }
 
 // --- people ---
+
+TEST(RecentLinesOf, ManyGpusAreLimited) {
+  RecentLines lines;
+  const Time now = Time(std::chrono::hours(1));
+  for (int i = 0; i < 25'000; ++i) ASSERT_TRUE(lines.take(fmt::format("gpu {}", i), now));
+  EXPECT_LE(lines.size(), kMostRecentLines);
+  EXPECT_FALSE(lines.take("gpu 24999", now + seconds(59)));
+  EXPECT_TRUE(lines.take("gpu 24999", now + seconds(60)));
+}
 
 TEST_F(World, UsersAndTeamsAreLimited) {
   turn([&] {

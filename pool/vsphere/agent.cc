@@ -150,7 +150,7 @@ const VirtualMachine* other_holder(const Inventory& inventory, const VirtualMach
 
 std::optional<Step> step_to(const Inventory& inventory, const VirtualMachine& vm, const EsxiHost& host,
                             const Rules& rules, const VmAssignment& assigned) {
-  Step step{.vm = vm, .power_cycle = assigned.power_cycle, .gpus = assigned.gpus};
+  Step step{.vm = vm, .power_cycle = assigned.power_cycle, .leases = assigned.leases, .gpus = assigned.gpus};
   int vgpus = 0;
   for (const std::string& id : assigned.gpus) {
     const std::string pci = pci_of(id);
@@ -228,8 +228,34 @@ Result<Reports> Agent::observe() {
   return reports_of(inventory_, rules_, assignments_, problems_);
 }
 
-std::vector<std::string> Agent::apply(const std::vector<VmAssignment>& assignments) {
-  assignments_ = assignments;
+// Those of before stay where nothing was told: the names of a VM's vGPUs depend on them.
+void Agent::take(const std::vector<VmAssignment>& assignments, const std::set<std::string>& unknown) {
+  std::set<std::string> kept;
+  for (const VirtualMachine& vm : inventory_.vms) {
+    const auto host = std::ranges::find(inventory_.hosts, vm.host, &EsxiHost::object);
+    if (host != inventory_.hosts.end() && unknown.contains(host->name)) kept.insert(vm.name);
+  }
+  std::erase_if(assignments_, [&](const VmAssignment& assigned) {
+    return !kept.contains(assigned.vm) || assignment_of(assignments, assigned.vm) != nullptr;
+  });
+  assignments_.insert(assignments_.end(), assignments.begin(), assignments.end());
+}
+
+void Agent::forget_what_is_over() {
+  std::set<Reference> off;
+  for (const VirtualMachine& vm : inventory_.vms)
+    if (!vm.running) off.insert(vm.object);
+  std::erase_if(to_start_, [&](const Reference& vm) { return !off.contains(vm); });
+  std::erase_if(given_up_, [&](const auto& item) {
+    const VmAssignment* const assigned = assignment_of(assignments_, item.first);
+    return assigned == nullptr || assigned->leases != item.second.leases || assigned->gpus != item.second.gpus;
+  });
+}
+
+std::vector<std::string> Agent::apply(const std::vector<VmAssignment>& assignments,
+                                      const std::set<std::string>& unknown) {
+  take(assignments, unknown);
+  forget_what_is_over();
   problems_.clear();
   std::vector<std::string> log;
   std::set<std::string> waiting;
@@ -241,7 +267,7 @@ std::vector<std::string> Agent::apply(const std::vector<VmAssignment>& assignmen
       continue;
     }
     const auto given_up = given_up_.find(name);
-    if (step.vm.running && given_up != given_up_.end() && given_up->second.gpus == step.gpus) {
+    if (step.vm.running && given_up != given_up_.end()) {
       problems_[name] = given_up->second.why;
       continue;
     }
@@ -256,10 +282,10 @@ std::vector<std::string> Agent::apply(const std::vector<VmAssignment>& assignmen
     }
   }
   for (const VirtualMachine& vm : inventory_.vms) {
-    if (!to_start_.contains(vm.name) || waiting.contains(vm.name)) continue;
+    if (!to_start_.contains(vm.object) || waiting.contains(vm.name)) continue;
     const Status started = vcenter_->power_on(vm);
     if (started)
-      to_start_.erase(vm.name);
+      to_start_.erase(vm.object);
     else
       problems_[vm.name] = "it was shut down, and does not start: " + started.error().message();
   }
@@ -274,11 +300,12 @@ Status Agent::carry_out(const Step& step) {
 // The VM is started again whatever becomes of the change, and is not shut down for the same GPUs twice.
 Status Agent::cycle(const Step& step) {
   XOE_TRY(vcenter_->shut_down(step.vm, rules_.shutdown_patience));
-  to_start_.insert(step.vm.name);
+  to_start_.insert(step.vm.object);
   const Status changed = vcenter_->change(step.vm, step.change);
-  if (!changed) given_up_[step.vm.name] = {step.gpus, "it was shut down in vain: " + changed.error().message()};
+  if (!changed)
+    given_up_[step.vm.name] = {step.leases, step.gpus, "it was shut down in vain: " + changed.error().message()};
   XOE_TRY(vcenter_->power_on(step.vm));
-  to_start_.erase(step.vm.name);
+  to_start_.erase(step.vm.object);
   return changed;
 }
 

@@ -37,8 +37,9 @@ struct Step {
   VirtualMachine vm = {};
   Change change = {};
   bool power_cycle = false;
-  std::vector<std::string> gpus = {};  // that the VM shall have in the end
-  std::string blocked = {};            // why it cannot be done; empty: it can
+  std::vector<std::int64_t> leases = {};  // that say so
+  std::vector<std::string> gpus = {};     // that the VM shall have in the end
+  std::string blocked = {};               // why it cannot be done; empty: it can
 };
 // VMs that only give back come first, so that others find what is free.
 std::vector<Step> steps_to(const Inventory& inventory, const Rules& rules,
@@ -53,10 +54,14 @@ class Agent {
   // A report for each host. Errors are those of Vcenter.
   Result<Reports> observe();
   // Makes the VMs that were observed have what they should. What cannot be done is in the next report, as the problem
-  // of its VM; returns lines for a log.
-  std::vector<std::string> apply(const std::vector<VmAssignment>& assignments);
+  // of its VM; returns lines for a log. `unknown`: hosts of which the pool told nothing, because it refused their
+  // reports: their VMs keep what they have.
+  std::vector<std::string> apply(const std::vector<VmAssignment>& assignments,
+                                 const std::set<std::string>& unknown = {});
 
  private:
+  void take(const std::vector<VmAssignment>& assignments, const std::set<std::string>& unknown);
+  void forget_what_is_over();
   Status carry_out(const Step& step);
   Status cycle(const Step& step);
 
@@ -66,11 +71,12 @@ class Agent {
   std::vector<VmAssignment> assignments_;
   std::map<std::string, std::string> problems_;  // by VM
   struct Failure {
+    std::vector<std::int64_t> leases = {};
     std::vector<std::string> gpus = {};
     std::string why = {};
   };
-  std::map<std::string, Failure> given_up_;  // by VM: what a power cycle failed to give
-  std::set<std::string> to_start_;           // VMs that it has shut down
+  std::map<std::string, Failure> given_up_;  // by VM: what a power cycle failed to give, until the leases change
+  std::set<Reference> to_start_;             // VMs that it has shut down, until they run
 };
 
 }  // namespace xoe::pool::vsphere

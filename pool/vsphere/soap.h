@@ -1,6 +1,7 @@
 // vSphere's SOAP messages as plain values.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ struct Element {
 struct Reference {
   std::string type = {};
   std::string id = {};
-  bool operator==(const Reference&) const = default;
+  auto operator<=>(const Reference&) const = default;
 };
 Reference reference_of(const Element& element);
 
