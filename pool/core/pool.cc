@@ -47,6 +47,28 @@ Lease new_lease(State& state, const User& user, const LeaseRequest& request, std
           .asked = now};
 }
 
+std::string jump_text(Span by) {
+  return fmt::format("{} {}", span_text(std::chrono::abs(by)), by > Span(0) ? "ahead" : "behind");
+}
+
+bool has_queue(const State& state) {
+  return std::ranges::any_of(state.leases, [](const auto& item) { return item.second.is_waiting(); });
+}
+
+// For a lease that does not wait: it starts now, or a moment later; a reservation is one as soon as it has its time.
+bool is_in_time(const PlannedLease& planned, const LeaseRequest& request, Time now) {
+  return request.at ? planned.starts == request.at : planned.starts && *planned.starts <= now;
+}
+
+std::string refusal_of(const PlannedLease& planned) {
+  if (!planned.starts) return "refused: " + planned.why;
+  return fmt::format("refused: {}; with --wait it would start at {}", planned.why, time_text(*planned.starts));
+}
+
+std::string give_way_text(const GiveWay& asked) {
+  return fmt::format("for lease {}{}", asked.for_lease, asked.by ? ", by " + time_text(*asked.by) : std::string());
+}
+
 }  // namespace
 
 Result<Pool> Pool::open(Store store, Policy policy) {
@@ -90,8 +112,7 @@ void Pool::move_observed(Span by) {
 }
 
 Status Pool::tell(const ClockJump& jump) {
-  const std::string by =
-      fmt::format("{} {}", span_text(std::chrono::abs(jump.by)), jump.by > Span(0) ? "ahead" : "behind");
+  const std::string by = jump_text(jump.by);
   if (jump.over) return journal_.log(kPoolItself, "clock-right", 0, {}, "it is no longer " + by);
   if (!jump.accepted)
     return journal_.log(kPoolItself, "clock-jumped", 0, {},
@@ -399,8 +420,8 @@ Status Pool::watch_idle(Lease& lease) {
   const IdleAssessment assessment = idle_.assess(state_, lease, now_);
   if (!assessment.idle) {
     if (lease.idle_phase == IdlePhase::kBusy) return {};
-    if (std::exchange(lease.told.is_idle_news, false)) return enter_phase(lease, IdlePhase::kBusy);
-    XOE_TRY(journal_.log(kPoolItself, "idle-over", lease.id, lease.user, "it is used again"));
+    if (!std::exchange(lease.told.is_idle_news, false))
+      XOE_TRY(journal_.log(kPoolItself, "idle-over", lease.id, lease.user, "it is used again"));
     return enter_phase(lease, IdlePhase::kBusy);
   }
   switch (lease.idle_phase) {
@@ -458,8 +479,7 @@ Status Pool::apply_rules() {
 // Without those that it refuses: what would be for them changes nothing for others.
 Result<Plan> Pool::make_plan() {
   for (;;) {
-    const bool any = std::ranges::any_of(state_.leases, [](const auto& item) { return item.second.is_waiting(); });
-    Plan plan = any ? plan_leases(state_, now_) : Plan();
+    Plan plan = has_queue(state_) ? plan_leases(state_, now_) : Plan();
     XOE_ASSIGN(const bool refused, refuse_those_that_do_not_wait(plan));
     if (!refused) return plan;
   }
@@ -469,9 +489,7 @@ Status Pool::apply_plan(Plan plan) {
   for (const GiveWayCall& call : plan.calls) {
     Lease& lease = state_.leases.at(call.lease);
     lease.give_way = call.give_way;
-    XOE_TRY(journal_.log(kPoolItself, "give-way", lease.id, lease.user,
-                         fmt::format("for lease {}{}", call.give_way.for_lease,
-                                     call.give_way.by ? ", by " + time_text(*call.give_way.by) : std::string())));
+    XOE_TRY(journal_.log(kPoolItself, "give-way", lease.id, lease.user, give_way_text(call.give_way)));
     XOE_TRY(save(lease));
   }
   for (PlannedLease& planned : plan.waiting) {
@@ -505,16 +523,12 @@ Status Pool::apply_plan(Plan plan) {
 }
 
 // Whether any was refused, after which others may have more room.
-Result<bool> Pool::refuse_those_that_do_not_wait(Plan& plan) {
+Result<bool> Pool::refuse_those_that_do_not_wait(const Plan& plan) {
   bool any = false;
-  for (PlannedLease& planned : plan.waiting) {
+  for (const PlannedLease& planned : plan.waiting) {
     Lease& lease = state_.leases.at(planned.lease);
-    if (lease.request.wait) continue;
-    // A moment only; a reservation is one as soon as it has its time.
-    if (lease.request.at ? planned.starts == lease.request.at : planned.starts && *planned.starts <= now_) continue;
-    const std::string later =
-        planned.starts ? fmt::format("; with --wait it would start at {}", time_text(*planned.starts)) : std::string();
-    XOE_TRY(end(lease, now_, kPoolItself, "refused: " + planned.why + later));
+    if (lease.request.wait || is_in_time(planned, lease.request, now_)) continue;
+    XOE_TRY(end(lease, now_, kPoolItself, refusal_of(planned)));
     any = true;
   }
   return any;

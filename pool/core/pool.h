@@ -98,7 +98,7 @@ class Pool {
   void move_times(Span by);
   void move_observed(Span by);
   Status apply_rules();
-  Result<bool> refuse_those_that_do_not_wait(Plan& plan);
+  Result<bool> refuse_those_that_do_not_wait(const Plan& plan);
   Result<Plan> make_plan();
   Status apply_plan(Plan plan);
 
