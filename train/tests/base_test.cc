@@ -233,13 +233,21 @@ TEST_F(FolderTest, KeepsTheNewestCheckpoints) {
   for (const int step : {5, 100, 20}) ASSERT_TRUE(write_sections(checkpoint_path(folder_, step), {}));
   std::ofstream(folder_ + "/.step-00000007.ckpt.unfinished-99") << "half";
   std::ofstream(folder_ + "/notes.txt") << "mine";
-  prune_checkpoints(folder_, 2);
+  EXPECT_TRUE(prune_checkpoints(folder_, 2));
   const auto left = list_checkpoints(folder_);
   ASSERT_EQ(left.size(), 2U);
   EXPECT_EQ(left[0].step, 20);
   EXPECT_EQ(left[1].step, 100);
   EXPECT_EQ(files(), 3U);
   EXPECT_TRUE(list_checkpoints(folder_ + "/none").empty());
+  // One that cannot be removed: a folder that is not empty.
+  std::filesystem::create_directories(checkpoint_path(folder_, 3) + "/full");
+  std::filesystem::create_directories(checkpoint_path(folder_, 4));
+  const Status pruned = prune_checkpoints(folder_, 2);
+  ASSERT_FALSE(pruned);
+  EXPECT_NE(pruned.error().message().find("cannot remove the old checkpoint " + checkpoint_path(folder_, 3) + ": "),
+            std::string::npos);
+  EXPECT_EQ(list_checkpoints(folder_).size(), 3U);
 }
 
 TEST(Texts, SayTheSpeedAsTfCnnBenchmarksDo) {
