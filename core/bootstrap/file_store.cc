@@ -42,7 +42,11 @@ class FileStore final : public Store {
     if (!created) return failure(created.error().code(), "store: {}", created.error().message());
     if (*created) return {};
     if (read(key) == value) return {};
-    return failure(Code::kInvalidArgument, "store: key {} is already set to another value", key);
+    return failure(
+        Code::kInvalidArgument,
+        "store: {} has another value of key {} already: another job of this name runs, or one that was killed "
+        "has left the folder; remove it in that case",
+        folder_.string(), key);
   }
 
   Status remove(std::span<const std::string> keys) override {

@@ -10,6 +10,7 @@
 #include "core/base/bytes.h"
 #include "core/base/constant_time.h"
 #include "core/base/error.h"
+#include "core/base/no_room.h"
 #include "core/bootstrap/proof.h"
 #include "core/bootstrap/socket_address.h"
 
@@ -95,7 +96,8 @@ MemberAcceptor::MemberAcceptor(Fd listener, MemberPolicy policy)
     : listener_(std::move(listener)), address_(SocketAddress::of(listener_.get()).text()), policy_(std::move(policy)) {}
 
 void MemberAcceptor::add_entries(std::vector<pollfd>& entries) const {
-  entries.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+  const bool paused = paused_until_ != Clock::time_point{};
+  entries.push_back({.fd = paused ? -1 : listener_.get(), .events = POLLIN, .revents = 0});
   for (const Unauthenticated& peer : unauthenticated_)
     entries.push_back({.fd = peer.socket.get(), .events = POLLIN, .revents = 0});
 }
@@ -105,14 +107,20 @@ void MemberAcceptor::serve(std::span<const pollfd> entries) {
     if (entries[i + 1].revents != 0 && !read_from(unauthenticated_[i])) unauthenticated_[i].deadline = {};
   const auto now = Clock::now();
   dropped_ += std::erase_if(unauthenticated_, [now](const Unauthenticated& peer) { return peer.deadline <= now; });
-  for (int i = 0; entries[0].revents != 0 && i < kMaxAccepted && accept(); ++i) {
+  const bool resumes = paused_until_ != Clock::time_point{} && paused_until_ <= now;
+  if (resumes) paused_until_ = {};
+  for (int i = 0; (resumes || entries[0].revents != 0) && i < kMaxAccepted && accept(); ++i) {
   }
 }
 
-// False: no connection is waiting.
+// False: no connection is waiting, or there is no room for it.
 bool MemberAcceptor::accept() {
   Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid()) return errno == ECONNABORTED;
+  if (!socket.valid()) {
+    const int error = errno;
+    if (is_no_room(error)) paused_until_ = Clock::now() + kNoRoomPause;
+    return error == ECONNABORTED;
+  }
   set_tcp_options(socket.get());
   if (unauthenticated_.size() >= kMaxUnauthenticated) drop_one();
   unauthenticated_.push_back({.socket = std::move(socket), .deadline = Clock::now() + kHandshakeTimeout});

@@ -56,18 +56,20 @@ class MemberAcceptor {
   const std::string& address() const noexcept { return address_; }
   // How many connections did not prove to be a member's.
   std::size_t unauthenticated() const noexcept { return dropped_ - admitted_ + unauthenticated_.size(); }
-  // Some have not proven yet who they are: serve() must be called again soon, whatever poll() says.
-  bool waits() const noexcept { return !unauthenticated_.empty(); }
+  // Some have not proven yet who they are, or there is no room for more: serve() must be called again soon, whatever
+  // poll() says.
+  bool waits() const noexcept { return !unauthenticated_.empty() || paused_until_ != Clock::time_point{}; }
 
   void add_entries(std::vector<pollfd>& entries) const;
   // `entries`: those that it added, after poll().
   void serve(std::span<const pollfd> entries);
 
  private:
+  using Clock = std::chrono::steady_clock;
   // A connection that has not proven yet that it is a member's.
   struct Unauthenticated {
     Fd socket;
-    std::chrono::steady_clock::time_point deadline;
+    Clock::time_point deadline;
     std::string bytes = {};
     std::string expected = {};  // its proof
     std::uint32_t member = 0, lane = 0;
@@ -84,6 +86,7 @@ class MemberAcceptor {
   const std::string address_;
   const MemberPolicy policy_;
   std::vector<Unauthenticated> unauthenticated_;
+  Clock::time_point paused_until_ = {};     // the listener is not watched; zero: it is
   std::size_t dropped_ = 0, admitted_ = 0;  // a connection that was admitted leaves the list like one that was dropped
 };
 

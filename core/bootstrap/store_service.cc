@@ -12,6 +12,7 @@
 
 #include "core/base/constant_time.h"
 #include "core/base/error.h"
+#include "core/base/no_room.h"
 #include "core/base/text.h"
 #include "core/bootstrap/await_ranks.h"
 #include "core/bootstrap/sealed_stream.h"
@@ -91,7 +92,7 @@ StoreService::StoreService(Fd listener, Fd epoll, std::string_view secret, Store
 StoreService::~StoreService() = default;
 
 int StoreService::poll_timeout_ms() const {
-  auto first = Clock::time_point::max();
+  auto first = accept_at_;
   for (const auto& [fd, connection] : connections_) first = std::min(first, connection->deadline);
   if (first == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - Clock::now()).count();
@@ -99,6 +100,7 @@ int StoreService::poll_timeout_ms() const {
 }
 
 void StoreService::serve() {
+  if (accept_at_ <= Clock::now()) watch_listener(true);
   std::array<epoll_event, 64> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   bool accepts = false;
@@ -123,19 +125,30 @@ void StoreService::accept_all() {
   // A bounded number at a time: a flood of connections must not delay the authenticated ones.
   for (int i = 0; i < 64; ++i) {
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid() && (errno == EMFILE || errno == ENFILE) && spare_.valid()) {
-      // Else the listener would stay readable, and its clients would wait for an answer.
-      spare_ = Fd();
-      socket = Fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      refuse(socket, "store: the process that serves it has no file descriptor left (ulimit -n)");
-      socket = Fd();
-      spare_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      continue;
+    if (!socket.valid() && is_no_room(errno)) {
+      if (refuse_one()) continue;
+      return watch_listener(false);
     }
     if (!socket.valid()) return;
     if (remote_) set_tcp_options(socket.get());
     if (remote_ || peer_is_same_user(socket.get())) add_connection(std::move(socket));
   }
+}
+
+bool StoreService::refuse_one() {
+  spare_ = Fd();
+  Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const bool accepted = socket.valid();
+  if (accepted) refuse(socket, "store: the process that serves it has no file descriptor left (ulimit -n)");
+  socket = Fd();
+  spare_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return accepted;
+}
+
+void StoreService::watch_listener(bool watches) {
+  epoll_event event{.events = watches ? EPOLLIN : 0U, .data = {.fd = listener_.get()}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+  accept_at_ = watches ? Clock::time_point::max() : Clock::now() + kNoRoomPause;
 }
 
 void StoreService::refuse(const Fd& socket, std::string_view why) {

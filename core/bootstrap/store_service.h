@@ -71,6 +71,9 @@ class StoreService {
 
   StoreService(Fd listener, Fd epoll, std::string_view secret, StoreLimits limits);
   void accept_all();
+  // Lets a client know that there is no descriptor for it. False: there is not even one for that.
+  bool refuse_one();
+  void watch_listener(bool watches);
   void add_connection(Fd socket);
   static void refuse(const Fd& socket, std::string_view why);
   // These return false when the connection is to be dropped.
@@ -100,6 +103,7 @@ class StoreService {
   Fd listener_;
   Fd spare_;  // given up for a moment to refuse a client where there is no other descriptor
   Fd epoll_;
+  Clock::time_point accept_at_ = Clock::time_point::max();  // while the listener is not watched
   bool remote_;
   std::string text_;
   std::string secret_;

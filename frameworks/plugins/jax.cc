@@ -20,7 +20,7 @@ constexpr std::size_t kMostDimensions = 62;
 
 const EngineAccess* the_access = nullptr;
 Observer the_observer;
-std::array<SeenIn, 1024> the_seen{};  // by the number of a program's call, modulo their number
+std::array<SeenIn, 1024> the_seen{};  // by the number of a program's call, modulo the array's size
 
 // xoe.jax finds the status in the text.
 xla::Error* error(const xla::CallFrame& frame, xoe_status status, const std::string& message) {

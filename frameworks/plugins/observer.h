@@ -16,8 +16,9 @@ struct Observed {
   std::int64_t width;  // bytes of an element, of its real part where it is complex
 };
 
-// Of one call: in which world Python has seen enough of it. 0: in none.
-using SeenIn = std::atomic<std::uint32_t>;
+// In which world Python has seen enough of a call, and the number of the call. 0: in none. Calls may share one: where
+// two are run in turn, they are looked at again and again, and none is left out.
+using SeenIn = std::atomic<std::uint64_t>;
 
 class Observer {
  public:
@@ -33,12 +34,12 @@ class Observer {
   // `tensors` gives a vector of Observed, and is called where they are looked at.
   template <class Tensors>
   void show(std::int64_t number, SeenIn& seen, const Tensors& tensors) {
-    const std::uint32_t world = world_.load();
-    if (seen.load() == world) return;
+    const std::uint64_t enough = std::uint64_t{static_cast<std::uint32_t>(number)} << 32 | world_.load();
+    if (seen.load() == enough) return;
     const Look look = look_.load();
     if (look == nullptr) return;
     const std::vector<Observed> observed = tensors();
-    if (look(number, observed.data(), observed.size()) != 0) seen.store(world);
+    if (look(number, observed.data(), observed.size()) != 0) seen.store(enough);
   }
 
  private:

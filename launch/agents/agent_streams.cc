@@ -97,7 +97,10 @@ void AgentStreams::add_to(std::vector<pollfd>& polled) {
 }
 
 void AgentStreams::pump(const std::vector<pollfd>& polled, remote::FrameConnection& launcher, Clock::time_point now) {
-  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+  // Another one comes first each time: where there is room for one stream at a time, each has its turn.
+  ++turn_;
+  for (std::size_t k = 0; k < waiting_.size(); ++k) {
+    const std::size_t i = (k + turn_) % waiting_.size();
     if (polled[first_ + i].revents == 0) continue;
     if (waiting_[i] == kStdin)
       write_input(launcher);
@@ -111,9 +114,9 @@ void AgentStreams::pump(const std::vector<pollfd>& polled, remote::FrameConnecti
 
 void AgentStreams::read(std::size_t index, remote::FrameConnection& launcher, Clock::time_point now) {
   Stream& stream = streams_[index];
+  if (!may_read(stream)) return;  // those before it may have used the room
   std::array<char, std::size_t{64} << 10> chunk;
   const auto most = std::min<std::int64_t>(static_cast<std::int64_t>(chunk.size()), credit_);
-  if (most <= 0) return;
   const auto count = ::read(stream.fd.get(), chunk.data(), static_cast<std::size_t>(most));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) return close(index);

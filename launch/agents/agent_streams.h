@@ -59,6 +59,7 @@ class AgentStreams {
   std::int64_t credit_ = remote::kOutputWindow;
   std::size_t first_ = 0;  // of our entries in `polled`
   std::vector<std::size_t> waiting_;
+  std::size_t turn_ = 0;  // of pump()
 };
 
 }  // namespace xoe::launch

@@ -130,12 +130,15 @@ void JobStreams::take(const std::vector<pollfd>& polled, Clock::time_point now) 
 }
 
 void JobStreams::pump() {
+  // Another one comes first each time: where the sink has room for one stream at a time, each has its turn.
+  if (!ready_.empty())
+    std::ranges::rotate(ready_, ready_.begin() + static_cast<std::ptrdiff_t>(turn_++ % ready_.size()));
   for (const std::size_t what : ready_) {
     if (what == kInput)
       relay_.read();
     else if (what == kRelay)
       relay_.write();
-    else if (streams_[what].open())
+    else if (streams_[what].wants_to_read())  // those before it may have filled the sink
       streams_[what].pump();
   }
   for (Stream& stream : streams_) stream.flush_bar(Clock::now());

@@ -61,6 +61,7 @@ class JobStreams {
   std::size_t first_ = 0;                 // of our entries in `polled`
   std::vector<std::size_t> waiting_;      // the stream of each entry; kInput and kRelay: the ends of the relay
   std::vector<std::size_t> ready_;
+  std::size_t turn_ = 0;  // of pump()
 };
 
 // The ranks' ends.

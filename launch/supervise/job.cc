@@ -145,7 +145,7 @@ class Job {
     polled_.clear();
     for (const int fd : {signals_.fd(), store_->fd()}) polled_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     if (resizing_ && resizing_->fd() >= 0 && !gone_)
-      polled_.push_back({.fd = resizing_->fd(), .events = POLLIN, .revents = 0});
+      polled_.push_back({.fd = resizing_->fd(), .events = resizing_->events(), .revents = 0});
     processes_->add_to(polled_);
     for (const Sink* sink : {&output_->out(), &output_->err()})
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});

@@ -16,7 +16,8 @@ namespace xoe::launch {
 namespace {
 
 constexpr std::size_t kLongestRequest = 65536;
-constexpr double kLongestLeave = 1e6;  // seconds
+constexpr std::size_t kMostAnswers = 65536;  // bytes that wait for their reader
+constexpr double kLongestLeave = 1e6;        // seconds
 
 }  // namespace
 
@@ -48,6 +49,7 @@ void Resizing::begun(int version) {
 }
 
 void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now) {
+  send_answers();
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
     formed_ = true;
@@ -151,11 +153,12 @@ void Resizing::read(Clock::time_point now) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (count > 0) input_.append(part.data(), static_cast<std::size_t>(count));
-    for (auto end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
+    for (auto end = input_.find('\n'); control_.valid() && end != std::string::npos; end = input_.find('\n')) {
       const std::string line = input_.substr(0, end);
       input_.erase(0, end + 1);
       take(line, now);
     }
+    if (!control_.valid()) return;
     if (input_.size() > kLongestRequest)
       actions_.tell(fmt::format(
           "--resize: {} came without the end of a line; the connection is closed, and the job stays as it is",
@@ -210,9 +213,24 @@ Resizing::Slot* Resizing::with_device(const std::string& device) {
 
 void Resizing::answer(std::string_view what, const std::string& device, std::string_view why) {
   if (!control_.valid()) return;
-  const std::string line = fmt::format("{} {}{}{}\n", what, device, why.empty() ? "" : " ", why);
-  // Lines are few and short; one that does not fit has no reader.
-  ::send(control_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  answers_ += fmt::format("{} {}{}{}\n", what, device, why.empty() ? "" : " ", why);
+  send_answers();
+  if (answers_.size() <= kMostAnswers) return;
+  actions_.tell(
+      fmt::format("--resize: {} of answers wait for their reader; the connection is closed, and the job stays as it is",
+                  counted(std::ssize(answers_), "byte")));
+  answers_.clear();
+  control_ = Fd();
+}
+
+void Resizing::send_answers() {
+  while (!answers_.empty() && control_.valid()) {
+    const auto count = ::send(control_.get(), answers_.data(), answers_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (count < 0) return answers_.clear();  // the other program reads nothing any more
+    answers_.erase(0, static_cast<std::size_t>(count));
+  }
 }
 
 }  // namespace xoe::launch

@@ -10,6 +10,8 @@
 // before has formed, and ranks go over to it at a step that they agree on (bootstrap/world_page.h).
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -41,6 +43,8 @@ class Resizing {
            std::chrono::nanoseconds grace, ResizeActions actions);
 
   int fd() const noexcept { return control_.get(); }  // -1: the other program has closed it
+  // The events of it that look() waits for.
+  short events() const noexcept { return static_cast<short>(answers_.empty() ? POLLIN : POLLIN | POLLOUT); }
   // The slots of the world's ranks, in order.
   std::vector<int> members() const;
   void begun(int version);
@@ -88,6 +92,7 @@ class Resizing {
   Slot* with_device(const std::string& device);
   int number_of(const Slot& slot) const { return static_cast<int>(&slot - slots_.data()); }
   void answer(std::string_view what, const std::string& device, std::string_view why = {});
+  void send_answers();
 
   Fd control_;
   bootstrap::WorldPage page_;
@@ -95,6 +100,7 @@ class Resizing {
   ResizeActions actions_;
   std::vector<Slot> slots_;
   std::string input_;
+  std::string answers_;  // for which the socket had no room yet
   int version_ = 0;
   bool formed_ = false;
   bool stopped_ = false;

@@ -9,6 +9,7 @@
 
 #include <array>
 
+#include "launch/output/job_streams.h"
 #include "launch/output/stream.h"
 
 namespace xoe::launch {
@@ -306,6 +307,44 @@ TEST(Stream, CarriesKeepsAndRemembers) {
   EXPECT_EQ(read_all(out_reader), "[7] one\n[7] two\n[7] three\n");
   EXPECT_THAT(stream.last_lines(2), testing::ElementsAre("two", "three"));
   EXPECT_THAT(stream.last_lines(9), testing::ElementsAre("one", "two", "three"));
+}
+
+// Many streams that are ready at once bring no more than the sink has room for, and each has its turn.
+TEST(JobStreams, ASinkThatIsFullEndsTheTurn) {
+  constexpr std::size_t kRanks = 64, kEach = std::size_t{64} << 10, kFull = std::size_t{1} << 20;
+  const auto [out_reader, out_writer] = make_pipe();
+  Output output(out_writer.get(), out_writer.get());
+  std::vector<Stream> streams;
+  std::vector<Fd> writers;
+  for (std::size_t i = 0; i < 2 * kRanks; ++i) {
+    auto [reader, writer] = make_pipe();
+    put(writer, std::string(kEach - 1, static_cast<char>('a' + i % 26)) + "\n");
+    streams.emplace_back(std::move(reader), Fd(), "", "", output.out());
+    writers.push_back(std::move(writer));
+  }
+  JobStreams all(std::move(streams), StdinRelay());
+  const auto turn = [&] {
+    std::vector<pollfd> polled;
+    all.add_to(polled);
+    ::poll(polled.data(), polled.size(), 0);
+    all.take(polled, JobStreams::Clock::now());
+    all.pump();
+  };
+  turn();
+  std::string text;
+  while (!output.empty()) {
+    output.flush();
+    text += read_all(out_reader);
+  }
+  EXPECT_LE(text.size(), kFull + kEach);
+  for (int i = 0; i < 100 && text.size() < 2 * kRanks * kEach; ++i) {
+    turn();
+    while (!output.empty()) {
+      output.flush();
+      text += read_all(out_reader);
+    }
+  }
+  EXPECT_EQ(text.size(), 2 * kRanks * kEach);
 }
 
 TEST(Stream, OfABarOnlyTheLastStateIsRemembered) {

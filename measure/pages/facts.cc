@@ -46,12 +46,17 @@ Json parse_shallow(std::string_view text) {
 
 Facts facts_of(const Json& object) {
   Facts facts;
+  std::size_t members = 0;
   for (const auto& [key, value] : object.items()) {
-    if (key == "event" || facts.size() == kMostFacts) continue;
+    if (key == "event") continue;
+    if (++members > kMostFacts) continue;
     std::string name = key;
     std::replace(name.begin(), name.end(), '_', ' ');
     facts.emplace_back(std::move(name), text_of(value));
   }
+  if (members > kMostFacts)
+    facts.emplace_back(kLeftOutFacts, fmt::format("{} of {} members, which are more than a table shows",
+                                                  members - kMostFacts, members));
   return facts;
 }
 

@@ -21,7 +21,11 @@ std::string text_at(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->template get<std::string>() : std::string();
 }
 
-// The members of an object, with spaces in place of "_" in their names; at most 200, without "event".
+// Names the fact that tells how many are left out.
+inline constexpr std::string_view kLeftOutFacts = "left out";
+
+// The members of an object, with spaces in place of "_" in their names, without "event". Of more than 200, the first
+// ones and kLeftOutFacts.
 Facts facts_of(const nlohmann::ordered_json& object);
 // The same of a text; empty where it is no JSON object.
 Facts facts_of_json(std::string_view text);

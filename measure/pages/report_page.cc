@@ -114,20 +114,16 @@ std::vector<KeyFigure> figures_of(const RunRecord& record) {
   return figures;
 }
 
-int weight(const std::string& state) {
-  return state == "problem" ? 0 : state == "warning" ? 1 : state == "note" ? 2 : 3;
-}
-
 std::string findings_table(std::string_view heading, std::vector<DoctorFinding> findings) {
   if (findings.empty()) return {};
-  std::ranges::stable_sort(findings, {}, [](const DoctorFinding& each) { return weight(each.state); });
-  const auto fine = std::ranges::find_if(findings, [](const auto& each) { return weight(each.state) == 3; });
+  std::ranges::stable_sort(findings, {}, &DoctorFinding::weight);
+  const auto fine = std::ranges::find(findings, 3, &DoctorFinding::weight);
   std::string html = fmt::format("<h2>{}</h2>\n", html_text(heading));
   const auto row = [](const DoctorFinding& finding) {
-    const std::string known = weight(finding.state) < 2 ? " " + finding.state : "";
+    const std::string known = finding.weight() < 2 ? " " + finding.state : "";
     return fmt::format("<tr><td class=\"state{}\">{}<td>{}<td class=\"name\">{}{}\n", known, html_text(finding.state),
                        html_text(finding.group), html_text(finding.what),
-                       finding.fix.empty() || weight(finding.state) == 3
+                       finding.fix.empty() || finding.weight() == 3
                            ? ""
                            : "<br><span class=\"faint\">fix: " + html_text(finding.fix) + "</span>");
   };

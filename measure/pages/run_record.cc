@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -17,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of a file
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 constexpr std::size_t kMostRanks = 4096;
 constexpr std::size_t kMostFindings = 1000;
@@ -70,15 +70,24 @@ class RunReader {
     if (what == "end") ended(event);
   }
 
+  // lines_of: what their numbers count from, where that is not the file's begin.
+  void note(std::string note, std::string lines_of) {
+    record_.notes.push_back(std::move(note));
+    lines_of_ = std::move(lines_of);
+  }
+
   RunRecord finish() {
     if (broken_ > 0)
       record_.notes.push_back(fmt::format(
-          "metrics.jsonl: {} skipped, the first is line {}: no JSON object with an \"event\", or nested too deeply",
-          counted(static_cast<std::int64_t>(broken_), "broken line"), first_broken_));
+          "metrics.jsonl: {} skipped, the first is line {}{}: no JSON object with an \"event\", or nested too deeply",
+          counted(static_cast<std::int64_t>(broken_), "broken line"), first_broken_, lines_of_));
     if (not_finite_ > 0)
       record_.notes.push_back(fmt::format("metrics.jsonl: {} left out that {} no finite number",
                                           counted(static_cast<std::int64_t>(not_finite_), "value"),
                                           not_finite_ == 1 ? "is" : "are"));
+    if (ranks_ > kMostRanks)
+      record_.notes.push_back(fmt::format("metrics.jsonl: the shares of time of {} of {} ranks were left out",
+                                          ranks_ - kMostRanks, ranks_));
     for (auto* curve : record_.curves.all()) std::ranges::stable_sort(*curve, {}, &PlotPoint::x);
     for (auto shares : shares_) {
       double sum = 0;
@@ -128,12 +137,15 @@ class RunReader {
     add(all.accuracy, *step, event, "accuracy");
     add(all.rate, *step, event, "rate");
     add(all.images_per_s, *step, event, "images_per_s");
-    const double steps = std::max(1.0, *step - record_.step.value_or(0));
+    // How many steps the first of the newest reports is of is not known.
+    const double before = record_.step.value_or(lines_of_.empty() ? 0 : *step);
+    const double steps = std::max(1.0, *step - before);
     record_.step = step;
     record_.images_per_s = number(event, "images_per_s");
     record_.images_per_s_uncertainty = number(event, "images_per_s_uncertainty");
     const auto shares = event.find("rank_shares");
     if (shares == event.end() || !shares->is_array()) return;
+    ranks_ = std::max(ranks_, shares->size());
     for (std::size_t rank = 0; rank < std::min(shares->size(), kMostRanks); ++rank) {
       const Json& share = (*shares)[rank];
       if (!share.is_object()) continue;
@@ -167,11 +179,13 @@ class RunReader {
   std::size_t broken_ = 0;
   std::size_t first_broken_ = 0;
   std::size_t not_finite_ = 0;
+  std::size_t ranks_ = 0;  // of which shares were told
+  std::string lines_of_;
 };
 
 // An object from a file of the folder; null where there is none. A broken one is noted.
-Json object_in(const std::string& path, std::vector<std::string>& notes) {
-  const auto text = read_start(path, kMostBytes);
+Json object_in(const std::string& path, std::size_t most, std::vector<std::string>& notes) {
+  const auto text = read_start(path, most);
   if (!text) return {};
   Json json = parse_shallow(*text);
   if (json.is_object()) return json;
@@ -184,7 +198,8 @@ Json object_in(const std::string& path, std::vector<std::string>& notes) {
 void take_environment(Json environment, RunRecord& record) {
   if (const auto options = environment.find("options"); options != environment.end() && options->is_object()) {
     for (auto& [name, value] : facts_of(*options)) {
-      if (std::ranges::find(record.configuration, name, &Facts::value_type::first) == record.configuration.end())
+      if (name == kLeftOutFacts ||
+          std::ranges::find(record.configuration, name, &Facts::value_type::first) == record.configuration.end())
         record.configuration.emplace_back(name, value);
     }
     environment.erase("options");
@@ -198,7 +213,7 @@ void add_findings(const Json& report, const std::string& host, std::vector<Docto
   const auto list = report.find("findings");
   if (list != report.end() && list->is_array()) {
     for (const Json& finding : *list) {
-      if (!finding.is_object() || findings.size() == kMostFindings) continue;
+      if (!finding.is_object()) continue;
       findings.push_back({text_at(finding, "state"), host + text_at(finding, "group"), text_at(finding, "what"),
                           text_at(finding, "fix")});
     }
@@ -210,6 +225,37 @@ void add_findings(const Json& report, const std::string& host, std::vector<Docto
       const std::string name = text_at(each, "host") + ": ";
       add_findings(each.contains("report") ? each["report"] : each, name, findings);
     }
+}
+
+// The most urgent ones stay.
+void cut_findings(RunRecord& record) {
+  const std::size_t all = record.doctor.size();
+  if (all <= kMostFindings) return;
+  std::ranges::stable_sort(record.doctor, {}, &DoctorFinding::weight);
+  record.doctor.resize(kMostFindings);
+  record.notes.push_back(fmt::format(
+      "doctor.json: {} of {} findings were left out; problems and warnings are shown first", all - kMostFindings, all));
+}
+
+// Feeds the lines of metrics.jsonl. Of more than `most` bytes, of which `start` has the first ones: the first line,
+// which tells the configuration, and the newest lines.
+void take_lines(const std::string& path, std::string start, std::size_t most, RunReader& reader) {
+  std::error_code error;
+  const auto bytes = start.size() < most ? start.size() : fs::file_size(path, error);
+  std::size_t number = 0;
+  if (!error && bytes > most) {
+    const std::string first = start.substr(0, start.find('\n'));
+    std::ifstream file(path, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(bytes - most));
+    file.read(start.data(), static_cast<std::streamsize>(start.size()));
+    start.resize(static_cast<std::size_t>(file.gcount()));
+    start.erase(0, std::min(start.find('\n'), start.size() - 1) + 1);
+    reader.note(fmt::format("metrics.jsonl: of {}, the first line and the newest {} were read", human_bytes(bytes),
+                            human_bytes(start.size())),
+                " of the newest ones");
+    reader.take(first, 1);
+  }
+  for (const std::string& line : split_text(start, '\n')) reader.take(line, ++number);
 }
 
 // The file that the run named, or another that is called like a timeline; only of the folder itself, because a run may
@@ -229,23 +275,23 @@ std::string timeline_in(const std::string& folder, const std::string& named) {
 
 }  // namespace
 
-Result<RunRecord> read_run(const std::string& folder) {
+int DoctorFinding::weight() const { return state == "problem" ? 0 : state == "warning" ? 1 : state == "note" ? 2 : 3; }
+
+Result<RunRecord> read_run(const std::string& folder, std::size_t most) {
   const std::string path = folder + "/metrics.jsonl";
-  const auto metrics = read_start(path, kMostBytes);
+  auto metrics = read_start(path, most);
   if (!metrics) {
     const int reason = errno;
     return failure(Code::kUnavailable, "cannot read {}: {}; `xoe train --run-dir {}` writes it", path,
                    errno_text(reason), folder);
   }
   RunReader reader;
-  std::size_t number = 0;
-  for (const std::string& line : split_text(*metrics, '\n')) reader.take(line, ++number);
+  take_lines(path, std::move(*metrics), most, reader);
   RunRecord record = reader.finish();
-  if (metrics->size() == kMostBytes)
-    record.notes.push_back(fmt::format("metrics.jsonl: only the first {} were read", human_bytes(kMostBytes)));
-  if (Json environment = object_in(folder + "/environment.json", record.notes); environment.is_object())
+  if (Json environment = object_in(folder + "/environment.json", most, record.notes); environment.is_object())
     take_environment(std::move(environment), record);
-  add_findings(object_in(folder + "/doctor.json", record.notes), "", record.doctor);
+  add_findings(object_in(folder + "/doctor.json", most, record.notes), "", record.doctor);
+  cut_findings(record);
   record.timeline = timeline_in(folder, record.timeline);
   return record;
 }

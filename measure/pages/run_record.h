@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ struct DoctorFinding {
   std::string group;
   std::string what;
   std::string fix;
+
+  // 0 for a problem; more for what is less urgent.
+  int weight() const;
 };
 
 struct RunCurves {
@@ -47,7 +51,10 @@ struct RunRecord {
   std::vector<std::string> notes;  // what could not be read
 };
 
-// `unavailable`: there is no metrics.jsonl, or it cannot be read. Lines that are broken are skipped and noted.
-Result<RunRecord> read_run(const std::string& folder);
+inline constexpr std::size_t kMostRunBytes = std::size_t{256} << 20;
+
+// `unavailable`: there is no metrics.jsonl, or it cannot be read. Lines that are broken are skipped and noted. `most`:
+// bytes to read of a file; of a longer metrics.jsonl the first line and the newest ones.
+Result<RunRecord> read_run(const std::string& folder, std::size_t most = kMostRunBytes);
 
 }  // namespace xoe::pages

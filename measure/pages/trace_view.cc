@@ -79,11 +79,12 @@ std::string note_of(const json& args) {
   std::size_t count = 0;
   for (const auto& [key, value] : args.items()) {
     if (key == trace::kNote || key == trace::kBytes || key == trace::kBatch || key == trace::kTensors) continue;
-    if (++count > kMostArguments) break;
+    if (++count > kMostArguments) continue;
     if (!note.empty()) note += "; ";
     note += key + ": " +
             (value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, json::error_handler_t::replace));
   }
+  if (count > kMostArguments) note += fmt::format("; {} more", count - kMostArguments);
   return note;
 }
 

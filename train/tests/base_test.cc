@@ -81,6 +81,20 @@ TEST(Speed, IsThatOfTfCnnBenchmarks) {
   EXPECT_NEAR(stats.jitter, 1.4826 * 25, 1e-9);  // median 75; deviations 25, 25, 25, 35
 }
 
+// The jitter is of the newest steps, the rest of all.
+TEST(Speed, OfManySteps) {
+  SpeedMeter meter;
+  for (std::size_t i = 0; i < SpeedMeter::kNewest; ++i) meter.add(10, i % 2 == 0 ? 0.1 : 0.05);  // 100, 200
+  EXPECT_NEAR(meter.stats().jitter, 1.4826 * 50, 1e-6);
+  EXPECT_NEAR(meter.stats().uncertainty, 50 / std::sqrt(SpeedMeter::kNewest), 1e-9);
+  for (std::size_t i = 0; i < SpeedMeter::kNewest; ++i) meter.add(10, 0.1);
+  const SpeedStats stats = meter.stats();
+  EXPECT_NEAR(stats.jitter, 0, 1e-9);
+  EXPECT_NEAR(stats.mean, 20 / (0.075 + 0.1), 1e-6);
+  const double variance = (0.75 * 25 * 25) + (0.25 * 75 * 75);  // of 100 x 3 and 200: the mean is 125
+  EXPECT_NEAR(stats.uncertainty, std::sqrt(variance / (2 * SpeedMeter::kNewest)), 1e-6);
+}
+
 TEST(Speed, SharesAddUpToOne) {
   const StepTimes share = shares({.data = 1, .compute = 6, .peers = 2, .optimizer = 1});
   EXPECT_DOUBLE_EQ(share.compute, 0.6);
@@ -219,13 +233,21 @@ TEST_F(FolderTest, KeepsTheNewestCheckpoints) {
   for (const int step : {5, 100, 20}) ASSERT_TRUE(write_sections(checkpoint_path(folder_, step), {}));
   std::ofstream(folder_ + "/.step-00000007.ckpt.unfinished-99") << "half";
   std::ofstream(folder_ + "/notes.txt") << "mine";
-  prune_checkpoints(folder_, 2);
+  EXPECT_TRUE(prune_checkpoints(folder_, 2));
   const auto left = list_checkpoints(folder_);
   ASSERT_EQ(left.size(), 2U);
   EXPECT_EQ(left[0].step, 20);
   EXPECT_EQ(left[1].step, 100);
   EXPECT_EQ(files(), 3U);
   EXPECT_TRUE(list_checkpoints(folder_ + "/none").empty());
+  // One that cannot be removed: a folder that is not empty.
+  std::filesystem::create_directories(checkpoint_path(folder_, 3) + "/full");
+  std::filesystem::create_directories(checkpoint_path(folder_, 4));
+  const Status pruned = prune_checkpoints(folder_, 2);
+  ASSERT_FALSE(pruned);
+  EXPECT_NE(pruned.error().message().find("cannot remove the old checkpoint " + checkpoint_path(folder_, 3) + ": "),
+            std::string::npos);
+  EXPECT_EQ(list_checkpoints(folder_).size(), 3U);
 }
 
 TEST(Texts, SayTheSpeedAsTfCnnBenchmarksDo) {

@@ -97,9 +97,7 @@ std::string model_bytes(const models::ImageModel& model, const std::vector<at::T
 
 Status write_checkpoint(const TrainOptions& options, const std::string& path, const Sections& sections) {
   XOE_TRY(make_folder(options.checkpoint_dir));
-  XOE_TRY(write_sections(path, sections));
-  prune_checkpoints(options.checkpoint_dir, options.checkpoint_keep);
-  return {};
+  return write_sections(path, sections);
 }
 
 Status check_identity(const Sections& sections, const Json& mine, const std::string& path) {

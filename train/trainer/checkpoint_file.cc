@@ -107,15 +107,22 @@ std::vector<StoredCheckpoint> list_checkpoints(const std::string& folder) {
   return found;
 }
 
-void prune_checkpoints(const std::string& folder, int keep) {
+Status prune_checkpoints(const std::string& folder, int keep) {
   std::error_code ignored;
+  Status all;
   auto stored = list_checkpoints(folder);
   const std::size_t surplus = stored.size() - std::min(stored.size(), static_cast<std::size_t>(keep));
-  for (std::size_t i = 0; i < surplus; ++i) fs::remove(stored[i].path, ignored);
+  for (std::size_t i = 0; i < surplus; ++i) {
+    std::error_code error;
+    fs::remove(stored[i].path, error);
+    if (error && all)
+      all = failure(Code::kUnavailable, "cannot remove the old checkpoint {}: {}", stored[i].path, error.message());
+  }
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename();
     if (name.starts_with(kUnfinished)) remove_unfinished(entry.path());
   }
+  return all;
 }
 
 }  // namespace xoe::train

@@ -203,7 +203,11 @@ Status Run::checkpoint() {
   if (!path) return on_all_ranks(failure(path.error()));
   checkpoint_step_ = step_;
   outcome_.checkpoint = *path;
-  if (first()) listener_.noted(fmt::format("checkpoint {}", *path));
+  if (!first()) return {};
+  listener_.noted(fmt::format("checkpoint {}", *path));
+  // The training goes on, until the disk is full.
+  if (const Status pruned = prune_checkpoints(options_.checkpoint_dir, options_.checkpoint_keep); !pruned)
+    listener_.warned(pruned.error().message());
   return {};
 }
 

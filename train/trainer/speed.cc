@@ -22,23 +22,24 @@ void SpeedMeter::add(double images, double seconds) {
   if (seconds <= 0) return;
   images_ += images;
   seconds_ += seconds;
-  speeds_.push_back(images / seconds);
+  const double speed = images / seconds;
+  if (newest_.size() < kNewest)
+    newest_.push_back(speed);
+  else
+    newest_[steps_ % kNewest] = speed;
+  ++steps_;
+  const double deviation = speed - mean_;
+  mean_ += deviation / static_cast<double>(steps_);
+  squares_ += deviation * (speed - mean_);
 }
 
 SpeedStats SpeedMeter::stats() const {
-  if (speeds_.empty()) return {};
-  const auto count = static_cast<double>(speeds_.size());
-  double sum = 0;
-  for (const double speed : speeds_) sum += speed;
-  const double mean = sum / count;
-  double squares = 0;
-  for (const double speed : speeds_) squares += (speed - mean) * (speed - mean);
-
-  std::vector<double> values = speeds_;
+  if (steps_ == 0) return {};
+  std::vector<double> values = newest_;
   const double middle = median(values);
   for (double& value : values) value = std::abs(value - middle);
   return {.mean = images_ / seconds_,
-          .uncertainty = std::sqrt(squares / count) / std::sqrt(count),
+          .uncertainty = std::sqrt(squares_) / static_cast<double>(steps_),
           .jitter = kMadToDeviation * median(values)};
 }
 

@@ -1,6 +1,7 @@
 // The speed of training, and the shares of its time.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace xoe::train {
@@ -9,18 +10,24 @@ namespace xoe::train {
 struct SpeedStats {
   double mean = 0;         // images over time
   double uncertainty = 0;  // standard error of the mean: deviation / sqrt(steps)
-  double jitter = 0;       // 1.4826 x median absolute deviation
+  double jitter = 0;       // 1.4826 x median absolute deviation, of the newest SpeedMeter::kNewest steps
 };
 
+// Takes no more memory, and stats() no more time, after kNewest steps: mean and uncertainty are of all steps.
 class SpeedMeter {
  public:
+  static constexpr std::size_t kNewest = 16384;
   void add(double images, double seconds);
   SpeedStats stats() const;
 
  private:
   double images_ = 0;
   double seconds_ = 0;
-  std::vector<double> speeds_;
+  std::size_t steps_ = 0;
+  // Of the speeds of steps, by Welford's method.
+  double mean_ = 0;
+  double squares_ = 0;               // sum of squared deviations from the mean
+  std::vector<double> newest_ = {};  // after kNewest steps, each takes the place of the oldest
 };
 
 // Seconds of one or more steps, by activity.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/no_room.h"
 #include "core/base/text.h"
 #include "core/bootstrap/socket_address.h"
 
@@ -46,6 +47,9 @@ Result<SocketPair> connected_sockets() {
     pollfd entry{.fd = listener.get(), .events = POLLIN, .revents = 0};
     ::poll(&entry, 1, 100);
     Fd second(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!second.valid() && is_no_room(errno))
+      return failure(Code::kResourceExhausted, "gloo: no connection through the loopback interface: {}",
+                     errno_text(errno));
     if (!second.valid() || !is_peer(second, first)) continue;
     bootstrap::set_tcp_options(second.get());
     return SocketPair{.first = std::move(first), .second = std::move(second)};

@@ -74,6 +74,7 @@ Status EngineTrace::start(const std::string& path, bool create) {
     open->waited_for.push_back(t.intern(trace::waited_for_text(std::array{rank})));
   open->timeline = std::move(opened);
   open->number = ++timelines_;
+  left_out_.store(0, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   open_ = std::move(open);
   on_.store(true, std::memory_order_release);
@@ -88,6 +89,7 @@ Status EngineTrace::stop() {
     last = std::move(open_);
   }
   if (last == nullptr) return failure(Code::kInvalidArgument, "stop_timeline: none is being written");
+  tell_left_out(*last, EngineClock::now());
   return last->timeline->flush();
 }
 
@@ -114,17 +116,21 @@ void EngineTrace::Recorder::agreed(Submission& s, int last, std::chrono::nanosec
 
 bool EngineTrace::spend(const Open& open, TimePoint now) {
   if (now - ration_began_ >= kRationTime) {
-    if (left_out_ > 0) open.timeline->mark(open.pack, open.left_out, now, {.first = {open.tensors, left_out_}});
+    tell_left_out(open, now);
     ration_began_ = now;
     ration_left_ = kRation;
-    left_out_ = 0;
   }
   if (ration_left_ == 0) {
-    ++left_out_;
+    left_out_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
   --ration_left_;
   return true;
+}
+
+void EngineTrace::tell_left_out(const Open& open, TimePoint now) {
+  const std::int64_t tensors = left_out_.exchange(0, std::memory_order_relaxed);
+  if (tensors > 0) open.timeline->mark(open.pack, open.left_out, now, {.first = {open.tensors, tensors}});
 }
 
 void EngineTrace::batch_done(const Batch& batch) {
@@ -172,7 +178,10 @@ void EngineTrace::flush(const Open& open) {
 }
 
 EngineTrace::~EngineTrace() {
-  if (const auto last = open(); last != nullptr && ::getpid() == process_) flush(*last);
+  const auto last = open();
+  if (last == nullptr || ::getpid() != process_) return;
+  tell_left_out(*last, EngineClock::now());
+  flush(*last);
 }
 
 }  // namespace xoe::engine

@@ -71,6 +71,8 @@ class EngineTrace {
   void flush(const Open& open);
   // Whether the spans of one more tensor are recorded.
   bool spend(const Open& open, TimePoint now);
+  // Records how many tensors have no spans, since it was last told.
+  void tell_left_out(const Open& open, TimePoint now);
 
   const Topology topology_;
   const int host_;
@@ -83,11 +85,12 @@ class EngineTrace {
   std::atomic<bool> warned_{false};
   const pid_t process_ = ::getpid();  // a forked child writes nothing
   std::uint32_t timelines_ = 0;
+  std::atomic<std::int64_t> left_out_{0};  // tensors
   // Only of the thread that makes progress.
   std::uint64_t spans_ = 0;
   std::int64_t batches_ = 0;
   TimePoint ration_began_{};
-  std::int64_t ration_left_ = 0, left_out_ = 0;  // tensors
+  std::int64_t ration_left_ = 0;  // tensors
   TimePoint reduced_until_{}, unpacked_until_{};
 };
 

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/no_room.h"
 
 namespace xoe::engine {
 namespace {
@@ -170,9 +171,8 @@ void MetricsServer::run() {
     const Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (client.valid()) {
       serve(client);
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // The client stays in the queue; do not spin until there is room.
-      ::poll(&fds[1], 1, 100);
+    } else if (is_no_room(errno)) {
+      ::poll(&fds[1], 1, kNoRoomPause.count());
     }
   }
 }

@@ -14,8 +14,10 @@
 #include <thread>
 
 #include "core/bootstrap/host_mesh.h"
+#include "core/bootstrap/member_connection.h"
 #include "core/bootstrap/proof.h"
 #include "core/bootstrap/socket_address.h"
+#include "core/testing/no_descriptors.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -286,6 +288,37 @@ TEST(MeshHandshake, AnUnauthenticatedClientIsReported) {
       .address = "127.0.0.1", .secret = "s", .warn = [&](const std::string& line) { warning = line; }};
   EXPECT_TRUE(connect_members(0, 2, exchange, options, Clock::now() + 20s));
   EXPECT_THAT(warning, HasSubstr("1 unauthenticated connections"));
+}
+
+TEST(MeshHandshake, WaitsWhileThereAreNoDescriptors) {
+  bool admitted = false;
+  MemberAcceptor acceptor(listen_at(SocketAddress::tcp("127.0.0.1", 0).value()).value(),
+                          {.secret = "s",
+                           .expects = [](std::uint32_t, std::uint32_t) { return true; },
+                           .admit = [&](int, int, const MemberConnection&) { admitted = true; }});
+  const auto turn = [&] {
+    std::vector<pollfd> entries;
+    acceptor.add_entries(entries);
+    ::poll(entries.data(), entries.size(), acceptor.waits() ? 200 : -1);
+    acceptor.serve(entries);
+  };
+  const auto at = SocketAddress::parse(acceptor.address()).value();
+  const Fd client = connect_to(at, false, Clock::now() + 20s).value();
+  {
+    const NoDescriptors none;
+    const auto began = Clock::now();
+    for (int i = 0; i < 4; ++i) turn();
+    EXPECT_GE(Clock::now() - began, 300ms) << "it sleeps meanwhile";
+    EXPECT_EQ(acceptor.unauthenticated(), 0u);
+  }
+  const auto deadline = Clock::now() + 20s;
+  while (acceptor.unauthenticated() == 0 && Clock::now() < deadline) turn();
+  EXPECT_EQ(acceptor.unauthenticated(), 1u);
+  const std::jthread member([&] {
+    EXPECT_TRUE(connect_member({.self = 1, .lane = 0, .address = acceptor.address(), .secret = "s"}, deadline));
+  });
+  while (!admitted && Clock::now() < deadline) turn();
+  EXPECT_TRUE(admitted);
 }
 
 // Who takes over a connection that a member has authenticated cannot say anything in its name.

@@ -13,6 +13,7 @@
 #include "core/bootstrap/store.h"
 #include "core/bootstrap/store_client.h"
 #include "core/bootstrap/store_service.h"
+#include "core/testing/no_descriptors.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -140,6 +141,31 @@ TEST_F(Abuse, ConnectionsAreBounded) {
     room = client().has_value();
   }
   EXPECT_TRUE(room);
+}
+
+// Not even the spare one that refuses clients.
+TEST_F(Abuse, SleepsWhileThereAreNoDescriptors) {
+  address_ = SocketAddress::parse("unix:@xoe-test-" + random_token().value()).value();
+  service_ = StoreService::listen(address_, "right", {}).value();
+  const Fd socket = raw();
+  {
+    const NoDescriptors none;
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < 4; ++i) {
+      pollfd entry{.fd = service_->fd(), .events = POLLIN, .revents = 0};
+      ::poll(&entry, 1, service_->poll_timeout_ms());
+      service_->serve();
+    }
+    EXPECT_GE(std::chrono::steady_clock::now() - began, 300ms);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  for (bool told = false; !told;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    pollfd entry{.fd = service_->fd(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, 10);
+    service_->serve();
+    if (service_->poll_timeout_ms() > 200) told = true;  // it waits for the greeting
+  }
 }
 
 TEST_F(Abuse, KeysAndBytesAreBounded) {

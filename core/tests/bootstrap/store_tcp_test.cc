@@ -272,6 +272,14 @@ TEST(FileStore, SetsOnceAndLeavesNothing) {
   EXPECT_EQ(open_file_store(scratch.path() + "/none", "job", 0).error().code(), Code::kInvalidArgument);
 }
 
+TEST(FileStore, TellsOfAFolderThatAKilledJobLeft) {
+  const Scratch scratch;
+  ASSERT_TRUE(open_file_store(scratch.path(), "job", 1).value()->set("key", "of a killed rank"));
+  const Status set = open_file_store(scratch.path(), "job", 1).value()->set("key", "other");
+  ASSERT_FALSE(set);
+  EXPECT_THAT(set.error().message(), testing::AllOf(HasSubstr(scratch.path()), HasSubstr("remove it")));
+}
+
 TEST(UserKey, IsMadeOnceAndKeptToTheUser) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/home/.config/xoe/key";

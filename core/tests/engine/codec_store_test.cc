@@ -67,6 +67,22 @@ TEST(CodecStore, NamesOutOfUseMakeRoom) {
   EXPECT_FALSE(use(store, "first.0"));
 }
 
+// A name that comes rarely and may come again does not keep those that do not.
+TEST(CodecStore, NamesOutOfUseMakeRoomBehindARareOne) {
+  CodecStore store;
+  store.set_limit(60 * 2 * kBytes);
+  use(store, "rare");
+  for (int i = 0; i < 1000; ++i) use(store, "often");
+  use(store, "rare");
+  for (int step = 0; step < 4; ++step)
+    for (int i = 0; i < 50; ++i) use(store, "first." + std::to_string(i));
+  for (int step = 0; step < 10; ++step)
+    for (int i = 0; i < 100; ++i) use(store, "second." + std::to_string(i));
+  EXPECT_LE(store.names(), 101U);
+  EXPECT_TRUE(use(store, "rare"));
+  EXPECT_FALSE(use(store, "first.0"));
+}
+
 TEST(CodecStore, BelowTheLimitNothingIsForgotten) {
   CodecStore store;
   for (int i = 0; i < 1000; ++i) use(store, "name." + std::to_string(i));

@@ -146,46 +146,97 @@ TEST(EngineTrace, FourRanksOnTwoHostsMergeIntoOneFile) {
   }
 }
 
-// Many small operations, one after another: those without spans are counted.
+// Tensors with spans, and those that were left out, by rank.
+struct Spans {
+  explicit Spans(const std::string& path) {
+    std::ifstream file(path);
+    const auto json = nlohmann::json::parse(file);
+    for (const auto& event : json.at("traceEvents")) {
+      const int rank = event.value("pid", -1);
+      if (event.at("ph") == "b" && event.at("cat") == "negotiate") ++recorded[rank];
+      if (event.at("ph") == "i" && event.at("name") == "spans left out")
+        left_out[rank] += event.at("args").at("tensors").get<std::int64_t>();
+    }
+  }
+  std::map<int, std::int64_t> recorded, left_out;
+};
+
+constexpr int kBoth = 2, kMany = 5000;
+constexpr auto kRationTime = std::chrono::milliseconds(100);
+constexpr std::int64_t kRation = 2000;
+
+// Reduces many small tensors, all at once.
+Status reduce_many(Engine& engine, const std::string& name) {
+  const Shape one{1};
+  std::vector<float> values(kMany, 1.0F);
+  std::vector<EngineHandle> handles;
+  for (int i = 0; i < kMany; ++i) {
+    float& value = values[static_cast<std::size_t>(i)];
+    const TensorArg tensor{.in = &value, .out = &value, .dtype = DType::kFloat32, .shape = one};
+    auto handle = engine.submit({.name = name + std::to_string(i), .tensors = {&tensor, 1}});
+    if (!handle) return failure(handle.error());
+    handles.push_back(std::move(*handle));
+  }
+  for (EngineHandle& handle : handles)
+    if (const Status done = handle.wait(); !done) return done;
+  return {};
+}
+
+void expect_complete(const Spans& spans, std::int64_t tensors) {
+  for (int rank = 0; rank < kBoth; ++rank) {
+    const std::int64_t sum = spans.recorded.at(rank) + (spans.left_out.contains(rank) ? spans.left_out.at(rank) : 0);
+    EXPECT_GE(sum, tensors) << "rank " << rank;
+    EXPECT_LE(sum, tensors + 3) << "with the engine's own operations, rank " << rank;
+  }
+}
+
+// Also of the last ones, after which no other operation comes: when the timeline is stopped, and with the engine's end.
 TEST(EngineTrace, SpansAreRationedAndThoseLeftOutCounted) {
-  constexpr int kBoth = 2, kMany = 5000;
-  const Shape kOne{1};
-  constexpr auto kRationTime = std::chrono::milliseconds(100);
-  constexpr std::int64_t kRation = 2000;
+  for (const bool stops : {true, false}) {
+    const Scratch scratch;
+    const std::string path = scratch.file("trace.json");
+    const auto began = std::chrono::steady_clock::now();
+    testing::ProcessGroup group(kBoth, [&](Communicator& comm) -> std::string {
+      EngineOptions options = testing::quiet_options();
+      options.timeline = path;
+      auto engine = Engine::create(std::move(comm), options);
+      if (!engine) return engine.error().to_string();
+      if (const Status done = reduce_many(**engine, "tensor"); !done) return done.error().to_string();
+      const Status stopped = stops ? (*engine)->stop_timeline() : Status();
+      return stopped ? "" : stopped.error().to_string();
+    });
+    group.expect_success();
+    const std::int64_t rations = (std::chrono::steady_clock::now() - began) / kRationTime + 1;
+    const Spans spans(path);
+    expect_complete(spans, kMany);
+    for (const auto& [rank, recorded] : spans.recorded) EXPECT_LE(recorded, rations * kRation) << "rank " << rank;
+  }
+}
+
+TEST(EngineTrace, ATimelineTellsNothingOfTheOneBeforeIt) {
   const Scratch scratch;
-  const std::string path = scratch.file("trace.json");
-  const auto began = std::chrono::steady_clock::now();
+  const std::string first = scratch.file("first.json"), second = scratch.file("second.json");
   testing::ProcessGroup group(kBoth, [&](Communicator& comm) -> std::string {
     EngineOptions options = testing::quiet_options();
-    options.timeline = path;
-    auto engine = Engine::create(std::move(comm), options);
-    if (!engine) return engine.error().to_string();
-    std::vector<float> value{1.0F};
-    const TensorArg tensor = in_place(value, kOne);
-    for (int i = 0; i <= kMany; ++i) {
-      if (i == kMany) std::this_thread::sleep_for(kRationTime);
-      const Status done = (*engine)->run({.name = "tensor" + std::to_string(i), .tensors = {&tensor, 1}});
-      if (!done) return done.error().to_string();
-    }
-    const Status stopped = (*engine)->stop_timeline();
-    return stopped ? "" : stopped.error().to_string();
+    options.timeline = first;
+    auto made = Engine::create(std::move(comm), options);
+    if (!made) return made.error().to_string();
+    Engine& engine = **made;
+    const auto run = [&]() -> Status {
+      if (const Status done = reduce_many(engine, "tensor"); !done) return done;
+      if (const Status stopped = engine.stop_timeline(); !stopped) return stopped;
+      if (const Status done = reduce_many(engine, "between"); !done) return done;
+      std::this_thread::sleep_for(kRationTime);
+      if (const Status started = engine.start_timeline(second); !started) return started;
+      if (const Status done = engine.run({.name = "last", .op = {.kind = OpKind::kBarrier}}); !done) return done;
+      return engine.stop_timeline();
+    };
+    const Status done = run();
+    return done ? "" : done.error().to_string();
   });
   group.expect_success();
-  const std::int64_t rations = (std::chrono::steady_clock::now() - began) / kRationTime + 1;
-  std::ifstream file(path);
-  std::map<int, std::int64_t> spans, left_out;  // by rank
-  const auto json = nlohmann::json::parse(file);
-  for (const auto& event : json.at("traceEvents")) {
-    const int rank = event.value("pid", -1);
-    if (event.at("ph") == "b" && event.at("cat") == "negotiate") ++spans[rank];
-    if (event.at("ph") == "i" && event.at("name") == "spans left out")
-      left_out[rank] += event.at("args").at("tensors").get<std::int64_t>();
-  }
-  for (int rank = 0; rank < kBoth; ++rank) {
-    EXPECT_GE(spans[rank] + left_out[rank], kMany + 1) << "rank " << rank;
-    EXPECT_LE(spans[rank] + left_out[rank], kMany + 3) << "with the engine's own operations, rank " << rank;
-    EXPECT_LE(spans[rank], rations * kRation) << "rank " << rank;
-  }
+  expect_complete(Spans(first), kMany);
+  EXPECT_TRUE(Spans(second).left_out.empty());
 }
 
 }  // namespace

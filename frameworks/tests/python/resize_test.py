@@ -1,11 +1,15 @@
 """`xoe run --resize`: ranks that leave a training and join it, as another program asks; no step is lost or done twice."""
 
+import contextlib
+import ctypes
+import fcntl
 import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import termios
 import time
 
 import ranks
@@ -39,6 +43,15 @@ class Job:
 
     def answer(self):
         return self.answers.readline().strip()
+
+    def until_it_has_read(self):
+        """Waits until the launcher has taken all that it was asked."""
+        unread = ctypes.c_int(1)
+        end = time.monotonic() + ranks.HANGS
+        while unread.value:
+            assert time.monotonic() < end, self.text()
+            fcntl.ioctl(self.ours, termios.TIOCOUTQ, unread)
+            time.sleep(0.02)
 
     def text(self):
         return self.output.read_text()
@@ -103,9 +116,24 @@ def test_ranks_leave_and_join(folder):
 
 def test_a_request_without_an_end_is_told_of(folder):
     job = Job(folder, program=["sh", "-c", f"until [ -e {folder}/stop ]; do sleep 0.1; done"])
-    job.ask("nonsense\n" * 20000)  # more than that, in lines: each is answered
+    for _ in range(20):  # more than that, in lines: each is answered
+        job.ask("\n".join(["nonsense"] * 500))
+        assert all(job.answer().startswith("refused") for _ in range(500))
     job.ours.sendall(b"x" * 70000)
     job.until(r"xoe run: --resize: \d+ bytes came without the end of a line; the connection is closed")
+    job.stop.touch()
+    assert job.process.wait(timeout=ranks.HANGS) == 0, job.text()
+
+
+def test_answers_wait_for_their_reader(folder):
+    job = Job(folder, program=["sh", "-c", f"until [ -e {folder}/stop ]; do sleep 0.1; done"])
+    job.ask("\n".join(f"leave gpu{i} 1" for i in range(1500)))
+    job.until_it_has_read()
+    assert [job.answer() for _ in range(1500)] == [f"refused gpu{i} no rank has this GPU" for i in range(1500)]
+    # Until there are too many.
+    with contextlib.suppress(ConnectionError):
+        job.ask("nonsense\n" * 20000)
+    job.until(r"xoe run: --resize: \d+ bytes of answers wait for their reader; the connection is closed")
     job.stop.touch()
     assert job.process.wait(timeout=ranks.HANGS) == 0, job.text()
 

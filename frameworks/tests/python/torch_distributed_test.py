@@ -13,6 +13,7 @@ from torch.distributed import _functional_collectives as functional
 
 import xoe.torch.distributed
 from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.torch.distributed import work as kept_works
 
 warnings.filterwarnings("ignore")
 dist.init_process_group("xoe")
@@ -100,6 +101,31 @@ def test_works():
     assert work.wait(dist.default_pg_timeout)
     doubled = dist.all_reduce(mine, async_op=True).get_future().then(lambda future: future.value()[0] * 2).wait()
     same(doubled, mine * 2)
+
+
+def test_kept_works_go_when_they_have_ended():
+    """A PyTorch before 2.7 needs Xoe to keep works. One that the program drops, and one under way, do not hold the others."""
+    constants = {"_CPP_KEEPS_WORKS": False, "_MOST_KEPT": 100}
+    before = {name: getattr(kept_works, name) for name in constants}
+    vars(kept_works).update(constants)
+    try:
+        dist.all_reduce(values(), async_op=True)
+        received = torch.zeros(2, 3)
+        receive = dist.irecv(received, (RANK + 1) % SIZE, tag=7) if SIZE > 1 else None
+        for _ in range(300):
+            dist.all_reduce(values())
+        assert len(kept_works._kept) <= 102 and len(kept_works._with_tensors) <= kept_works._LAST_FEW + 2, len(kept_works._kept)
+        assert sum(bool(one._result) for one in kept_works._kept) <= kept_works._LAST_FEW + 2
+        if receive is not None:
+            assert receive in kept_works._kept and not receive.is_completed()
+            dist.barrier(group=GLOO)  # nothing is sent before that
+            sent = dist.isend(values(), (RANK - 1) % SIZE, tag=7)
+            receive.wait()
+            sent.wait()
+            same(received, values((RANK + 1) % SIZE))
+    finally:
+        vars(kept_works).update(before)
+        kept_works.forget()
 
 
 def test_many_under_way():

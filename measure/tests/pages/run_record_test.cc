@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "core/base/error.h"
 #include "core/testing/scratch.h"
 #include "measure/pages/report_page.h"
 
@@ -192,6 +193,48 @@ TEST_F(RunRecordTest, ModerateNestingIsShown) {
   const RunRecord record = read();
   EXPECT_TRUE(record.notes.empty());
   EXPECT_EQ(record.configuration.at(0).second, "[[[[[1]]]]]");
+}
+
+TEST_F(RunRecordTest, WhatIsLeftOutIsTold) {
+  std::string start = R"({"event":"start","model":"m")", shares = "{}", findings;
+  for (int i = 0; i < 300; ++i) start += fmt::format(R"(,"fact{}":{})", i, i);
+  for (int i = 1; i < 5000; ++i) shares += ",{}";
+  for (int i = 0; i < 1500; ++i)
+    findings += fmt::format(R"({{"state":"{}","what":"finding {}"}},)", i == 1400 ? "problem" : "note", i);
+  findings.pop_back();
+  metrics(start + "}\n" + R"({"event":"report","step":1,"rank_shares":[)" + shares + "]}\n");
+  put_file(scratch_.file("doctor.json"), R"({"findings":[)" + findings + "]}");
+  const RunRecord record = read();
+  EXPECT_EQ(record.configuration.size(), 201U);
+  EXPECT_EQ(record.configuration.back().second, "101 of 301 members, which are more than a table shows");
+  EXPECT_EQ(record.rank_shares.size(), 4096U);
+  EXPECT_EQ(record.doctor.size(), 1000U);
+  EXPECT_EQ(record.doctor[0].what, "finding 1400");
+  ASSERT_EQ(record.notes.size(), 2U);
+  EXPECT_TRUE(contains(record.notes[0], "of 904 of 5000 ranks were left out")) << record.notes[0];
+  EXPECT_TRUE(contains(record.notes[1], "500 of 1500 findings were left out")) << record.notes[1];
+  const std::string html = page_of(record, "r");
+  for (const char* part : {"101 of 301 members", "904 of 5000 ranks", "500 of 1500 findings"})
+    EXPECT_TRUE(contains(html, part)) << part;
+}
+
+TEST_F(RunRecordTest, OfALongFileTheNewestLinesAreRead) {
+  std::string lines = R"({"event":"start","model":"m"})"
+                      "\n";
+  for (int i = 1; i <= 100; ++i) lines += fmt::format(R"({{"event":"report","step":{},"loss":{}}})", i, i) + "\n";
+  metrics(lines + R"({"event":"end","step":100})"
+                  "\n");
+  const RunRecord record = read_run(scratch_.path(), 1024).value();
+  EXPECT_EQ(record.title, "m");
+  EXPECT_TRUE(record.ended);
+  ASSERT_FALSE(record.curves.loss.empty());
+  EXPECT_EQ(record.curves.loss.back().x, 100);
+  EXPECT_GT(record.curves.loss.front().x, 60);
+  EXPECT_EQ(record.curves.loss.size(), 101 - static_cast<std::size_t>(record.curves.loss.front().x)) << "whole lines";
+  ASSERT_EQ(record.notes.size(), 1U);
+  EXPECT_TRUE(contains(record.notes[0], "metrics.jsonl: of 3.8 KiB, the first line and the newest "))
+      << record.notes[0];
+  EXPECT_TRUE(read_run(scratch_.path(), lines.size() + 100).value().notes.empty());
 }
 
 TEST_F(RunRecordTest, ReadsNoFileOutsideOfTheFolder) {

@@ -30,10 +30,13 @@ Codecs& CodecStore::use(std::string_view name, std::size_t bytes) {
   const Entries::iterator place = found->second;
   Entry& entry = *place;
   Entries& was_in = entry.interval == 0 ? once_ : often_;
+  if (entry.interval != 0) ends_.erase(end_of(entry));
   if (entry.used != 0) entry.interval = std::max(entry.interval, now_ - entry.used);
   entry.used = now_;
+  entry.lasts_until = now_ + kIntervals * std::max<std::uint64_t>(entry.interval, entries_.size());
   Entries& is_in = entry.interval == 0 ? once_ : often_;
   is_in.splice(is_in.end(), was_in, place);
+  if (entry.interval != 0) ends_.emplace(end_of(entry), place);
   bytes_ += bytes;
   bytes_ -= entry.bytes;
   entry.bytes = bytes;
@@ -43,19 +46,18 @@ Codecs& CodecStore::use(std::string_view name, std::size_t bytes) {
 
 void CodecStore::trim(const Entry& in_use) {
   while (bytes_ > limit_) {
-    if (!often_.empty() &&
-        now_ - often_.front().used > kIntervals * std::max<std::uint64_t>(often_.front().interval, entries_.size()))
-      forget(often_);
+    if (!ends_.empty() && ends_.begin()->first.first < now_ &&
+        now_ - ends_.begin()->first.second > kIntervals * entries_.size())
+      forget(ends_.begin()->second);
     else if (!once_.empty() && &once_.front() != &in_use)
-      forget(once_);
+      forget(once_.begin());
     else
       return;
   }
 }
 
-// The first of the list.
-void CodecStore::forget(Entries& entries) {
-  const Entry& entry = entries.front();
+void CodecStore::forget(Entries::iterator place) {
+  const Entry& entry = *place;
   const std::uint64_t hash = hash_text(entry.name);
   if (forgotten_.insert_or_assign(hash, entry.used).second) forgotten_order_.push_back(hash);
   if (forgotten_order_.size() > kRemembered) {
@@ -64,7 +66,8 @@ void CodecStore::forget(Entries& entries) {
   }
   bytes_ -= entry.bytes;
   entries_.erase(entry.name);
-  entries.pop_front();
+  if (entry.interval != 0) ends_.erase(end_of(entry));
+  (entry.interval == 0 ? once_ : often_).erase(place);
 }
 
 }  // namespace xoe::engine

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/engine/execute/compress/codec.h"
@@ -52,18 +54,22 @@ class CodecStore {
     Codecs codecs;
     std::size_t bytes = 0;
     std::uint64_t used = 0;
-    std::uint64_t interval = 0;  // the longest between two uses; 0: used once
+    std::uint64_t interval = 0;     // the longest between two uses; 0: used once
+    std::uint64_t lasts_until = 0;  // of a name that was used repeatedly
   };
-  using Entries = std::list<Entry>;  // least recently used first
+  using Entries = std::list<Entry>;
+  using End = std::pair<std::uint64_t, std::uint64_t>;  // the operation after which a name may go; the one that used it
 
+  static End end_of(const Entry& entry) noexcept { return {entry.lasts_until, entry.used}; }
   void trim(const Entry& in_use);
-  void forget(Entries& entries);
+  void forget(Entries::iterator place);
 
   std::size_t limit_ = ~std::size_t{0};
   std::size_t bytes_ = 0;
   std::uint64_t now_ = 0;  // operations so far
-  Entries once_;
+  Entries once_;           // least recently used first
   Entries often_;
+  std::map<End, Entries::iterator> ends_;                            // of those in often_
   std::unordered_map<std::string_view, Entries::iterator> entries_;  // keys lie in the entries
   std::unordered_map<std::uint64_t, std::uint64_t> forgotten_;       // when they were used last, by the name's hash
   std::deque<std::uint64_t> forgotten_order_;

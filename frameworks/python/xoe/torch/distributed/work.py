@@ -101,6 +101,16 @@ class Work(_Work):  # type: ignore[misc]
 
     poll = is_completed
 
+    def has_ended(self) -> bool:
+        """Whether it has completed and its future, if there is one, knows. Submits nothing that is held back."""
+        if self._promise is not None:
+            return False
+        if not self._done and any(isinstance(operation, Held) for operation in self._operations):
+            return False
+        with contextlib.suppress(Exception):  # the error is told by complete(), too
+            return self.is_completed()
+        return False
+
     def is_success(self) -> bool:
         """Whether it has completed without an error."""
         return self.is_completed() and self._error is None
@@ -203,11 +213,29 @@ def _keep(work: Work) -> None:
     with _keeping:
         _kept.append(work)
         _with_tensors.append(work)
-        while len(_with_tensors) > _LAST_FEW and _with_tensors[0]._done and _with_tensors[0]._promise is None:
-            oldest = _with_tensors.popleft()
-            oldest._result, oldest._in_streams = [], []  # operations keep their tensors, too
-        while len(_kept) > _MOST_KEPT and _kept[0]._done:
-            _kept.popleft()
+    for oldest in _take_ended(_with_tensors, _LAST_FEW):
+        oldest._result, oldest._in_streams = [], []  # operations keep their tensors, too
+    _take_ended(_kept, _MOST_KEPT)
+
+
+def _take_ended(works: collections.deque[Work], most: int) -> list[Work]:
+    """Takes the oldest works beyond `most` that have ended; those under way become the newest, so that none is in the way.
+
+    It looks at two for each that is added: so there are never many more than `most` and twice those under way.
+    """
+    ended = []
+    for _ in range(2):
+        with _keeping:
+            if len(works) <= most:
+                break
+            oldest = works.popleft()
+        # Not under the lock: a work that ends here copies its results.
+        if oldest.has_ended():
+            ended.append(oldest)
+        else:
+            with _keeping:
+                works.append(oldest)
+    return ended
 
 
 def forget() -> None:
