@@ -182,7 +182,7 @@ void add_status_verbs(CLI::App& app, int& code) {
   const auto of_usage = std::make_shared<StatusOptions>();
   CLI::App* const usage = app.add_subcommand("usage", "GPU-hours held, busy and idle, by team and user");
   add_connection_options(*usage, of_usage->connection);
-  add_number(*usage, "--days", of_usage->days, 1, 3660, "of the last so many days");
+  add_number(*usage, "--days", of_usage->days, 1, 366, "of the last so many days");
   usage->add_flag("--csv", of_usage->csv, "by hour, as a CSV file");
   usage->callback([of_usage, &code] {
     code = show(*of_usage, fmt::format("/v1/usage?days={}", of_usage->days), of_usage->csv ? usage_csv : usage_text);
