@@ -6,8 +6,8 @@
 
 namespace xoe {
 
-// Whether accept() has failed for that. The client stays in the queue and the listener stays readable: a loop pauses
-// for kNoRoomPause before it tries again.
+// Tells whether this error of accept() is one of them. The client stays in the queue and the listener stays readable,
+// so a loop pauses for kNoRoomPause before it tries again.
 inline bool is_no_room(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }

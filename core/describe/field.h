@@ -40,7 +40,7 @@ struct Rules {
   std::optional<double> automatic = {};  // the number that "auto" stands for
   bool is_bytes = false;                 // also "512K", "2GiB"
   std::string_view group = {};           // the heading that it stands under, with the lines that follow
-  // Of command lines: whether they have an option of its name, "--same-nvlink", and the name of its value in help.
+  // A command line may have an option of the field's name, as "--same-nvlink"; help calls its value by the second.
   bool option = false;
   std::string_view placeholder = {};
 };

@@ -213,7 +213,7 @@ class Loop {
   vsphere::Reports reports_;
   std::set<std::string> said_;
   std::set<std::string> refused_;                // hosts whose reports the pool did not take
-  xoe::pool::HostReporter::Moment looked_ = {};  // when the look began that reports_ tells of
+  xoe::pool::HostReporter::Moment looked_ = {};  // when the agent began the look of reports_
   Span waited_{0};
   bool connected_ = false;  // to the vCenter
   bool reported_ = false;

@@ -169,7 +169,7 @@ Status HostBook::forget_gpu(const Turn& turn, const std::string& uuid, std::stri
   return turn.journal.kept(turn.journal.store().remove_gpu(uuid));
 }
 
-// For a host or GPUs that were not known, where the pool is full of some that are no more.
+// Forgets hosts and GPUs that are gone where the pool has no room for those of a report.
 Status HostBook::make_room(const Turn& turn, const HostReport& report) {
   for (const std::string& host : hosts_to_forget_for(turn.state, report, turn.now))
     XOE_TRY(forget_host(turn, host, "pool", "it has been silent for long, and others need its place"));

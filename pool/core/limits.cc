@@ -63,7 +63,7 @@ bool is_of_another(const State& state, const Host& host, std::string_view agent)
   return !agent.empty() && !host.agent.empty() && host.agent != agent && state.users.contains(host.agent);
 }
 
-// For what has come together, not for this report alone: GPUs and hosts that are no more make room.
+// The limits hold for all reports together. GPUs and hosts that are gone make room.
 Status check_room(const State& state, const HostReport& report, Time now) {
   const std::vector<std::string> gone = hosts_to_forget_for(state, report, now);
   if (!state.hosts.contains(report.host) && state.hosts.size() - gone.size() >= kMaxHosts)

@@ -55,7 +55,7 @@ bool has_queue(const State& state) {
   return std::ranges::any_of(state.leases, [](const auto& item) { return item.second.is_waiting(); });
 }
 
-// For a lease that does not wait: it starts now, or a moment later; a reservation is one as soon as it has its time.
+// A lease that does not wait starts now or a moment later; a reservation needs no more than its time in the plan.
 bool is_in_time(const PlannedLease& planned, const LeaseRequest& request, Time now) {
   return request.at ? planned.starts == request.at : planned.starts && *planned.starts <= now;
 }
@@ -105,7 +105,7 @@ void Pool::move_times(Span by) {
   moved_ += by;
 }
 
-// What was seen is as old as before.
+// Moves the times of what was seen, so that it stays as old as before.
 void Pool::move_observed(Span by) {
   idle_.move_times(by);
   hosts_.move_times(by);

@@ -204,7 +204,7 @@ struct Told {
   // Of a lease that waits; not stored.
   Time postponed = {};
   bool is_late = false;  // it was postponed since then
-  // Of an open lease; not stored.
+  // An open lease has these; they are not stored.
   Time idle = {};             // the last warning
   bool is_idle_news = false;  // it is idle again since then, which no line tells yet
 };

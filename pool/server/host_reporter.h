@@ -28,8 +28,8 @@ class HostReporter {
 
   explicit HostReporter(Client client) : client_(std::move(client)) {}
 
-  // `looked`: when the look began that they tell of; nullopt: just now. `unavailable`: the pool does not answer, or
-  // takes nothing now; it may have taken some of them.
+  // `looked`: when the agent began the look that they tell of; nullopt: now. `unavailable`: the pool does not answer,
+  // or takes nothing now; it may have taken some of them.
   Result<Round> send(const std::vector<HostReport>& reports, std::optional<Moment> looked = std::nullopt);
 
  private:

@@ -22,7 +22,7 @@ struct UsageRow {
 
 inline constexpr std::size_t kMostUsageRows = 100'000;  // of one answer
 
-// Of whole hours from `from` to `to`, by hour. `invalid_argument`: there are more than kMostUsageRows.
+// Gives the rows of whole hours from `from` to `to`, by hour. `invalid_argument`: there are more than kMostUsageRows.
 Result<std::vector<UsageRow>> usage_of(Database& database, Time from, Time to, Time now);
 inline constexpr std::string_view kUserColumns = "name, team, role, token_hash, max_gpus, max_priority, idle_exempt";
 // A row with them.

@@ -35,7 +35,7 @@ TEST_F(ObserverTest, ACallIsShownUntilPythonHasSeenEnough) {
   EXPECT_THAT(looked, testing::ElementsAre(1, 1));
 }
 
-// As call 1,025 of a process shares it with its first one.
+// Call 1,025 of a process shares its flag with the first one.
 TEST_F(ObserverTest, ACallThatSharesAFlagIsShownToo) {
   show(1);
   show(1025);

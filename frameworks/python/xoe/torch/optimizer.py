@@ -145,7 +145,7 @@ class DistributedMixin(Wrapping):
         self._hook()
 
     def _drop_gone(self) -> None:
-        """Between two steps, where none is in flight."""
+        """Forgets the gradients of parameters that have left the groups; between two steps, where none is in flight."""
         gone, self._gone = self._gone, []
         if self._buckets is not None and any(gradient.in_bucket for gradient in gone):
             self._make_buckets()
