@@ -65,6 +65,17 @@ inline Pool open_pool(const std::string& path, const Policy& policy = {}) {
   return std::move(*pool);
 }
 
+// With MIG instances, numbered from `first`.
+inline HostReport report_of_instances(const std::string& host, int first, int count) {
+  HostReport report{.host = host};
+  for (int i = first; i < first + count; ++i) {
+    report.gpus.push_back(gpu_named(host, i));
+    report.gpus.back().uuid = "MIG-" + host + "-" + std::to_string(i);
+  }
+  report.activity.resize(report.gpus.size());
+  return report;
+}
+
 class PoolTest : public ::testing::Test {
  protected:
   explicit PoolTest(Policy policy = {.waiting_timeout = std::chrono::hours(24)})
