@@ -18,15 +18,4 @@ std::string_view dtype_name(DType dtype) noexcept {
   return "unknown";
 }
 
-std::string_view reduce_op_name(ReduceOp op) noexcept {
-  switch (op) {
-    case ReduceOp::kSum: return "sum";
-    case ReduceOp::kAverage: return "average";
-    case ReduceOp::kMin: return "min";
-    case ReduceOp::kMax: return "max";
-    case ReduceOp::kProduct: return "product";
-  }
-  return "unknown";
-}
-
 }  // namespace xoe

@@ -11,6 +11,8 @@
 #include "hwy/foreach_target.h"  // before highway.h: compiles this file once per instruction set
 #include "hwy/highway.h"
 
+#include "core/reduce/operators-inl.h"  // a block of its own, so that sorting leaves it behind foreach_target.h
+
 HWY_BEFORE_NAMESPACE();
 namespace xoe::reduce::HWY_NAMESPACE {
 
@@ -29,48 +31,16 @@ HWY_INLINE void store(void* data, std::size_t i, T value) {
   std::memcpy(static_cast<char*>(data) + i * sizeof(T), &value, sizeof(T));
 }
 
-// Wraps modulo 2^64, which implies every narrower wrap; unsigned, since signed overflow is undefined.
-template <class T>
-using Wrapping = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-
-struct IntegerSum {
-  template <class T>
-  static HWY_INLINE T combine(T a, T b) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-  }
-};
-
-struct IntegerProduct {
-  template <class T>
-  static HWY_INLINE T combine(T a, T b) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-  }
-};
-
-struct IntegerMin {
-  template <class T>
-  static HWY_INLINE T combine(T a, T b) {
-    return a < b ? a : b;
-  }
-};
-
-struct IntegerMax {
-  template <class T>
-  static HWY_INLINE T combine(T a, T b) {
-    return a > b ? a : b;
-  }
-};
-
 struct AnyTrue {
   template <class T>
-  static HWY_INLINE T combine(T a, T b) {
+  static HWY_INLINE T of_integers(T a, T b) {
     return static_cast<T>((a | b) != 0);
   }
 };
 
 struct AllTrue {
   template <class T>
-  static HWY_INLINE T combine(T a, T b) {
+  static HWY_INLINE T of_integers(T a, T b) {
     return static_cast<T>((a != 0) & (b != 0));
   }
 };
@@ -81,7 +51,7 @@ void combine_two(const void* a, const void* b, void* out, std::size_t n) {
 #if !defined(__clang__)
 #pragma GCC ivdep
 #endif
-  for (std::size_t i = 0; i < n; ++i) store<T>(out, i, Op::template combine<T>(load<T>(a, i), load<T>(b, i)));
+  for (std::size_t i = 0; i < n; ++i) store<T>(out, i, Op::template of_integers<T>(load<T>(a, i), load<T>(b, i)));
 }
 
 const void* element(const void* data, std::size_t i, std::size_t size) {
@@ -136,23 +106,13 @@ void average(Outs outs, Ins ins, std::size_t count) {
 
 template <class T>
 void integer(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum: return fold<T, IntegerSum>(outs, ins, count);
-    case ReduceOp::kAverage: return average<T>(outs, ins, count);
-    case ReduceOp::kMin: return fold<T, IntegerMin>(outs, ins, count);
-    case ReduceOp::kMax: return fold<T, IntegerMax>(outs, ins, count);
-    case ReduceOp::kProduct: return fold<T, IntegerProduct>(outs, ins, count);
-  }
+  if (op == ReduceOp::kAverage) return average<T>(outs, ins, count);
+  with_operator(op, [&]<class Op>(Op) { fold<T, Op>(outs, ins, count); });
 }
 
 void boolean(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kMax: return fold<std::uint8_t, AnyTrue>(outs, ins, count);
-    case ReduceOp::kAverage:  // supports() refuses it
-    case ReduceOp::kMin:
-    case ReduceOp::kProduct: return fold<std::uint8_t, AllTrue>(outs, ins, count);
-  }
+  if (traits_of(op).of_bools == ReduceOp::kMax) return fold<std::uint8_t, AnyTrue>(outs, ins, count);
+  fold<std::uint8_t, AllTrue>(outs, ins, count);
 }
 
 void integers(Outs outs, Ins ins, std::size_t count, DType dtype, ReduceOp op) {

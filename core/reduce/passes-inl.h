@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "core/reduce/kernels.h"
+#include "core/reduce/operators-inl.h"
 #include "core/reduce/packs-inl.h"
 #include "hwy/highway.h"
 
@@ -25,77 +26,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace xoe::reduce::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-struct SumOp {
-  using Base = SumOp;  // combines alike; passes that do not finish use it, so that there is one of each
-  static constexpr bool kArithmetic = true;
-  static constexpr bool kAverages = false;
-  static constexpr std::size_t kDirectIns = 4;  // how many inputs have a pass of their own
-  template <class D, class V>
-  static HWY_INLINE V combine(D, V a, V b) {
-    return hn::Add(a, b);
-  }
-  template <class D, class V, class T>
-  static HWY_INLINE V finish(D, V a, T) {
-    return a;
-  }
-};
-
-// sum / n, correctly rounded.
-struct AverageOp : SumOp {
-  static constexpr bool kAverages = true;
-  static constexpr bool kDivides = true;
-  static constexpr std::size_t kDirectIns = 1;  // used for 3, 5, 6, ...
-  template <class D, class V, class T>
-  static HWY_INLINE V finish(D d, V a, T divisor) {
-    return hn::Div(a, hn::Set(d, divisor));
-  }
-};
-
-// The same bits as AverageOp, faster, where n is a power of two: its reciprocal is exact.
-struct AverageByReciprocalOp : SumOp {
-  static constexpr bool kAverages = true;
-  static constexpr bool kDivides = false;
-  static constexpr std::size_t kDirectIns = 2;
-  template <class D, class V, class T>
-  static HWY_INLINE V finish(D d, V a, T reciprocal) {
-    return hn::Mul(a, hn::Set(d, reciprocal));
-  }
-};
-
-// Minimum and maximum of IEEE 754-2019: the first NaN wins, and -0 is less than +0, in whatever order they come. Of
-// equal values the bits are combined, which differ for zeros only. Spelled out with comparisons because the
-// instructions of different processors disagree on both.
-struct MinOp : SumOp {
-  using Base = MinOp;
-  static constexpr bool kArithmetic = false;
-  static constexpr std::size_t kDirectIns = 2;
-  template <class D, class V>
-  static HWY_INLINE V combine(D, V a, V b) {
-    const V not_less = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), b);
-    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, not_less);
-  }
-};
-
-struct MaxOp : SumOp {
-  using Base = MaxOp;
-  static constexpr bool kArithmetic = false;
-  static constexpr std::size_t kDirectIns = 2;
-  template <class D, class V>
-  static HWY_INLINE V combine(D, V a, V b) {
-    const V not_greater = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), b);
-    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, not_greater);
-  }
-};
-
-struct ProductOp : SumOp {
-  using Base = ProductOp;
-  static constexpr std::size_t kDirectIns = 2;
-  template <class D, class V>
-  static HWY_INLINE V combine(D, V a, V b) {
-    return hn::Mul(a, b);
-  }
-};
 
 // What one pass over memory reads and writes.
 template <class Elem, class Acc>
@@ -309,17 +239,10 @@ void reduce(Outs outs, Ins ins, std::size_t count, ReduceOp op) {
     return;
   }
   const auto n = static_cast<Acc>(ins.size());
-  switch (op) {
-    case ReduceOp::kSum: return Reduction<Type, SumOp>(outs, ins, n).run(count);
-    case ReduceOp::kAverage:
-      if (std::has_single_bit(ins.size())) {
-        return Reduction<Type, AverageByReciprocalOp>(outs, ins, Acc{1} / n).run(count);
-      }
-      return Reduction<Type, AverageOp>(outs, ins, n).run(count);
-    case ReduceOp::kMin: return Reduction<Type, MinOp>(outs, ins, n).run(count);
-    case ReduceOp::kMax: return Reduction<Type, MaxOp>(outs, ins, n).run(count);
-    case ReduceOp::kProduct: return Reduction<Type, ProductOp>(outs, ins, n).run(count);
-  }
+  const auto run = [&]<class Op>(Op, Acc divisor) { Reduction<Type, Op>(outs, ins, divisor).run(count); };
+  if (op != ReduceOp::kAverage) return with_operator(op, [&](auto chosen) { run(chosen, n); });
+  if (std::has_single_bit(ins.size())) return run(AverageByReciprocalOp(), Acc{1} / n);
+  run(AverageOp(), n);
 }
 
 }  // namespace xoe::reduce::HWY_NAMESPACE

@@ -3,15 +3,15 @@
 #include <array>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/reduce/float_state.h"
 #include "core/reduce/kernels.h"
 
 namespace xoe::reduce {
 
 Status supports(DType dtype, ReduceOp op) {
-  if (dtype == DType::kBool && op == ReduceOp::kAverage) {
-    return failure(Code::kUnsupported, "average of bool has no meaning; cast to float32 first");
-  }
+  if (dtype == DType::kBool && !traits_of(op).of_bools)
+    return failure(Code::kUnsupported, "{} of bool has no meaning; cast to float32 first", reduce_op_name(op));
   return {};
 }
 

@@ -5,7 +5,7 @@ CPP = {
     "cpp-core": (
         "C++: communicator and errors",
         "`#include <xoe/xoe.h>`, link `xoe::comm`. One thread at a time per communicator; every function returns a `Status` or a `Result`.",
-        ["xoe/communicator.h", "xoe/collective.h", "xoe/tensor.h", "xoe/memory.h", "xoe/status.h"],
+        ["xoe/communicator.h", "xoe/collective.h", "xoe/tensor.h", "xoe/reduce_op.h", "xoe/memory.h", "xoe/status.h"],
     ),
     "cpp-engine": (
         "C++: engine",

@@ -15,7 +15,7 @@ namespace {
 static_assert(XOE_BOOL == static_cast<int>(DType::kBool) && XOE_BOOL == kDTypeCount - 1);
 static_assert(XOE_FLOAT32 == static_cast<int>(DType::kFloat32));
 static_assert(XOE_BFLOAT16 == static_cast<int>(DType::kBfloat16));
-static_assert(XOE_PRODUCT == static_cast<int>(ReduceOp::kProduct) && XOE_PRODUCT == kReduceOpCount - 1);
+static_assert(XOE_PRODUCT == static_cast<int>(ReduceOp::kProduct));
 static_assert(XOE_JOIN == static_cast<int>(OpKind::kJoin));
 static_assert(XOE_ALLTOALL == static_cast<int>(OpKind::kAlltoall));
 static_assert(XOE_COMPRESSION_POWER_SGD == static_cast<int>(Compression::kPowerSgd));

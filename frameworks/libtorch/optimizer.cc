@@ -97,7 +97,7 @@ std::vector<Described> describe_all(const std::vector<NamedParameter>& parameter
 }
 
 Status check_arguments(const std::vector<NamedParameter>& parameters, const DistributedOptions& options) {
-  if (options.op != ReduceOp::kAverage && options.op != ReduceOp::kSum) {
+  if (!traits_of(options.op).linear) {
     return failure(Code::kInvalidArgument, "DistributedOptimizer: op is {}, and must be average or sum",
                    reduce_op_name(options.op));
   }

@@ -27,15 +27,15 @@ std::optional<NcclType> type_of(DType dtype) noexcept {
 }
 
 // Of bytes that are 0 or 1, the largest is "or" and the smallest is "and".
-NcclOp op_of(DType dtype, ReduceOp op) noexcept {
-  switch (op) {
-    case ReduceOp::kSum: return dtype == DType::kBool ? NcclOp::kMax : NcclOp::kSum;
-    case ReduceOp::kProduct: return dtype == DType::kBool ? NcclOp::kMin : NcclOp::kProduct;
+std::optional<NcclOp> op_of(DType dtype, ReduceOp op) noexcept {
+  switch (dtype == DType::kBool ? traits_of(op).of_bools.value_or(op) : op) {
+    case ReduceOp::kSum: return NcclOp::kSum;
+    case ReduceOp::kProduct: return NcclOp::kProduct;
     case ReduceOp::kMin: return NcclOp::kMin;
     case ReduceOp::kMax: return NcclOp::kMax;
     case ReduceOp::kAverage: return NcclOp::kAverage;
+    default: return std::nullopt;
   }
-  return NcclOp::kSum;
 }
 
 }  // namespace
@@ -45,6 +45,8 @@ Result<Reduction> plan_reduction(const Collective& c, int size, const NcclFeatur
   const auto type = type_of(c.dtype);
   if (!type)
     return failure(Code::kUnsupported, "nccl: NCCL does not reduce {}; convert it to int32", dtype_name(c.dtype));
+  const auto op = op_of(c.dtype, c.op);
+  if (!op) return failure(Code::kUnsupported, "nccl: NCCL has no {}; use tensors of the CPU", reduce_op_name(c.op));
   if (c.dtype == DType::kBfloat16 && !features.bfloat16)
     return failure(Code::kUnsupported,
                    "nccl: NCCL {} does not reduce bfloat16; install 2.10 or later, or convert it to float32",
@@ -57,7 +59,7 @@ Result<Reduction> plan_reduction(const Collective& c, int size, const NcclFeatur
         "nccl: NCCL adds {} in its own type, where the sum of an average may not fit; use sum and divide, or "
         "convert it to float32",
         dtype_name(c.dtype));
-  Reduction plan{.type = *type, .op = op_of(c.dtype, c.op)};
+  Reduction plan{.type = *type, .op = *op};
   if (c.prescale == 1) {
     if (average && !features.average)
       return failure(Code::kUnsupported,
@@ -65,7 +67,7 @@ Result<Reduction> plan_reduction(const Collective& c, int size, const NcclFeatur
                      nccl_version_text(version), size);
     return plan;
   }
-  if ((c.op != ReduceOp::kSum && !average) || !is_float(c.dtype))
+  if (!traits_of(c.op).linear || !is_float(c.dtype))
     return failure(Code::kUnsupported, "nccl: only sum and average of floats accept a factor, not {} of {}",
                    reduce_op_name(c.op), dtype_name(c.dtype));
   if (!features.pre_mul_sum)

@@ -138,8 +138,6 @@ bool OperationQueue::slots_free(std::uint32_t number, std::size_t slots) {
   return in_flight() <= slots;
 }
 
-static_assert(kReduceOpCount == 5, "is_small() asks reduce::supports() about bool alone");
-
 bool OperationQueue::is_small(const ReduceCall& call) const {
   if (call.count > one_shot_limit_) return false;  // so the product does not overflow
   const std::size_t bytes = call.count * dtype_size(call.dtype);

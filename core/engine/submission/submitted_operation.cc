@@ -164,8 +164,7 @@ Status check_scales(const SubmittedOperation& s, const Request& request) {
 Status check_compression(const SubmittedOperation& s, const Request& request) {
   const auto& c = request.op.compression;
   if (c.kind == Compression::kNone) return {};
-  if (request.op.kind != OpKind::kAllreduce ||
-      (request.op.reduce != ReduceOp::kSum && request.op.reduce != ReduceOp::kAverage))
+  if (request.op.kind != OpKind::kAllreduce || !traits_of(request.op.reduce).linear)
     return failure(Code::kInvalidArgument, "{}: compression {} is for allreduce with sum or average", s.title(),
                    compression_name(c.kind));
   if (!is_float(s.tensors[0].dtype))

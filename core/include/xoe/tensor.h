@@ -1,9 +1,11 @@
-// What a collective works on: element types, reductions, and views of contiguous memory.
+// What a collective works on: element types and views of contiguous memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "xoe/reduce_op.h"
 
 namespace xoe {
 
@@ -20,15 +22,6 @@ enum class DType : std::uint8_t {
   kBool,  // one byte, 0 or 1; sum and max are "or", product and min are "and"
 };
 inline constexpr int kDTypeCount = 10;
-
-enum class ReduceOp : std::uint8_t {
-  kSum,      // integers wrap modulo 2^bits
-  kAverage,  // sum / size; integers truncate toward zero; not for bool
-  kMin,
-  kMax,
-  kProduct,
-};
-inline constexpr int kReduceOpCount = 5;
 
 // Bytes of one element.
 constexpr std::size_t dtype_size(DType dtype) noexcept {
@@ -47,8 +40,7 @@ constexpr std::size_t dtype_size(DType dtype) noexcept {
   return 0;
 }
 
-std::string_view dtype_name(DType dtype) noexcept;      // "float32"
-std::string_view reduce_op_name(ReduceOp op) noexcept;  // "sum"
+std::string_view dtype_name(DType dtype) noexcept;  // "float32"
 
 // The DType of a C++ type: dtype_of<float>() == DType::kFloat32.
 template <class T>

@@ -64,14 +64,7 @@ double input_value(const CollectiveCase& one, int rank, std::size_t element) {
 double reduced_value(const CollectiveCase& one, std::size_t element) {
   double value = input_value(one, 0, element);
   for (int rank = 1; rank < one.ranks; ++rank) {
-    const double next = input_value(one, rank, element);
-    switch (one.op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAverage: value += next; break;
-      case ReduceOp::kProduct: value *= next; break;
-      case ReduceOp::kMin: value = std::min(value, next); break;
-      case ReduceOp::kMax: value = std::max(value, next); break;
-    }
+    value = traits_of(one.op).combine(value, input_value(one, rank, element));
   }
   return one.op == ReduceOp::kAverage ? value / one.ranks : value;
 }

@@ -15,11 +15,6 @@ constexpr std::array<std::pair<std::string_view, DType>, 9> kTypes = {{{"int8", 
                                                                        {"bfloat16", DType::kBfloat16},
                                                                        {"float", DType::kFloat32},
                                                                        {"double", DType::kFloat64}}};
-constexpr std::array<std::pair<std::string_view, ReduceOp>, 5> kOps = {{{"sum", ReduceOp::kSum},
-                                                                        {"prod", ReduceOp::kProduct},
-                                                                        {"min", ReduceOp::kMin},
-                                                                        {"max", ReduceOp::kMax},
-                                                                        {"avg", ReduceOp::kAverage}}};
 
 template <class Table, class Value>
 std::string_view name_in(const Table& table, Value value) {
@@ -50,7 +45,11 @@ bool has_in_place(CollectiveKind kind) noexcept { return kind != CollectiveKind:
 bool has_out_of_place(CollectiveKind kind) noexcept { return kind != CollectiveKind::kBroadcast; }
 
 std::string_view nccl_type_name(DType dtype) noexcept { return name_in(kTypes, dtype); }
-std::string_view nccl_op_name(ReduceOp op) noexcept { return name_in(kOps, op); }
+std::string_view nccl_op_name(ReduceOp op) noexcept {
+  if (op == ReduceOp::kAverage) return "avg";
+  if (op == ReduceOp::kProduct) return "prod";
+  return reduce_op_name(op);
+}
 
 std::size_t CollectiveCase::in_count() const noexcept {
   const bool whole = kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllToAll;

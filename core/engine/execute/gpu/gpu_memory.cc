@@ -16,8 +16,7 @@ void wait_for_producer(GpuCollective& job, const SubmittedOperation& operation) 
 }  // namespace
 
 bool nccl_scales(const OpSpec& op) noexcept {
-  return (op.reduce == ReduceOp::kSum || op.reduce == ReduceOp::kAverage) &&
-         (op.dtype == DType::kFloat32 || op.dtype == DType::kFloat64);
+  return traits_of(op.reduce).linear && (op.dtype == DType::kFloat32 || op.dtype == DType::kFloat64);
 }
 
 // all: what every rank gives, by rank.

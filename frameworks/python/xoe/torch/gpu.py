@@ -16,7 +16,6 @@ from xoe.torch.tensors import DTYPES
 _streams: dict[tuple[str, torch.device], Any] = {}
 _make_stream: Any = torch.cuda.Stream
 _is_capturing: Any = torch.cuda.is_current_stream_capturing
-_REDUCTIONS = frozenset(("sum", "average", "min", "max", "product"))
 _DTYPE_OF = {number: dtype for dtype, number in DTYPES.items()}
 
 
@@ -41,7 +40,7 @@ def choose_device(tensors: Sequence[torch.Tensor], reduction: str | None = None)
 def _is_taken(tensor: torch.Tensor, reduction: str | None) -> bool:
     if not tensor.is_cuda or tensor.layout is not torch.strided:
         return False
-    return reduction is None or reduction in _REDUCTIONS
+    return reduction is None or reduction in _core.REDUCTIONS
 
 
 def stream_of(device: str, tensors: Sequence[torch.Tensor]) -> int | None:
