@@ -215,11 +215,15 @@ class SocketStore final : public Store {
   // A server drops unauthenticated clients that are slow, or too many, which happens to ranks on a busy host: retry.
   // Once the server is gone, connecting fails.
   Result<std::unique_ptr<Connection>> open(bool wait, Clock::time_point deadline) {
+    bool cut_off = false;
     for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
       XOE_ASSIGN(auto connection, connect(wait, deadline));
       const Status done = address_.remote() ? authenticate(*connection, deadline) : send_hello(*connection, deadline);
       if (done) return connection;
-      if (done.error().code() != Code::kPeerLost) return failure(done.error());
+      cut_off = cut_off || done.error().code() == Code::kPeerLost;
+      // An attempt that ran out of time says less than those before it.
+      if (!cut_off || (done.error().code() != Code::kPeerLost && done.error().code() != Code::kTimeout))
+        return failure(done.error());
       if (Clock::now() + pause >= deadline)
         return failure(Code::kPeerLost, "store: the server at {} closes the connection during authentication",
                        address_.text());

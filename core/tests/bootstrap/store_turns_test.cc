@@ -306,7 +306,7 @@ TEST(StoreGreeting, OneThatIsAlwaysCutOffGivesUpInTime) {
   std::jthread other([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) accept_one(listener, stop);
   });
-  const auto store = connect_store(SocketAddress::of(listener.get()), "right", false, 300ms);
+  const auto store = connect_store(SocketAddress::of(listener.get()), "right", false, 3s);
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code(), Code::kPeerLost);
   EXPECT_THAT(store.error().message(), testing::HasSubstr("closes the connection during authentication"));

@@ -10,13 +10,7 @@ from xoe.process_sets import ProcessSet as ProcessSet
 from xoe.process_sets import add_process_set as add_process_set
 from xoe.process_sets import global_process_set as global_process_set
 from xoe.process_sets import remove_process_set as remove_process_set
-from xoe.reduction import Adasum as Adasum
-from xoe.reduction import Average as Average
-from xoe.reduction import Max as Max
-from xoe.reduction import Min as Min
-from xoe.reduction import Product as Product
-from xoe.reduction import ReduceOp as ReduceOp
-from xoe.reduction import Sum as Sum
+from xoe.reduction import *  # noqa: F403
 from xoe.topology import is_homogeneous as is_homogeneous
 from xoe.world import cross_rank as cross_rank
 from xoe.world import cross_size as cross_size

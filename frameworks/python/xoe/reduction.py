@@ -7,6 +7,9 @@ from enum import IntEnum
 
 from xoe.errors import InvalidArgumentError
 
+# What the module of every framework has.
+__all__ = ["Adasum", "Average", "Max", "Min", "Product", "ReduceOp", "Sum"]
+
 
 class ReduceOp(IntEnum):
     """The numbers are Horovod's. Integers wrap, and their average truncates toward zero; float16 and bfloat16 are summed in

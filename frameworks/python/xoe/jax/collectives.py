@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xoe import _arrays, _core
-from xoe import world as _world
-from xoe._calls import need_type, run_by_type
+from xoe import _arrays, _collective, _core
+from xoe._collective import need_parts, need_type, run_by_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.jax.primitive import Call, run
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, ReduceOp
+from xoe.reduction import Average, ReduceOp
 
 
 def _as_arrays(leaves: Sequence[Any], kind: str, op: ReduceOp | None = None) -> list[Any]:
@@ -104,8 +103,7 @@ def reducescatter(
 ) -> Any:
     """This rank's part of the reduced leaves. The first dimension is divided evenly; the first ranks get one row more."""
     op = ReduceOp(op)
-    if op is Adasum:
-        raise InvalidArgumentError("reducescatter does not support Adasum")
+    need_parts(op)
     leaves, structure = jax.tree.flatten(tree)
     arrays = _as_arrays(leaves, "reducescatter", op)
     _need_rows(arrays, "reducescatter")
@@ -151,4 +149,4 @@ def _now(kind: str, arrays: Sequence[Any], call: Call, splits: Sequence[int] | N
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when all ranks of the set have called it, and what this rank's programs communicate has completed."""
     jax.effects_barrier()
-    _world.current().engine.submit("", [], _core.Request(_core.KINDS["barrier"], process_set=process_set._need())).wait()
+    _collective.barrier(process_set)

@@ -6,7 +6,6 @@ no effect.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +14,10 @@ import numpy as np
 
 from xoe import _arrays, _core
 from xoe import world as _world
+from xoe._collective import engine_names, need_parts, row_counts
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, ReduceOp, choose
+from xoe.reduction import Average, ReduceOp, choose
 
 
 class _Memory:
@@ -76,7 +76,7 @@ def grouped_allreduce_(
     """
     del priority
     chosen = choose(op, average)
-    kind, reduction = ("adasum", "sum") if chosen is Adasum else ("allreduce", chosen.name.lower())
+    kind, reduction = engine_names(chosen, "allreduce")
     scales = {"prescale": float(prescale_factor), "postscale": float(postscale_factor)}
     _run(kind, tensors, name, process_set, reduce=_core.REDUCTIONS[reduction], **scales)
     return list(tensors)
@@ -132,11 +132,7 @@ def allgather(tensor: Any, name: str | None = None, priority: int = 0, process_s
 
 
 def _row_counts(splits: Any) -> list[int]:
-    values = splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits
-    try:
-        return [operator.index(rows) for rows in values]
-    except TypeError:
-        raise InvalidArgumentError(f"splits is {splits}; pass one integer for each rank") from None
+    return row_counts(splits, splits.asnumpy().tolist() if isinstance(splits, mx.nd.NDArray) else splits)
 
 
 def alltoall(
@@ -166,8 +162,7 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> list[Any]:
     """This rank's parts of the reduced arrays. The first dimension is divided evenly; the first ranks get one row more."""
-    if op is Adasum:
-        raise InvalidArgumentError("reducescatter does not support Adasum")
+    need_parts(op)
     if any(tensor.shape == () for tensor in tensors):
         raise InvalidArgumentError("reducescatter works on the first dimension, and a scalar has none; reshape it to (1,)")
     scales = {"prescale_factor": prescale_factor, "postscale_factor": postscale_factor}

@@ -11,13 +11,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from xoe import _core
-from xoe import world as _world
-from xoe._calls import need_type, run_by_type
+from xoe import _collective
+from xoe._collective import need_parts, need_type, run_by_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.first_step import Parts
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
+from xoe.reduction import Average, ReduceOp, Sum, choose
 from xoe.tensorflow.compression import Compression
 from xoe.tensorflow.operations import Call, received_splits, run
 
@@ -195,8 +194,7 @@ def grouped_reducescatter(
     """Several :func:`reducescatter` as one operation."""
     del device_dense
     op = ReduceOp(op)
-    if op is Adasum:
-        raise InvalidArgumentError("reducescatter does not support Adasum")
+    need_parts(op)
     pairs = [compression.compress(tf.convert_to_tensor(tensor)) for tensor in tensors]
     given = _as_tensors([tensor for tensor, _ in pairs], "reducescatter", op)
     call = Call.reducing("reduce_scatter", process_set, op, (prescale_factor, postscale_factor), name=name or "")
@@ -225,13 +223,11 @@ def join() -> int:
     """
     if not tf.executing_eagerly():
         raise UnsupportedError("join() in a tf.function; call it after the last step, outside of it")
-    operation = _world.current().engine.submit("", [], _core.Request(_core.KINDS["join"]))
-    operation.wait()
-    return operation.last_joined()
+    return _collective.join()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Returns when all ranks of the set have called it. Eagerly only."""
     if not tf.executing_eagerly():
         raise UnsupportedError("barrier() in a tf.function; call it outside of it")
-    _world.current().engine.submit("", [], _core.Request(_core.KINDS["barrier"], process_set=process_set._need())).wait()
+    _collective.barrier(process_set)

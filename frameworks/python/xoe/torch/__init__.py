@@ -13,6 +13,8 @@ calls them. docs/guide/pytorch.md and docs/guide/from-horovod.md tell more.
 import inspect
 import typing
 
+from xoe._collective import barrier as barrier
+from xoe._collective import join as join
 from xoe._framework_names import *  # noqa: F403
 from xoe.build_info import *  # noqa: F403
 from xoe.errors import HostsUpdatedInterrupt as HostsUpdatedInterrupt
@@ -36,14 +38,12 @@ from xoe.torch.collectives import allgather_async as allgather_async
 from xoe.torch.collectives import allreduce_async as allreduce_async
 from xoe.torch.collectives import allreduce_async_ as allreduce_async_
 from xoe.torch.collectives import alltoall_async as alltoall_async
-from xoe.torch.collectives import barrier as barrier
 from xoe.torch.collectives import broadcast_async as broadcast_async
 from xoe.torch.collectives import broadcast_async_ as broadcast_async_
 from xoe.torch.collectives import grouped_allgather_async as grouped_allgather_async
 from xoe.torch.collectives import grouped_allreduce_async as grouped_allreduce_async
 from xoe.torch.collectives import grouped_allreduce_async_ as grouped_allreduce_async_
 from xoe.torch.collectives import grouped_reducescatter_async as grouped_reducescatter_async
-from xoe.torch.collectives import join as join
 from xoe.torch.collectives import reducescatter_async as reducescatter_async
 from xoe.torch.collectives import sparse_allreduce_async as sparse_allreduce_async
 from xoe.torch.compression import Compression as Compression

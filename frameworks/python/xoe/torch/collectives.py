@@ -7,7 +7,6 @@ All take ``name`` (the same on all ranks; None: the n-th unnamed operation of a 
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +14,10 @@ import torch
 
 from xoe import _core
 from xoe import world as _world
+from xoe._collective import engine_names, need_parts, row_counts
 from xoe.errors import InvalidArgumentError
 from xoe.process_sets import ProcessSet, global_process_set
-from xoe.reduction import Adasum, Average, ReduceOp, Sum, choose
+from xoe.reduction import Average, ReduceOp, Sum, choose
 from xoe.torch.compression import Wire
 from xoe.torch.gpu import Results, choose_device, stream_of
 from xoe.torch.handle import Handle
@@ -41,7 +41,7 @@ def prepare_request(
             "top_k_ratio": wire.top_k_ratio,
             "power_sgd_rank": wire.power_sgd_rank,
         }
-    kind, reduction = ("adasum", "sum") if op is Adasum else (kind, _NAMES[op])
+    kind, reduction = engine_names(op, kind)
     return _core.Request(_KINDS[kind], _core.REDUCTIONS[reduction], prescale, postscale, 0, set_id, **extra)
 
 
@@ -282,14 +282,6 @@ def broadcast_async_(
     return Handle(operation, _copy_back([dense], [tensor]))._only()
 
 
-def _row_counts(splits: torch.Tensor | Sequence[int]) -> list[int]:
-    values = splits.tolist() if isinstance(splits, torch.Tensor) else splits
-    try:
-        return [operator.index(rows) for rows in values]
-    except TypeError:
-        raise InvalidArgumentError(f"splits is {splits}; pass one integer for each rank") from None
-
-
 def alltoall_async(
     tensor: torch.Tensor,
     splits: torch.Tensor | Sequence[int] | None = None,
@@ -301,7 +293,8 @@ def alltoall_async(
     The handle returns the received rows, in the order of ranks; with ``splits``, a pair of them and of the number of rows
     from each rank, as an int32 tensor.
     """
-    given = None if splits is None else _row_counts(splits)
+    values = splits.tolist() if isinstance(splits, torch.Tensor) else splits
+    given = None if splits is None else row_counts(splits, values)
     need_tensors([tensor])
     device = choose_device([tensor])
     request = _core.Request(_KINDS["alltoall"], process_set=process_set._need())
@@ -336,28 +329,9 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Handle:
     """Several :func:`reducescatter_async` that complete together; the handle returns a list."""
-    if op is Adasum:
-        raise InvalidArgumentError("reducescatter does not support Adasum")
+    need_parts(op)
     need_tensors(tensors)
     request = prepare_request(op, "reduce_scatter", prescale_factor, postscale_factor, process_set._need(), None)
     device = _choose_device(tensors, op, None)
     operation, results = _start(name, [(to_engine(tensor, _NAMES[op], device), None) for tensor in tensors], request, device)
     return Handle(operation, _take_outputs(tensors, results))
-
-
-# ---- without tensors
-
-
-def join(device: int = -1) -> int:
-    """Says that this rank has no more data. Until all ranks have joined it takes part in the others' reductions with the
-    neutral element. Blocks; gives the rank that joined last. ``device`` is not needed.
-    """
-    del device
-    operation = _world.current().engine.submit("", [], _core.Request(_KINDS["join"]))
-    operation.wait()
-    return operation.last_joined()
-
-
-def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when all ranks of the set have called it."""
-    _world.current().engine.submit("", [], _core.Request(_KINDS["barrier"], process_set=process_set._need())).wait()

@@ -1,20 +1,29 @@
-"""Operations of the engine as values, which the programs of JAX and TensorFlow hold."""
+"""What the collectives of every framework share: operations of the engine as values, which the programs of JAX and TensorFlow
+hold, the checks of their arguments, and the operations without tensors.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from xoe import _core
-from xoe.errors import UnsupportedError
-from xoe.process_sets import ProcessSet
+from xoe import world as _world
+from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Adasum, Average, ReduceOp, Sum
 
 _BITS = frozenset(("uint16", "uint32", "uint64"))  # moved as signed integers of the same size: sums wrap to the same bits
 _FLOATS = frozenset(("float16", "bfloat16", "float32", "float64"))
 _LINEAR = ("sum", "average")
 Kind = TypeVar("Kind", bound="Call")
+
+
+def engine_names(op: ReduceOp, kind: str) -> tuple[str, str]:
+    """The engine's names of an operation of this kind and of its reduction: Adasum is a kind of its own."""
+    return ("adasum", "sum") if op is Adasum else (kind, op.name.lower())
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Call:
         cls: type[Kind], kind: str, process_set: ProcessSet, op: ReduceOp, scales: tuple[float, float], **more: Any
     ) -> Kind:
         """The same of a reduction. scales: before and after it."""
-        kind, reduce = ("adasum", "sum") if op is Adasum else (kind, op.name.lower())
+        kind, reduce = engine_names(op, kind)
         return cls.of(kind, process_set, reduce=reduce, prescale=float(scales[0]), postscale=float(scales[1]), **more)
 
 
@@ -56,6 +65,20 @@ def need_type(name: str, kind: str, op: ReduceOp | None, shape: str = "") -> Non
         raise UnsupportedError(f"{op.name} of {name}{shape}; convert it to another type first")
     if op is not None and is_complex and op not in (Sum, Average):
         raise UnsupportedError(f"{op.name} of {name}{shape}: complex numbers support Sum and Average only")
+
+
+def need_parts(op: ReduceOp) -> None:
+    """Raises InvalidArgumentError for a reduction that reducescatter does not have."""
+    if op is Adasum:
+        raise InvalidArgumentError("reducescatter does not support Adasum")
+
+
+def row_counts(splits: Any, values: Any) -> list[int]:
+    """The rows for each rank. values: of ``splits``, where they are a tensor."""
+    try:
+        return [operator.index(rows) for rows in values]
+    except TypeError:
+        raise InvalidArgumentError(f"splits is {splits}; pass one integer for each rank") from None
 
 
 def need_linear(call: Call, word: str) -> None:
@@ -84,3 +107,18 @@ def run_by_type(
         for index, result in zip(chosen, run(part, [arrays[index] for index in chosen]), strict=True):
             results[index] = result
     return results
+
+
+def join(device: int = -1) -> int:
+    """Says that this rank has no more data. Until all ranks have joined it takes part in the others' reductions with the
+    neutral element. Blocks; gives the rank that joined last. ``device`` is not needed.
+    """
+    del device
+    operation = _world.current().engine.submit("", [], _core.Request(_core.KINDS["join"]))
+    operation.wait()
+    return operation.last_joined()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Returns when all ranks of the set have called it."""
+    _world.current().engine.submit("", [], _core.Request(_core.KINDS["barrier"], process_set=process_set._need())).wait()
