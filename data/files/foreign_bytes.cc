@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 
+#include "data/files/encoding.h"
+
 namespace xoe::data {
 namespace {
 
@@ -18,8 +20,6 @@ struct Kind {
 
 // As the length of a first record, each would be of many gigabytes.
 constexpr std::array kKinds = {
-    Kind{"\xFF\xD8\xFF"sv, "a JPEG image"},
-    Kind{"\x89PNG\r\n\x1A\n"sv, "a PNG image"},
     Kind{"GIF87a"sv, "a GIF image"},
     Kind{"GIF89a"sv, "a GIF image"},
     Kind{"RIFF"sv, "a RIFF file, such as a WebP image"},
@@ -59,6 +59,8 @@ bool is_bmp(std::string_view begin) noexcept {
 }  // namespace
 
 std::string_view foreign_kind_of(std::string_view begin) noexcept {
+  for (const EncodingTraits& one : kEncodings)
+    if (begin.starts_with(one.signature)) return one.description;
   const auto kind = std::ranges::find_if(kKinds, [begin](const Kind& one) { return begin.starts_with(one.begin); });
   if (kind != kKinds.end()) return kind->name;
   if (is_html(begin)) return "an HTML page, as a server answers in the place of a file";
@@ -77,8 +79,9 @@ std::string describe_no_image(std::string_view bytes) {
   std::string_view kind = foreign_kind_of(begin);
   const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; };
   if (begin.starts_with("RIFF") && begin.size() >= 12 && begin.substr(8, 4) == "WEBP") kind = "a WebP image";
-  // Part of a JPEG or PNG, but no image of theirs.
-  if (begin.starts_with("\x89PNG") || begin.starts_with("\xFF\xD8")) kind = {};
+  // A part of an image that is read, but none of its files.
+  for (const EncodingTraits& one : kEncodings)
+    if (begin.starts_with(one.begin.substr(0, 4))) kind = {};
   if (kind.empty() && begin.starts_with("\x1f\x8b")) kind = "a gzip file";
   if (kind.empty() && begin.starts_with("\xFF\x0A")) kind = "a JPEG XL image";
   if (kind.empty() && bytes.size() >= 132 && bytes.substr(128, 4) == "DICM") kind = "a DICOM file";
@@ -86,7 +89,8 @@ std::string describe_no_image(std::string_view bytes) {
   if (kind.empty() && !begin.empty() && std::ranges::all_of(begin, is_text)) kind = "a text";
   if (kind.empty() && bytes.find_first_not_of('\0') == std::string_view::npos && !bytes.empty())
     kind = "zeros, as a file has whose content was never written";
-  return fmt::format("{} bytes that are neither JPEG nor PNG{}{}", bytes.size(), kind.empty() ? "" : ", but ", kind);
+  return fmt::format("{} bytes that are neither {}{}{}", bytes.size(), encoding_names("nor"),
+                     kind.empty() ? "" : ", but ", kind);
 }
 
 }  // namespace xoe::data

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "data/files/encoding.h"
 
 namespace xoe::data {
 namespace {

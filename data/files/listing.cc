@@ -132,10 +132,6 @@ bool is_archive_name(std::string_view name) noexcept {
   return has_extension(name, ".tar") || has_extension(name, ".tar.gz") || has_extension(name, ".tgz");
 }
 
-bool is_image_name(std::string_view name) noexcept {
-  return has_extension(name, ".jpg") || has_extension(name, ".jpeg") || has_extension(name, ".png");
-}
-
 bool is_record_name(std::string_view name) noexcept {
   return name.find(".tfrec") != std::string_view::npos || name.ends_with(".record") || name.ends_with(".records") ||
          name.find(".record-") != std::string_view::npos || name.find(".records-") != std::string_view::npos;

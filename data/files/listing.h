@@ -50,7 +50,6 @@ Result<std::vector<std::string>> read_names(const std::string& path);
 // Whether the name ends in the extension, in any case of ASCII letters: "a/b.TXT", ".txt".
 bool has_extension(std::string_view name, std::string_view extension) noexcept;
 bool is_archive_name(std::string_view name) noexcept;  // .tar, .tar.gz, .tgz
-bool is_image_name(std::string_view name) noexcept;    // .jpg, .jpeg, .png
 // Of TFRecord files: .tfrecord and .tfrec anywhere in the name, .record and .records at its end or before a dash, as in
 // "coco_train.record-00000-of-00100".
 bool is_record_name(std::string_view name) noexcept;

@@ -11,13 +11,10 @@
 #include "data/image/crop.h"
 #include "data/image/push.h"
 #include "data/image/too_large.h"
-#include "data/jpeg/exif.h"
 
 namespace xoe::data {
 namespace {
 
-constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
-constexpr std::string_view kJpegStart = "\xff\xd8";
 constexpr std::int64_t kMaxRawSide = 1 << 20;
 
 bool augments_pixels(const ImageTransform& transform) {
@@ -57,7 +54,7 @@ void erase(const ImageTransform& transform, Random& random, void* pixels) {
 
 }  // namespace
 
-Result<ImageDecoder::Facts> ImageDecoder::open_pixels(std::int64_t max_pixels) const {
+Result<PixelSize> ImageDecoder::open_pixels(std::int64_t max_pixels) const {
   const ImageRecord& record = record_;
   const bool sized = record.width > 0 && record.height > 0 && record.width <= kMaxRawSide &&
                      record.height <= kMaxRawSide && (record.channels == 1 || record.channels == 3);
@@ -66,31 +63,25 @@ Result<ImageDecoder::Facts> ImageDecoder::open_pixels(std::int64_t max_pixels) c
                    record.height, record.channels);
   if (std::int64_t{record.width} * record.height > max_pixels)
     return too_large("an image", record.width, record.height, max_pixels);
-  return Facts{record.width, record.height};
+  return PixelSize{record.width, record.height};
 }
 
-Result<ImageDecoder::Facts> ImageDecoder::open_stored(const PixelOptions& options) {
+Result<PixelSize> ImageDecoder::open_stored(const PixelOptions& options) {
   turn_ = {};
-  if (record_.width != 0) {
-    kind_ = Kind::kPixels;
-    return open_pixels(options.max_pixels);
-  }
-  if (record_.bytes.starts_with(kPngSignature)) {
-    kind_ = Kind::kPng;
-    XOE_ASSIGN(const PngHeader header, png_.open(record_.bytes, options.max_pixels));
-    return Facts{header.width, header.height};
-  }
-  if (!record_.bytes.starts_with(kJpegStart)) return failure(Code::kDataLoss, describe_no_image(record_.bytes));
-  kind_ = Kind::kJpeg;
-  XOE_ASSIGN(const JpegHeader header, jpeg_.open(record_.bytes, options.max_pixels));
-  if (options.exif_orientation) turn_ = turn_of(exif_orientation(record_.bytes));
-  return Facts{header.width, header.height};
+  codec_ = nullptr;
+  if (record_.width != 0) return open_pixels(options.max_pixels);
+  const auto encoding = encoding_of(record_.bytes);
+  if (!encoding) return failure(Code::kDataLoss, describe_no_image(record_.bytes));
+  codec_ = &codecs_.of(*encoding);
+  XOE_ASSIGN(const PixelSize size, codec_->open(record_.bytes, options.max_pixels));
+  if (options.exif_orientation) turn_ = turn_of(codec_->orientation(record_.bytes));
+  return size;
 }
 
-Result<ImageDecoder::Facts> ImageDecoder::open(const ImageRecord& record, const PixelOptions& options) {
+Result<PixelSize> ImageDecoder::open(const ImageRecord& record, const PixelOptions& options) {
   record_ = record;
   XOE_ASSIGN(stored_, open_stored(options));
-  return turn_.transposed ? Facts{stored_.height, stored_.width} : stored_;
+  return turn_.transposed ? PixelSize{stored_.height, stored_.width} : stored_;
 }
 
 Status ImageDecoder::decode(const PixelRect& window, Colour wanted, RowSink& sink) {
@@ -102,11 +93,7 @@ Status ImageDecoder::decode(const PixelRect& window, Colour wanted, RowSink& sin
 }
 
 Status ImageDecoder::decode_stored(const PixelRect& window, Colour wanted, RowSink& sink) {
-  switch (kind_) {
-    case Kind::kJpeg: return jpeg_.decode(window, wanted, sink);
-    case Kind::kPng: return png_.push(window, sink);
-    case Kind::kPixels: break;
-  }
+  if (codec_ != nullptr) return codec_->push(window, wanted, sink);
   push_pixels(window, sink);
   return {};
 }

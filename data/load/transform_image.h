@@ -4,12 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "data/codec/codec.h"
 #include "data/image/image.h"
 #include "data/image/push.h"
 #include "data/image/resizer.h"
 #include "data/image/turned.h"
-#include "data/jpeg/reader.h"
-#include "data/png/png.h"
 #include "data/source/image_source.h"
 #include "xoe/data/image_transform.h"
 
@@ -18,36 +17,29 @@ namespace xoe::data {
 // `invalid_argument`: an unknown size, type or augmentation, by name.
 Status check(const ImageTransform& transform);
 
-// Decodes the image of a record: JPEG, PNG or raw pixels. Keeps its memory from image to image. One thread at a time.
+// Decodes the image of a record: of an encoding that is read, or raw pixels. Keeps its memory from image to image. One
+// thread at a time.
 class ImageDecoder {
  public:
-  struct Facts {
-    int width = 0;
-    int height = 0;
-  };
-
-  // Reads the header; the facts are of the image as `options` turns it. The record's bytes must stay valid until
-  // decode() has returned. `data_loss`: no JPEG, PNG or pixels; `resource_exhausted`: more than options.max_pixels.
-  Result<Facts> open(const ImageRecord& record, const PixelOptions& options);
+  // Reads the header; the size is of the image as `options` turns it. The record's bytes must stay valid until
+  // decode() has returned. `data_loss`: no such image; `resource_exhausted`: more than options.max_pixels.
+  Result<PixelSize> open(const ImageRecord& record, const PixelOptions& options);
 
   // Pushes at least `window` of the image. Only JPEGs that are stored as they are meant can be pushed as Colour::kYcc.
   Status decode(const PixelRect& window, Colour wanted, RowSink& sink);
 
  private:
-  Result<Facts> open_pixels(std::int64_t max_pixels) const;
-  Result<Facts> open_stored(const PixelOptions& options);
+  Result<PixelSize> open_pixels(std::int64_t max_pixels) const;
+  Result<PixelSize> open_stored(const PixelOptions& options);
   Status decode_stored(const PixelRect& window, Colour wanted, RowSink& sink);
   void push_pixels(const PixelRect& window, RowSink& sink);
 
-  enum class Kind : std::uint8_t { kJpeg, kPng, kPixels };
-
-  Kind kind_ = Kind::kPixels;
   ImageRecord record_;
-  JpegReader jpeg_;
-  PngDecoder png_;
+  Codecs codecs_;
+  Codec* codec_ = nullptr;  // null: pixels
   PixelRows rgb_;
   std::vector<std::uint8_t> grey_;  // one row with its slack
-  Facts stored_;
+  PixelSize stored_;
   Turn turn_;
   TurnedRows turned_;
 };

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "data/files/encoding.h"
 #include "data/files/image_tree.h"
 #include "data/files/listing.h"
 #include "data/source/file_images.h"
@@ -87,14 +88,16 @@ bool is_image_folder(const std::string& path, bool, const Listing& contents) {
 Status leave_out_unreadable(const ImagePipelineOptions& options, const FilesOfAKind& files, BadRecords* bad) {
   if (files.count == 0) return {};
   if (bad != nullptr) {
-    for (const std::string& path : files.first) bad->add(path + ": not a JPEG or PNG, which alone are read");
+    for (const std::string& path : files.first)
+      bad->add(fmt::format("{}: not a {}, which alone are read", path, encoding_names("or")));
     bad->add_unnamed(files.count - std::ssize(files.first));
   }
   if (files.count <= options.max_bad) return {};
   return failure(Code::kDataLoss,
-                 "{}: {} in formats that are not read, which are all but JPEG and PNG: {}; convert them, remove them, "
+                 "{}: {} in formats that are not read, which are all but {}: {}; convert them, remove them, "
                  "or go on without them by the option max_bad={} (--max-bad {})",
-                 options.directory, counted(files.count, "image"), files.text(), files.count, files.count);
+                 options.directory, counted(files.count, "image"), encoding_names("and"), files.text(), files.count,
+                 files.count);
 }
 
 // A folder with a single folder of folders is more likely one level too high than of one class.
@@ -180,7 +183,8 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
     content.remarks.push_back(fmt::format("{}: images of {}; not of {}", options.directory, splits[0],
                                           fmt::join(splits.begin() + 1, splits.end(), ", ")));
   if (content.paths.empty())
-    return failure(Code::kUnavailable, "{}: no .jpg, .jpeg or .png file in its {} folders", root, here.folders.size());
+    return failure(Code::kUnavailable, "{}: no {} file in its {} folders", root, encoding_extensions("or"),
+                   here.folders.size());
   return std::make_unique<FileImages>(std::move(content));
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "data/files/encoding.h"
 #include "data/files/foreign.h"
 #include "data/options/check_ranges.h"
 
@@ -66,8 +67,8 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
   return failure(
       Code::kUnavailable,
       "{}: no data set of images that is known: no train-*, *.tfrecord, *.tfrec or *.record files, .tar or .tar.gz "
-      "archives, idx files, Data_Entry_2017*.csv or folders of .jpg, .jpeg and .png files{}{}",
-      path, images ? "; its images lie in no folder: each class needs one" : "",
+      "archives, idx files, Data_Entry_2017*.csv or folders of {} files{}{}",
+      path, encoding_extensions("and"), images ? "; its images lie in no folder: each class needs one" : "",
       contents.files.empty() || images ? ""
                                        : "; where its files are TFRecord files or archives of other names, the option "
                                          "pattern (--pattern) names them");

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "data/files/csv.h"
+#include "data/files/encoding.h"
 #include "data/files/image_tree.h"
 #include "data/files/listing.h"
 #include "data/source/file_images.h"

@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "data/failure_in.h"
+#include "data/files/encoding.h"
 #include "data/files/image_tree.h"
 #include "data/files/listing.h"
 #include "data/files/tar.h"
@@ -110,7 +111,7 @@ class ArchiveIndex {
       sample_ = {.key = std::move(key), .image = {}};
     }
     if (damaged_) return {};
-    const bool image = extension == "jpg" || extension == "jpeg" || extension == "png";
+    const bool image = is_image_extension(extension);
     if (!image && extension != "cls") {
       if (is_unreadable_image_name(member.name)) other_image_ = member.name;
       return {};
@@ -158,8 +159,8 @@ class ArchiveIndex {
       return {};
     }
     if (had_label && !other_image.empty())
-      return lose(
-          {Code::kDataLoss, fmt::format("{}: {}: not a JPEG or PNG, which alone are read", path(), other_image)});
+      return lose({Code::kDataLoss,
+                   fmt::format("{}: {}: not a {}, which alone are read", path(), other_image, encoding_names("or"))});
     return lose(
         {Code::kDataLoss,
          fmt::format("{}: sample {} has no {}{}{}", path(), sample.key, has_image ? "label (.cls)" : "image",

@@ -263,8 +263,9 @@ TEST_F(Convert, ShrinksOnAskingAlone) {
   for (std::int64_t i = 0; i < source->records(); ++i) {
     const auto record = source->read(i, buffer).value();
     const auto old_record = before->read(i, old_buffer).value();
-    const ImageFacts facts = read_image_facts(record).value();
-    const ImageFacts old_facts = read_image_facts(old_record).value();
+    Codecs codecs;
+    const ImageFacts facts = read_image_facts(record, codecs).value();
+    const ImageFacts old_facts = read_image_facts(old_record, codecs).value();
     EXPECT_EQ(std::min(facts.width, facts.height), 32);
     EXPECT_EQ(facts.channels, old_facts.channels);
     const bool was_small = std::min(old_facts.width, old_facts.height) == 32;

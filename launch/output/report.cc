@@ -93,11 +93,14 @@ std::string reason_in(std::span<const std::string> lines) {
   while (!lines.empty() && trimmed(lines.back()).empty()) lines = lines.first(lines.size() - 1);
   if (lines.empty() || trimmed(lines.back()) != "Execution halted") return {};
   for (std::size_t i = lines.size() - 1; i-- > 0;) {
-    if (!lines[i].starts_with("Error: ") && !lines[i].starts_with("Error in ")) continue;
+    if (!lines[i].starts_with("Error:") && !lines[i].starts_with("Error in ")) continue;
     std::string reason(trimmed(lines[i]));
-    // R begins a new line, with two blanks, for what is too long for the first one.
-    for (std::size_t more = i + 1; more < lines.size() - 1 && lines[more].starts_with("  "); ++more)
-      reason.append(" ").append(trimmed(lines[more]));
+    // R begins a new line, with two blanks, for what is too long for the first one; rlang's begins with "! ".
+    for (std::size_t more = i + 1; more < lines.size() - 1; ++more) {
+      const std::string_view line = lines[more];
+      if (!line.starts_with("  ") && !line.starts_with("! ")) break;
+      reason.append(" ").append(trimmed(line.substr(2)));
+    }
     return reason;
   }
   return {};

@@ -68,6 +68,11 @@ TEST(Report, TheErrorOfAnRProgramIsBeforeItsLastLine) {
   EXPECT_EQ(reason_in(Lines{"Error: an older one", "Error in fit(model, images, labels) : ", "  no such layer",
                             "In addition: Warning message:", "  old", "Execution halted"}),
             "Error in fit(model, images, labels) : no such layer");
+  EXPECT_EQ(reason_in(Lines{"Error in `fit()`:", "! no such layer", "Backtrace:", "    x", " 1. fit(model)",
+                            "Execution halted"}),
+            "Error in `fit()`: no such layer")
+      << "as rlang writes it";
+  EXPECT_EQ(reason_in(Lines{"Error:", "! no such layer", "Execution halted"}), "Error: no such layer");
   EXPECT_EQ(reason_in(Lines{"Error: no such layer"}), "") << "its last line is worth a quote";
   EXPECT_EQ(reason_in(Lines{"Execution halted"}), "");
   EXPECT_EQ(reason_in(Lines{}), "");

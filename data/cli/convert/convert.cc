@@ -359,7 +359,7 @@ class Conversion {
   }
   std::string file_name(std::int64_t record, const EncodedImage& encoded) const {
     if (keep_names_) return base_name(record);
-    return fmt::format("{}_{:08}.{}", layout_.split, record, encoded.extension());
+    return fmt::format("{}_{:08}{}", layout_.split, record, encoded.encoding().extensions[0]);
   }
 
   Result<bool> leave_out(const Error& error) {

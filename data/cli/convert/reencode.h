@@ -6,21 +6,19 @@
 
 #include "data/cli/image_facts.h"
 #include "data/image/image.h"
-#include "data/jpeg/jpeg.h"
-#include "data/png/png.h"
 #include "data/source/image_source.h"
 
 namespace xoe::data {
 
 struct EncodedImage {
-  std::string_view bytes;  // a JPEG or PNG file
+  std::string_view bytes;  // of a file
   ImageFacts facts;
-  std::string_view extension() const noexcept { return facts.jpeg() ? "jpg" : "png"; }
+  const EncodingTraits& encoding() const noexcept { return traits_of(*facts.encoding); }
 };
 
 struct ReencodeOptions {
   int resize_shorter = 0;  // pixels; images whose shorter side is longer are downscaled to it; 0: none
-  int quality = 90;        // of downscaled JPEGs; PNGs stay PNGs
+  int quality = 90;        // of downscaled JPEGs; every image keeps its encoding
 };
 
 // Keeps its memory from image to image. One thread at a time.
@@ -33,12 +31,8 @@ class Reencoder {
   Result<EncodedImage> run(const ImageRecord& record);
 
  private:
-  Status decode(const ImageRecord& record, const ImageFacts& facts);
-  Result<EncodedImage> encode(const Image& image, bool jpeg, bool grey);
-
   ReencodeOptions options_;
-  JpegDecoder jpeg_;
-  PngDecoder png_;
+  Codecs codecs_;
   Image decoded_;
   Image downscaled_;
   std::string bytes_;

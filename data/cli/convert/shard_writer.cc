@@ -34,12 +34,12 @@ std::string make_example(const ShardLayout& layout, const ConvertedImage& image)
   features.add_integer("image/height", facts.height)
       .add_integer("image/width", facts.width)
       .add_integer("image/channels", facts.channels)
-      .add_bytes("image/colorspace", facts.channels <= 2                   ? "Gray"
-                                     : facts.jpeg() && facts.channels == 4 ? "CMYK"
-                                                                           : "RGB")
+      .add_bytes("image/colorspace", facts.channels <= 2 ? "Gray"
+                                     : facts.cmyk        ? "CMYK"
+                                                         : "RGB")
       .add_integers("image/class/label", labels);
   if (!texts.empty() || !image.targets.empty()) features.add_bytes("image/class/text", texts);
-  features.add_bytes("image/format", facts.jpeg() ? "JPEG" : "PNG")
+  features.add_bytes("image/format", image.encoded.encoding().name)
       .add_bytes("image/filename", image.name)
       .add_bytes("image/encoded", image.encoded.bytes);
   return features.to_example();
@@ -66,7 +66,7 @@ class TarShard final : public ShardWriter {
   Status write(const ConvertedImage& image) override {
     const std::string_view key = image.name.substr(0, image.name.find('.'));
     const std::string label = std::to_string(image.label);
-    XOE_TRY(writer_.write(fmt::format("{}.{}", key, image.encoded.extension()), image.encoded.bytes));
+    XOE_TRY(writer_.write(fmt::format("{}{}", key, image.encoded.encoding().extensions[0]), image.encoded.bytes));
     bytes_ += image.encoded.bytes.size() + label.size();
     return writer_.write(fmt::format("{}.cls", key), label);
   }

@@ -79,10 +79,11 @@ Json show_long(const FeatureView& feature) {
 
 // Kind, size and colour of an image, or why it has none.
 Json show_image(const data::ImageRecord& record) {
-  const auto facts = data::read_image_facts(record);
+  data::Codecs codecs;
+  const auto facts = data::read_image_facts(record, codecs);
   if (!facts) return {{"bytes", record.bytes.size()}, {"problem", facts.error().message()}};
-  return {{"kind", image_kind_name(facts->kind)}, {"width", facts->width}, {"height", facts->height},
-          {"channels", facts->channels},          {"bits", facts->bits},   {"colour", facts->colour()},
+  return {{"kind", facts->kind},         {"width", facts->width}, {"height", facts->height},
+          {"channels", facts->channels}, {"bits", facts->bits},   {"colour", facts->colour()},
           {"bytes", record.bytes.size()}};
 }
 

@@ -17,9 +17,7 @@
 #include "data/cli/verbs/progress_line.h"
 #include "data/cli/verbs/verbs.h"
 #include "data/failure_in.h"
-#include "data/jpeg/jpeg.h"
 #include "data/load/assumed_labels.h"
-#include "data/png/png.h"
 #include "data/source/formats.h"
 
 namespace xoe::tools {
@@ -153,7 +151,7 @@ class StatisticsCounter {
     const auto number =
         source.multi_label() ? Result<std::int64_t>(0) : data::class_of(source, image.label, source.classes());
     if (!number) return data::failure_in(source.name(record), number.error());
-    const auto facts = data::read_image_facts(image);
+    const auto facts = data::read_image_facts(image, codecs_);
     if (!facts) return data::failure_in(source.name(record), facts.error());
     if (!statistics_.confirmed && (sampled || asked_ < kAskedAtLeast)) {
       ++asked_;
@@ -162,7 +160,7 @@ class StatisticsCounter {
     if (sampled)
       if (auto decoded = decode(image, *facts); !decoded) return data::failure_in(source.name(record), decoded.error());
     ++statistics_.images;
-    ++statistics_.formats[fmt::format("{}, {}", image_kind_name(facts->kind), facts->colour())];
+    ++statistics_.formats[fmt::format("{}, {}", facts->kind, facts->colour())];
     statistics_.width.add(static_cast<std::uint64_t>(facts->width));
     statistics_.height.add(static_cast<std::uint64_t>(facts->height));
     statistics_.bytes.add(image.bytes.size());
@@ -181,9 +179,9 @@ class StatisticsCounter {
   }
 
   Status decode(const ImageRecord& record, const ImageFacts& facts) {
-    if (facts.jpeg()) XOE_TRY(jpeg_.decode(record.bytes, image_));
-    if (facts.kind == data::ImageKind::kPng) XOE_TRY(png_.decode(record.bytes, image_));
-    if (facts.kind == data::ImageKind::kPixels) {
+    if (facts.encoding) {
+      XOE_TRY(codecs_.of(*facts.encoding).decode(record.bytes, image_));
+    } else {
       image_.resize(facts.width, facts.height);
       const auto channels = static_cast<std::size_t>(facts.channels);
       for (std::size_t i = 0; i < record.bytes.size(); ++i)
@@ -197,8 +195,7 @@ class StatisticsCounter {
   static constexpr int kAskedAtLeast = 64;  // records, whether they name their class
 
   int asked_ = 0;
-  data::JpegDecoder jpeg_;
-  data::PngDecoder png_;
+  data::Codecs codecs_;
   data::Image image_;
   std::string buffer_;
   std::string label_buffer_;

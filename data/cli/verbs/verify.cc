@@ -15,8 +15,6 @@
 #include "data/cli/verbs/progress_line.h"
 #include "data/cli/verbs/verbs.h"
 #include "data/files/listing.h"
-#include "data/jpeg/jpeg.h"
-#include "data/png/png.h"
 #include "data/records/example.h"
 #include "data/records/record_stream.h"
 #include "data/source/formats.h"
@@ -80,15 +78,14 @@ struct VerifyRequest {
 
 // Decoders and buffers of one thread.
 struct Checker {
-  data::JpegDecoder jpeg;
-  data::PngDecoder png;
+  data::Codecs codecs;
   data::Image image;
   std::string buffer;
 
   Status check(const ImageRecord& record, bool decode) {
-    XOE_ASSIGN(const data::ImageFacts facts, data::read_image_facts(record));
-    if (!decode || facts.kind == data::ImageKind::kPixels) return {};
-    return facts.jpeg() ? jpeg.decode(record.bytes, image) : png.decode(record.bytes, image);
+    XOE_ASSIGN(const data::ImageFacts facts, data::read_image_facts(record, codecs));
+    if (!decode || !facts.encoding) return {};
+    return codecs.of(*facts.encoding).decode(record.bytes, image);
   }
 };
 
