@@ -3,6 +3,7 @@
 import importlib.util
 
 import ranks
+from checks import raises
 
 if ranks.peer_python.peer_python("sklearn", "sklearn"):
     ranks.use("sklearn", "sklearn")
@@ -36,15 +37,6 @@ def components(targets, scores):
     """V10 and V01 of DeLong et al.: for each positive the negatives below it, for each negative the positives above it."""
     order = np.sign(scores[targets][:, None] - scores[~targets][None, :]) / 2 + 0.5
     return order.mean(), order.mean(axis=1), order.mean(axis=0)
-
-
-def raises(words, call, *arguments):
-    try:
-        call(*arguments)
-    except InvalidArgumentError as error:
-        assert words in str(error), error
-        return
-    raise AssertionError(f"no error with {words}")
 
 
 def test_equals_scikit_learn_and_the_definition():
@@ -83,14 +75,14 @@ def test_comparison_pairs_the_images():
 
 
 def test_errors():
-    raises("score 1 of 4 is NaN", stats.auroc, [0, 0, 1, 1], [1, float("nan"), 2, 3])
-    raises("0 positive and 4 negative", stats.auroc, [0, 0, 0, 0], [1, 2, 3, 4])
-    raises("shape", stats.auroc, [0, 0, 1], [1, 2, 3, 4])
-    raises("shape", stats.auroc_of_labels, np.zeros(4), np.zeros(4))
+    raises(InvalidArgumentError, lambda: stats.auroc([0, 0, 1, 1], [1, float("nan"), 2, 3]), "score 1 of 4 is NaN")
+    raises(InvalidArgumentError, lambda: stats.auroc([0, 0, 0, 0], [1, 2, 3, 4]), "0 positive and 4 negative")
+    raises(InvalidArgumentError, lambda: stats.auroc([0, 0, 1], [1, 2, 3, 4]), "shape")
+    raises(InvalidArgumentError, lambda: stats.auroc_of_labels(np.zeros(4), np.zeros(4)), "shape")
     broken = np.zeros((5, 3))
     broken[4, 2] = np.nan
-    raises("image 4 for label 2 is NaN", stats.auroc_of_labels, np.zeros((5, 3)), broken)
-    raises("none of 3 labels", stats.auroc_of_labels, np.zeros((5, 3)), np.zeros((5, 3)))
+    raises(InvalidArgumentError, lambda: stats.auroc_of_labels(np.zeros((5, 3)), broken), "image 4 for label 2 is NaN")
+    raises(InvalidArgumentError, lambda: stats.auroc_of_labels(np.zeros((5, 3)), np.zeros((5, 3))), "none of 3 labels")
 
 
 ranks.call_tests(globals())

@@ -4,8 +4,10 @@ import inspect
 import time
 import warnings
 from datetime import timedelta
+from functools import partial
 
 import ranks
+from checks import raises
 
 ranks.start(__file__, sizes=(2, 3, 4))
 
@@ -24,6 +26,7 @@ dist.init_process_group("xoe")
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
 OTHERS = [rank for rank in range(SIZE) if rank != 0]
 SECOND = timedelta(seconds=1)
+times_out = partial(raises, OperationTimeoutError)
 
 
 def summed(group=None):
@@ -33,24 +36,14 @@ def summed(group=None):
     return int(tensor.item())
 
 
-def raises(call, *words):
-    try:
-        call()
-    except OperationTimeoutError as error:
-        for word in words:
-            assert word in str(error), f"{word!r} is not in: {error}"
-        return
-    raise AssertionError("no time-out")
-
-
 def times_out_alone(call):
     """Rank 0 calls, and the others do not: the group fails after a second, and no other."""
     started = time.monotonic()
     if RANK == 0:
-        raises(call, " Timed out after 1 s", "missing on rank", *map(str, OTHERS))
+        times_out(call, " Timed out after 1 s", "missing on rank", *map(str, OTHERS))
         assert time.monotonic() - started >= 1
     dist.barrier()
-    raises(call, "Timed out")
+    times_out(call, "Timed out")
     assert summed() == sum(range(SIZE))
 
 
@@ -96,7 +89,7 @@ def test_waiting_shorter_than_the_timeout():
     work = None
     if RANK == 0:
         work = dist.barrier(async_op=True)
-        raises(lambda: work.wait(timedelta(seconds=0.1)), "Timed out after 0.1 s", "continues")
+        times_out(lambda: work.wait(timedelta(seconds=0.1)), "Timed out after 0.1 s", "continues")
     dist.new_group([0])  # all ranks are here
     if RANK != 0:
         work = dist.barrier(async_op=True)
@@ -108,7 +101,7 @@ def test_a_message_has_the_groups_timeout():
     if RANK < 2:
         dist.send(torch.ones(1), 1, group=group) if RANK == 0 else dist.recv(torch.ones(1), 0, group=group)
     if RANK == 0:
-        raises(lambda: dist.recv(torch.ones(1), 1, group=group), "receive from rank 1", "Timed out")
+        times_out(lambda: dist.recv(torch.ones(1), 1, group=group), "receive from rank 1", "Timed out")
     dist.barrier()
 
 
@@ -222,9 +215,9 @@ def test_monitored_barrier_names_who_is_missing():
     if RANK == SIZE - 1:
         pass
     elif RANK == 0:
-        raises(lambda: dist.monitored_barrier(timeout=short), f"Rank {SIZE - 1} failed to pass monitoredBarrier in 200 ms")
+        times_out(lambda: dist.monitored_barrier(timeout=short), f"Rank {SIZE - 1} failed to pass monitoredBarrier in 200 ms")
     else:
-        raises(
+        times_out(
             lambda: dist.monitored_barrier(timeout=short),
             f"Rank {RANK} successfully reached",
             "waiting for send/recv from rank 0",
@@ -232,17 +225,19 @@ def test_monitored_barrier_names_who_is_missing():
     dist.barrier()
     if RANK == 0:
         missing = "Ranks " + ", ".join(map(str, OTHERS)) if SIZE > 2 else "Rank 1"
-        raises(lambda: dist.monitored_barrier(timeout=short, wait_all_ranks=True), f"{missing} failed to pass monitoredBarrier")
+        times_out(
+            lambda: dist.monitored_barrier(timeout=short, wait_all_ranks=True), f"{missing} failed to pass monitoredBarrier"
+        )
     dist.barrier()
 
 
 def test_monitored_barrier_after_a_failed_one():
     group = dist.new_group()
     if RANK == 0:
-        raises(lambda: dist.monitored_barrier(group, timedelta(seconds=0)), "Rank 0 timed out in monitoredBarrier")
+        times_out(lambda: dist.monitored_barrier(group, timedelta(seconds=0)), "Rank 0 timed out in monitoredBarrier")
     dist.barrier()
     if RANK != 0:
-        raises(lambda: dist.monitored_barrier(group, timedelta(seconds=5)), "Rank 0 timed out")
+        times_out(lambda: dist.monitored_barrier(group, timedelta(seconds=5)), "Rank 0 timed out")
     dist.monitored_barrier(group)
 
 
