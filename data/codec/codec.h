@@ -21,8 +21,8 @@ struct PixelSize {
 };
 
 struct ImageFacts {
-  std::optional<Encoding> encoding;  // none: pixels
-  std::string_view kind = "pixels";  // "progressive JPEG"
+  std::optional<Encoding> encoding = {};  // none: pixels
+  std::string_view kind = "pixels";       // "progressive JPEG"
   int width = 0;
   int height = 0;
   int channels = 0;  // as stored: 1 grey, 2 grey and alpha, 3 colour (or a palette), 4 CMYK, or colour and alpha

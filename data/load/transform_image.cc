@@ -152,7 +152,7 @@ void RecordTransformer::augment_and_normalise(const ImageTransform& transform, R
 Status RecordTransformer::run(const ImageTransform& transform, const ImageRecord& record, std::uint64_t key,
                               void* pixels) {
   const PixelOptions& options = transform.pixels;
-  XOE_ASSIGN(const ImageDecoder::Facts facts, decoder_.open(record, options));
+  XOE_ASSIGN(const PixelSize facts, decoder_.open(record, options));
   const bool augments = augments_pixels(transform);
   Target target = augments ? pixel_target_of(transform, image_) : target_of(transform, pixels);
   const Resampling resampling{options.interpolation, options.antialias};
