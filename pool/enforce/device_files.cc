@@ -6,6 +6,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -63,15 +64,6 @@ std::string bytes_of(const std::string& hex) {
   return bytes;
 }
 
-std::optional<uid_t> user_id(const std::string& name) {
-  passwd entry = {};
-  passwd* found = nullptr;
-  std::array<char, 4096> text;
-  if (::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
-    return std::nullopt;
-  return found->pw_uid;
-}
-
 // nvidia-modprobe, which every user can run and which is root then, gives the files the mode of the driver's parameters
 // unless that is turned off.
 Status check_parameters(const std::string& path) {
@@ -87,11 +79,24 @@ Status check_parameters(const std::string& path) {
 
 }  // namespace
 
-Result<DeviceFiles> DeviceFiles::open(DevicePlaces places) {
+Result<std::optional<uid_t>> system_user_id(const std::string& name) {
+  constexpr std::size_t kLongestEntry = std::size_t{1} << 20;
+  passwd entry = {};
+  passwd* found = nullptr;
+  std::vector<char> text(4096);
+  int error = 0;
+  while ((error = ::getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found)) == ERANGE &&
+         text.size() < kLongestEntry)
+    text.resize(2 * text.size());
+  if (error != 0) return failure(Code::kUnavailable, "{}", errno_text(error));
+  return found == nullptr ? std::nullopt : std::optional(found->pw_uid);
+}
+
+Result<DeviceFiles> DeviceFiles::open(DevicePlaces places, UserId user_id) {
   if (::geteuid() != 0)
     return failure(Code::kInvalidArgument, "the owners and modes of device files can be changed by {} only", "root");
   XOE_TRY(check_parameters(places.parameters));
-  DeviceFiles files(std::move(places));
+  DeviceFiles files(std::move(places), std::move(user_id));
   XOE_TRY(files.read_kept());
   return files;
 }
@@ -128,15 +133,16 @@ DeviceFiles::Allowed DeviceFiles::allow(const std::vector<GpuHolders>& gpus) {
     file_of[gpu.uuid] = file;
     ids_of[file];
     for (const std::string& user : gpu.users) {
-      const auto id = user_id(user);
+      const auto id = id_of(user);
       if (!id) {
-        allowed.problems.push_back(fmt::format("{} holds {}, but is no user of this host", user, gpu.uuid));
+        allowed.problems.push_back(fmt::format("{} holds {}, but {}", user, gpu.uuid, id.error().message()));
         continue;
       }
       users_of[file].insert(user);
       if (*id != 0) ids_of[file].insert(*id);
     }
   }
+  forget_ids(gpus);
   std::set<std::string> done;
   for (const auto& [file, ids] : ids_of) {
     if (const Status set = restrict_to(file, ids); set)
@@ -147,6 +153,24 @@ DeviceFiles::Allowed DeviceFiles::allow(const std::vector<GpuHolders>& gpus) {
   for (const auto& [uuid, file] : file_of)
     if (done.contains(file)) allowed.users[uuid] = users_of[file];
   return allowed;
+}
+
+Result<uid_t> DeviceFiles::id_of(const std::string& holder) {
+  const auto told = user_id_(holder);
+  if (told && *told) return ids_[holder] = **told;
+  if (told) {
+    ids_.erase(holder);
+    return failure(Code::kInvalidArgument, "{}", "is no user of this host");
+  }
+  if (const auto known = ids_.find(holder); known != ids_.end()) return known->second;
+  return failure(Code::kUnavailable, "the system does not tell its number now: {}", told.error().message());
+}
+
+// Of users who hold nothing any more.
+void DeviceFiles::forget_ids(const std::vector<GpuHolders>& gpus) {
+  std::erase_if(ids_, [&](const auto& known) {
+    return std::ranges::none_of(gpus, [&](const GpuHolders& gpu) { return gpu.users.contains(known.first); });
+  });
 }
 
 Result<DeviceFiles::Access> DeviceFiles::access_of(const std::string& file) {
@@ -183,7 +207,7 @@ Status DeviceFiles::restrict_to(const std::string& file, const std::set<uid_t>& 
 }
 
 Status DeviceFiles::read_kept() {
-  if (::access(places_.kept.c_str(), F_OK) != 0) return {};
+  if (::access(places_.kept.c_str(), F_OK) != 0 && errno == ENOENT) return {};
   XOE_ASSIGN(const std::string text, read_text_file(places_.kept));
   try {
     const Json json = Json::parse(text);

@@ -6,7 +6,9 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,12 +25,17 @@ struct GpuHolders {
   std::set<std::string> users = {};
 };
 
+// A user's number. nullopt: this host has no such user; an error: the system does not tell now, as where the server of
+// its directory is away.
+using UserId = std::function<Result<std::optional<uid_t>>(const std::string& name)>;
+Result<std::optional<uid_t>> system_user_id(const std::string& name);
+
 // Of one process at a time.
 class DeviceFiles {
  public:
   // `invalid_argument`: this needs root. `unsupported`: the driver lets every user set the files back
   // (ModifyDeviceFiles). `data_loss`: what a former agent kept cannot be read.
-  static Result<DeviceFiles> open(DevicePlaces places);
+  static Result<DeviceFiles> open(DevicePlaces places, UserId user_id = system_user_id);
   DeviceFiles(DeviceFiles&&) noexcept = default;
   DeviceFiles& operator=(DeviceFiles&&) = delete;
   // Makes them what they were before the first change, also where that was another agent's, which was killed.
@@ -38,7 +45,7 @@ class DeviceFiles {
     std::map<std::string, std::set<std::string>> users = {};  // by UUID; a GPU without a device file is left out
     std::vector<std::string> problems = {};
   };
-  // For all GPUs of this host.
+  // For all GPUs of this host. A holder whose number is not told now has the one that was told before.
   Allowed allow(const std::vector<GpuHolders>& gpus);
 
  private:
@@ -49,14 +56,18 @@ class DeviceFiles {
     std::string list = {};  // as the kernel has it; empty: none
     bool operator==(const Access&) const = default;
   };
-  explicit DeviceFiles(DevicePlaces places) : places_(std::move(places)) {}
+  DeviceFiles(DevicePlaces places, UserId user_id) : places_(std::move(places)), user_id_(std::move(user_id)) {}
   static Result<Access> access_of(const std::string& file);
   static Status set_access(const std::string& file, const Access& access);
+  Result<uid_t> id_of(const std::string& holder);
+  void forget_ids(const std::vector<GpuHolders>& gpus);
   Status restrict_to(const std::string& file, const std::set<uid_t>& users);
   Status read_kept();
   Status write_kept() const;
 
   DevicePlaces places_;
+  UserId user_id_;
+  std::map<std::string, uid_t> ids_;      // of holders, as they were told last
   std::map<std::string, Access> before_;  // by file
 };
 

@@ -44,6 +44,7 @@ void Notifier::work() {
 
 std::vector<Notice> Notifier::take() {
   std::vector<Notice> notices;
+  std::vector<std::string> unread;
   std::int64_t skipped = 0;
   queue_.read([&](Pool& pool) {
     const auto newest = pool.store().last_event();
@@ -56,6 +57,7 @@ std::vector<Notice> Notifier::take() {
       after_ = line.number;
       if (line.lease == 0) continue;
       auto lease = pool.lease(line.lease);
+      if (!lease && lease.error().code() != Code::kInvalidArgument) unread.push_back(lease.error().message());
       if (!lease || !is_notice(line, *lease)) continue;
       std::set<std::string> hosts;
       for (const std::string& uuid : lease->gpus)
@@ -66,6 +68,7 @@ std::vector<Notice> Notifier::take() {
   });
   if (skipped > 0)
     lose(static_cast<std::uint64_t>(skipped), fmt::format("{} lines of the audit log are too old to tell of", skipped));
+  for (const std::string& why : unread) lose(1, why);
   return notices;
 }
 

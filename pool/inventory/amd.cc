@@ -43,7 +43,10 @@ class AmdGpus : public GpuVendor {
     count = reported_of(count, "GPUs of AMD", report);
     for (std::uint32_t device = 0; device < count; ++device) {
       Gpu gpu = facts_of(device, report.host);
-      if (gpu.uuid.empty()) continue;
+      if (gpu.uuid.empty()) {
+        report.add_problem(fmt::format("GPU {} of AMD is left out: it does not tell its unique id", device));
+        continue;
+      }
       report.gpus.push_back(std::move(gpu));
       report.activity.push_back(activity_of(device));
       devices.push_back(device);

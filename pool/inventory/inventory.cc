@@ -34,7 +34,8 @@ HostReport Inventory::report() {
   for (const auto& vendor : vendors_)
     if (const auto added = vendor->add_to(report); !added) reasons.push_back(added.error().message());
   if (report.gpus.empty()) report.without = fmt::format("{}", fmt::join(reasons, "; "));
-  if (report.gpus.empty() && reasons.empty()) report.without = "no GPU";
+  if (report.gpus.empty() && reasons.empty())
+    report.without = report.problem.empty() ? "no GPU" : "no GPU that answers";
   for (GpuActivity& activity : report.activity) add_processes(activity);
   before_ = std::move(now_);
   return report;

@@ -120,15 +120,9 @@ class NvidiaGpus : public GpuVendor {
     const std::size_t first = report.gpus.size();
     std::vector<Links> links;
     count = reported_of(count, "GPUs of NVIDIA", report);
-    for (unsigned index = 0; index < count; ++index) {
-      NvmlDevice device = nullptr;
-      if (api_->device_by_index(index, &device) != NvmlResult::kSuccess) continue;
-      Gpu gpu = facts_of(*api_, device, report.host);
-      if (gpu.uuid.empty() || add_instances(report, device, gpu, links)) continue;
-      report.gpus.push_back(std::move(gpu));
-      report.activity.push_back(activity_of(*api_, device));
-      links.push_back(links_of(*api_, device));
-    }
+    for (unsigned index = 0; index < count; ++index)
+      if (const Status added = add_device(report, index, links); !added)
+        report.add_problem(fmt::format("GPU {} of NVIDIA is left out: {}", index, added.error().message()));
     for (std::size_t i = first; i < report.gpus.size(); ++i)
       for (std::size_t j = first; j < report.gpus.size(); ++j)
         if (i != j && are_linked(links[i - first], links[j - first], report.gpus[j]))
@@ -136,29 +130,55 @@ class NvidiaGpus : public GpuVendor {
     return {};
   }
 
-  // A GPU in MIG mode is given away in instances; false: it is not in that mode.
-  bool add_instances(HostReport& report, NvmlDevice device, const Gpu& whole, std::vector<Links>& links) {
+  // An error: it does not tell now what must be known of it.
+  Status add_device(HostReport& report, unsigned index, std::vector<Links>& links) {
+    NvmlDevice device = nullptr;
+    if (const NvmlResult error = api_->device_by_index(index, &device); error != NvmlResult::kSuccess)
+      return failure(Code::kUnavailable, "it does not answer: {}", api_->error_string(error));
+    Gpu gpu = facts_of(*api_, device, report.host);
+    if (gpu.uuid.empty()) return failure(Code::kUnavailable, "{}", "it does not tell its UUID");
+    XOE_ASSIGN(const bool has_instances, is_in_mig_mode(device));
+    if (has_instances) return add_instances(report, device, gpu, links);
+    report.gpus.push_back(std::move(gpu));
+    report.activity.push_back(activity_of(*api_, device));
+    links.push_back(links_of(*api_, device));
+    return {};
+  }
+
+  // A GPU in that mode is given away in instances, and must not be given away as a whole.
+  Result<bool> is_in_mig_mode(NvmlDevice device) {
+    if (api_->mig_mode == nullptr) return false;
     unsigned on = 0;
     unsigned later = 0;
-    if (api_->mig_mode == nullptr || api_->mig_mode(device, &on, &later) != NvmlResult::kSuccess || on == 0)
-      return false;
+    const NvmlResult result = api_->mig_mode(device, &on, &later);
+    if (result == NvmlResult::kSuccess) return on != 0;
+    if (result == NvmlResult::kNotSupported || result == NvmlResult::kFunctionNotFound) return false;
+    return failure(Code::kUnavailable, "it does not tell whether it is in MIG mode: {}", api_->error_string(result));
+  }
+
+  Status add_instances(HostReport& report, NvmlDevice device, const Gpu& whole, std::vector<Links>& links) {
     unsigned most = 0;
-    if (api_->max_mig_devices == nullptr || api_->mig_device == nullptr ||
-        api_->max_mig_devices(device, &most) != NvmlResult::kSuccess)
-      return true;
+    if (api_->max_mig_devices == nullptr || api_->mig_device == nullptr)
+      return failure(Code::kUnavailable, "{}", "it is in MIG mode, and this NVML does not tell of instances");
+    if (const NvmlResult error = api_->max_mig_devices(device, &most); error != NvmlResult::kSuccess)
+      return failure(Code::kUnavailable, "it does not count its MIG instances: {}", api_->error_string(error));
     most = reported_of(most, "MIG instances of a GPU", report);
     for (unsigned index = 0; index < most; ++index) {
       NvmlDevice instance = nullptr;
-      if (api_->mig_device(device, index, &instance) != NvmlResult::kSuccess) continue;
-      Gpu gpu = facts_of(*api_, instance, report.host);
-      if (gpu.uuid.empty()) continue;
+      const NvmlResult result = api_->mig_device(device, index, &instance);
+      if (result == NvmlResult::kNotFound || result == NvmlResult::kInvalidArgument) continue;  // there is none
+      Gpu gpu = result == NvmlResult::kSuccess ? facts_of(*api_, instance, report.host) : Gpu();
+      if (gpu.uuid.empty()) {
+        report.add_problem(fmt::format("MIG instance {} of {} is left out: it does not answer", index, whole.uuid));
+        continue;
+      }
       if (gpu.name.empty()) gpu.name = whole.name;
       gpu.pci = whole.pci;
       report.gpus.push_back(std::move(gpu));
       report.activity.push_back(activity_of(*api_, instance));
       links.emplace_back();
     }
-    return true;
+    return {};
   }
 
   static bool are_linked(const Links& from, const Links& to, const Gpu& other) {

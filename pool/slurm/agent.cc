@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 
 namespace xoe::pool::slurm {
 namespace {
@@ -49,6 +50,24 @@ Gres gpus_in(std::string_view text) {
   return sum;
 }
 
+// What a program tells of is not all that there is: a line that is not understood may be a job that uses a GPU.
+Error unreadable(std::string_view program, const std::string& line) {
+  constexpr std::size_t kQuoted = 200;
+  return {Code::kDataLoss,
+          fmt::format("{} prints what cannot be read: {}", program, printable_utf8(line.substr(0, kQuoted)))};
+}
+
+// The lines about jobs. A program's words to its user begin with its name.
+Result<std::vector<std::string>> job_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (std::string& line : split_text(text, '\n')) {
+    if (trimmed(line).empty() || line.starts_with("squeue: ")) continue;
+    if (trimmed(line).find_first_of("0123456789") != 0) return tl::unexpected(unreadable("squeue", line));
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::string gpu_id(const std::string& node, int index) { return fmt::format("{}{}:{}", kSlurmGpuPrefix, node, index); }
 
 }  // namespace
@@ -58,7 +77,7 @@ bool Node::is_up() const {
                               [&](std::string_view word) { return state.find(word) != std::string::npos; });
 }
 
-std::vector<Node> nodes_of(std::string_view text) {
+Result<std::vector<Node>> nodes_of(std::string_view text) {
   std::vector<Node> nodes;
   for (const std::string& line : split_text(text, '\n')) {
     Node node{.name = std::string(field(line, "NodeName=")), .state = std::string(field(line, "State="))};
@@ -69,14 +88,16 @@ std::vector<Node> nodes_of(std::string_view text) {
     node.used = std::min(gpus_in(field(line, "GresUsed=")).count, node.gpus);
     if (!node.name.empty()) nodes.push_back(std::move(node));
   }
+  if (nodes.empty()) return tl::unexpected(unreadable("scontrol", std::string(trimmed(text))));
   return nodes;
 }
 
-std::vector<Job> jobs_of(std::string_view text) {
+Result<std::vector<Job>> jobs_of(std::string_view text) {
   std::vector<Job> jobs;
-  for (const std::string& line : split_text(text, '\n')) {
+  XOE_ASSIGN(const auto lines, job_lines(text));
+  for (const std::string& line : lines) {
     const auto parts = split_text(line, '|');
-    if (parts.size() != 4) continue;
+    if (parts.size() != 4) return tl::unexpected(unreadable("squeue", line));
     Job job{
         .id = parse_integer(parts[0]).value_or(0), .user = parts[1], .node = parts[2], .gpus = gpus_in(parts[3]).count};
     if (job.id > 0 && job.gpus > 0) jobs.push_back(std::move(job));
@@ -84,9 +105,10 @@ std::vector<Job> jobs_of(std::string_view text) {
   return jobs;
 }
 
-std::map<std::int64_t, std::int64_t> marks_of(std::string_view text, std::string_view prefix) {
+Result<std::map<std::int64_t, std::int64_t>> marks_of(std::string_view text, std::string_view prefix) {
   std::map<std::int64_t, std::int64_t> marks;
-  for (const std::string& line : split_text(text, '\n')) {
+  XOE_ASSIGN(const auto lines, job_lines(text));
+  for (const std::string& line : lines) {
     const auto words = words_of(line);
     if (words.size() != 2 || !words[1].starts_with(prefix)) continue;
     const auto job = parse_integer(words[0]);
@@ -154,8 +176,10 @@ Result<std::vector<HostReport>> Agent::observe() {
   XOE_ASSIGN(const std::string nodes, run_({"scontrol", "--details", "--oneliner", "show", "node"}));
   XOE_ASSIGN(const std::string jobs, run_({"squeue", "--noheader", kStates, "--format=%i|%u|%N|%b"}));
   XOE_ASSIGN(const auto marks, marks());
-  nodes_ = nodes_of(nodes);
-  jobs_ = jobs_of(jobs);
+  XOE_ASSIGN(auto nodes_now, nodes_of(nodes));
+  XOE_ASSIGN(auto jobs_now, jobs_of(jobs));
+  nodes_ = std::move(nodes_now);
+  jobs_ = std::move(jobs_now);
   for (Job& job : jobs_)
     if (const auto mark = marks.find(job.id); mark != marks.end()) job.lease = mark->second;
   std::vector<HostReport> reports;

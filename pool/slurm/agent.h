@@ -24,8 +24,8 @@ struct Node {
 
   bool is_up() const;
 };
-// Of `scontrol --details --oneliner show node`.
-std::vector<Node> nodes_of(std::string_view text);
+// Of `scontrol --details --oneliner show node`. `data_loss`: it tells of no node.
+Result<std::vector<Node>> nodes_of(std::string_view text);
 
 struct Job {
   std::int64_t id = 0;
@@ -34,10 +34,12 @@ struct Job {
   int gpus = 0;
   std::int64_t lease = 0;  // 0: none of the pool's
 };
-// Of `squeue --noheader --format=%i|%u|%N|%b`, without their leases; jobs without a GPU are left out.
-std::vector<Job> jobs_of(std::string_view text);
-// Of lines with a job's number and a text: the leases of those whose text is `prefix` and a number.
-std::map<std::int64_t, std::int64_t> marks_of(std::string_view text, std::string_view prefix);
+// Of `squeue --noheader --format=%i|%u|%N|%b`, without their leases; jobs without a GPU are left out. `data_loss`: a
+// line is not of a job, so that jobs may be missing.
+Result<std::vector<Job>> jobs_of(std::string_view text);
+// Of lines with a job's number and a text: the leases of those whose text is `prefix` and a number. `data_loss`: as
+// above.
+Result<std::map<std::int64_t, std::int64_t>> marks_of(std::string_view text, std::string_view prefix);
 // Of what salloc prints; nullopt: it does not tell.
 std::optional<std::int64_t> granted_job(std::string_view text);
 

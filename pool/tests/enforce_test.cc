@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.h"
 #include "core/testing/scratch.h"
 #include "pool/enforce/device_files.h"
 #include "pool/enforce/device_rule.h"
@@ -177,6 +178,32 @@ TEST_F(Files, OpenToTheirHoldersAndNoOthersAndAsTheyWereAfterwards) {
   EXPECT_FALSE(std::filesystem::exists(places_.kept));
 }
 
+// The server of the users' directory is away: that a holder is not found now does not mean that there is none.
+TEST_F(Files, AHolderWhoseNumberIsNotToldNowKeepsItsGpu) {
+  bool answers = true;
+  auto files = DeviceFiles::open(places_, [&](const std::string& name) -> Result<std::optional<uid_t>> {
+    if (!answers) return failure(Code::kUnavailable, "{}", "connection refused");
+    return system_user_id(name);
+  });
+  ASSERT_TRUE(files) << files.error().message();
+  const std::vector<GpuHolders> held = {{"GPU-0", "", {"daemon"}}, {"GPU-1", "", {}}};
+  ASSERT_THAT(files->allow(held).problems, ::testing::IsEmpty());
+  answers = false;
+  auto allowed = files->allow(held);
+  EXPECT_THAT(allowed.problems, ::testing::IsEmpty());
+  EXPECT_TRUE(allowed.users.at("GPU-0").contains("daemon"));
+  EXPECT_THAT(of(kDaemon), ::testing::ElementsAre(kMay, kMayNot, kMay));
+  // Another holder is not known yet, and the former one has its GPU no more.
+  allowed = files->allow({{"GPU-0", "", {"bin"}}, {"GPU-1", "", {}}});
+  EXPECT_THAT(allowed.problems, ::testing::ElementsAre("bin holds GPU-0, but the system does not tell its number now: "
+                                                       "connection refused"));
+  EXPECT_THAT(of(kDaemon), ::testing::ElementsAre(kMayNot, kMayNot, kMay));
+  EXPECT_EQ(files->allow(held).problems.size(), 1U) << "a number is kept for those who hold something";
+  answers = true;
+  EXPECT_THAT(files->allow(held).problems, ::testing::IsEmpty());
+  EXPECT_EQ(opens(0, kDaemon), kMay);
+}
+
 TEST_F(Files, AnAgentThatIsKilledLeavesThemToTheNext) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -190,6 +217,9 @@ TEST_F(Files, AnAgentThatIsKilledLeavesThemToTheNext) {
   EXPECT_THAT(of(kBin), ::testing::Each(kMay));
   put_file(places_.kept, "no JSON");
   EXPECT_THAT(DeviceFiles::open(places_).error().message(), HasSubstr("cannot be read"));
+  DevicePlaces unseen = places_;
+  unseen.kept += "/below a file";
+  EXPECT_FALSE(DeviceFiles::open(unseen)) << "what cannot be looked for is not absent";
 }
 
 TEST_F(Files, HoldersOfMigInstancesShareAFile) {

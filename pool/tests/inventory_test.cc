@@ -124,6 +124,24 @@ TEST_F(InventoryTest, ProcessesThatADriverDoesNotListAreNotKnown) {
   }
 }
 
+// One that is not told of is not gone, and one whose mode is not told must not be given away as a whole.
+TEST_F(InventoryTest, AGpuThatDoesNotTellWhatItIsIsLeftOutWhichTheReportSays) {
+  ::setenv("XOE_MOCK_TROUBLE", "lost", 1);
+  HostReport report = inventory().report();
+  ASSERT_EQ(report.gpus.size(), 1U);
+  EXPECT_EQ(report.problem, "GPU 1 of NVIDIA is left out: it does not answer: GPU is lost");
+  ::setenv("XOE_MOCK_TROUBLE", "mode", 1);
+  report = inventory().report();
+  ASSERT_EQ(report.gpus.size(), 1U);
+  EXPECT_EQ(report.problem, "GPU 1 of NVIDIA is left out: it does not tell whether it is in MIG mode: another error");
+  ::setenv("XOE_MOCK_ROCM", "nameless", 1);
+  std::vector<std::unique_ptr<GpuVendor>> vendors;
+  vendors.push_back(amd_gpus(built_file("libmock_rocm_smi.so")));
+  report = Inventory("a", std::move(vendors)).report();
+  ASSERT_EQ(report.gpus.size(), 1U);
+  EXPECT_EQ(report.problem, "GPU 1 of AMD is left out: it does not tell its unique id");
+}
+
 TEST_F(InventoryTest, AHostWithoutADriverSaysSoUntilItHasOne) {
   const std::string library = scratch_.file("libnvidia-ml.so.1");
   Inventory gpus = inventory(library);

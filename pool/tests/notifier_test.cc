@@ -1,4 +1,7 @@
 // Who is told of what, with a sender of the test.
+#include <sqlite3.h>
+
+#include <atomic>
 #include <mutex>
 #include <thread>
 
@@ -20,6 +23,7 @@ class Notices : public PoolTest {
     notifier_ = std::make_unique<Notifier>(
         *queue_,
         [this](const Notice& notice) -> Status {
+          ++begun_;
           const std::lock_guard lock(mutex_);
           tried_.push_back(sentence_of(notice));
           return fails_-- > 0 ? Status(failure(Code::kUnavailable, "connection refused")) : Status();
@@ -46,6 +50,7 @@ class Notices : public PoolTest {
     EXPECT_GE(counters_.sent + counters_.lost, count);
   }
 
+  std::atomic<int> begun_ = 0;
   std::mutex mutex_;
   std::vector<std::string> tried_;
   std::vector<std::string> said_;
@@ -92,6 +97,24 @@ TEST_F(Notices, WhatIsFarBehindIsGivenUp) {
   await(31);
   EXPECT_THAT(said_, ElementsAre(HasSubstr("too old to tell of")));
   EXPECT_EQ(counters_.sent, 1);
+}
+
+TEST_F(Notices, ALeaseThatCannotBeReadIsTold) {
+  start();
+  {
+    const std::lock_guard sending_waits(mutex_);
+    const auto id = acquire_now(ann_, token_number(1));
+    while (begun_ == 0) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(queue_->change([&](Pool& pool) { EXPECT_TRUE(pool.revoke(admin_, id, "maintenance")); }, {}));
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open_v2(path().c_str(), &database, SQLITE_OPEN_READWRITE, nullptr), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(database, "UPDATE lease SET progress = '?'", nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(database);
+  }
+  await(2);
+  EXPECT_EQ(counters_.sent, 1);
+  EXPECT_EQ(counters_.lost, 1);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("lease 1 cannot be read")));
 }
 
 }  // namespace

@@ -23,6 +23,36 @@ TEST(Slurm, GpusThatAreLeftOutAreTold) {
   EXPECT_EQ(reports[1].problem, "");
 }
 
+// A job that is not understood is not none: its GPU would be given away, and a lease's job would be made again.
+TEST(Slurm, OutputThatCannotBeReadIsAnErrorThatQuotesIt) {
+  std::string nodes = "NodeName=n1 State=IDLE Gres=gpu:2\n", jobs, marks;
+  const auto run = [&](const std::vector<std::string>& words) -> Result<std::string> {
+    if (words[0] == "scontrol") return nodes;
+    return words.back() == "--format=%i|%u|%N|%b" ? jobs : marks;
+  };
+  Agent agent(run, {});
+  const auto error = [&] {
+    const auto reports = agent.observe();
+    return reports ? std::string() : reports.error().message();
+  };
+  EXPECT_EQ(error(), "") << "there is no job";
+  jobs = "squeue: a word to its user\n";
+  EXPECT_EQ(error(), "") << "there is no job, which squeue prints something else beside";
+  jobs = "11|ann|n1|gres:gpu:1\n12_[1-4]|ann||gres:gpu:1\n";
+  marks = "11 xoe-pool-1\n12 N/A\n13 a comment of others\n";
+  EXPECT_EQ(error(), "");
+  jobs = "<html>busy</html>\n";
+  EXPECT_EQ(error(), "squeue prints what cannot be read: <html>busy</html>");
+  jobs = "11|ann|n1\n";
+  EXPECT_EQ(error(), "squeue prints what cannot be read: 11|ann|n1");
+  jobs = "";
+  marks = "busy\n";
+  EXPECT_EQ(error(), "squeue prints what cannot be read: busy");
+  marks = "";
+  nodes = "No nodes in the system\n";
+  EXPECT_EQ(error(), "scontrol prints what cannot be read: No nodes in the system");
+}
+
 // The pool refused the report of a node, and told nothing of its leases.
 TEST(Slurm, JobsOfANodeThatThePoolDoesNotKnowStay) {
   std::vector<std::string> changes;

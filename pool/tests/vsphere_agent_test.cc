@@ -21,6 +21,7 @@ struct Site {
   bool has_gpu = false;
   bool starts = true;   // the machine, when it is asked to
   bool changes = true;  // its devices, the same
+  bool tells = true;    // which devices the machine has
   std::vector<std::string> done = {};
 };
 
@@ -85,7 +86,8 @@ class FakeVcenter : public Transport {
         "<D x:type=\"VirtualPCIPassthrough\"><key>7</key><backing x:type=\"B\"><id>0000:3b:00.0</id></backing></D>";
     const std::string machine = "<objects><obj type=\"VirtualMachine\">1</obj>" + property("name", "python") +
                                 property("runtime.host", "host-1", " type=\"HostSystem\"") + power() +
-                                property("config.hardware.device", site_.has_gpu ? device : "") + "</objects>";
+                                (site_.tells ? property("config.hardware.device", site_.has_gpu ? device : "") : "") +
+                                "</objects>";
     const std::string host =
         "<objects><obj type=\"HostSystem\">host-1</obj>" + property("name", "esx") +
         property("hardware.pciDevice", "<D><id>0000:3b:00.0</id><classId>768</classId><vendorId>4318</vendorId></D>") +
@@ -143,6 +145,43 @@ TEST_F(VsphereAgent, AMachineThatRanOrWasGoneMeanwhileIsNotStarted) {
     site_ = {.running = false, .has_gpu = true};
     EXPECT_THAT(round({lease(1)}), IsEmpty()) << "its user shut it down";
   }
+}
+
+// A machine whose datastore is away, for one.
+TEST_F(VsphereAgent, WhatVcenterDoesNotTellNowIsAsItWas) {
+  site_ = {.running = false, .has_gpu = true};
+  ASSERT_THAT(round({}), IsEmpty());
+  site_.tells = false;
+  for (int look = 0; look < 3; ++look) {
+    const auto reports = agent_.observe();
+    ASSERT_TRUE(reports);
+    ASSERT_EQ(reports->hosts.at(0).vms.size(), 1U);
+    EXPECT_THAT(reports->hosts[0].vms[0].gpus, ElementsAre(kGpu));
+    EXPECT_EQ(reports->hosts[0].activity.at(0).processes.size(), 1U);
+    EXPECT_THAT(round({lease(1)}), IsEmpty()) << "it has what it should";
+  }
+  site_.tells = true;
+  site_.has_gpu = false;
+  EXPECT_THAT(round({lease(1)}), ElementsAre("change"));
+}
+
+TEST_F(VsphereAgent, AMachineWhoseDevicesWereNeverToldIsLeftAlone) {
+  site_ = {.running = false, .tells = false};
+  EXPECT_THAT(round({lease(1)}), IsEmpty());
+  EXPECT_THAT(agent_.observe().value().hosts.at(0).vms.at(0).problem, HasSubstr("does not tell the VM's devices"));
+  site_.tells = true;
+  EXPECT_THAT(round({lease(1)}), ElementsAre("change"));
+}
+
+TEST_F(VsphereAgent, AGpuThatAMachineMayHaveIsNotAddedToAnother) {
+  const EsxiHost host{.object = {"HostSystem", "host-1"}, .name = "esx", .gpus = {{.pci = "0000:3b:00.0"}}};
+  VirtualMachine wants{.object = {"VirtualMachine", "1"}, .name = "python", .host = host.object};
+  VirtualMachine other{
+      .object = {"VirtualMachine", "2"}, .name = "other", .host = host.object, .running = true, .devices_known = false};
+  const auto blocked = [&] { return steps_to({.hosts = {host}, .vms = {wants, other}}, {}, {lease(1)}).at(0).blocked; };
+  EXPECT_EQ(blocked(), "VM other may have 0000:3b:00.0: vCenter does not tell its devices");
+  other.running = false;  // its start would fail
+  EXPECT_EQ(blocked(), "");
 }
 
 TEST_F(VsphereAgent, APowerCycleInVainIsTriedAgainForAnotherLeaseOnly) {

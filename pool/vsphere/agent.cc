@@ -117,7 +117,9 @@ HostReport report_of(const EsxiHost& host, const Inventory& inventory, const Rul
       add_gpu(report, host, gpu, fmt::format("{}#{}", gpu_id(host, gpu.pci), slot), gib_of(rules.vgpu_profile) * kGib,
               rules.vgpu_profile);
   }
-  if (report.gpus.empty()) report.without = "no GPU is enabled for DirectPath I/O, or shared by a known vGPU profile";
+  if (report.gpus.empty())
+    report.without = host.gpus_known ? "no GPU is enabled for DirectPath I/O, or shared by a known vGPU profile"
+                                     : "vCenter does not tell the host's devices";
   const auto holders = holders_on(host, inventory, rules, assignments);
   for (const VirtualMachine& vm : inventory.vms) {
     if (vm.host != host.object) continue;
@@ -139,13 +141,17 @@ HostReport report_of(const EsxiHost& host, const Inventory& inventory, const Rul
   return report;
 }
 
-// Another VM that has a GPU already; vCenter itself would let two have it as long as they are off.
-const VirtualMachine* other_holder(const Inventory& inventory, const VirtualMachine& vm, const std::string& pci) {
-  for (const VirtualMachine& other : inventory.vms)
-    if (other.object != vm.object && other.host == vm.host &&
-        std::ranges::find(other.devices, pci, &VmDevice::pci) != other.devices.end())
-      return &other;
-  return nullptr;
+// Why a GPU cannot be added: another VM has it already, or one that runs may have it. vCenter itself would let two have
+// it as long as they are off. Empty: it can.
+std::string why_taken(const Inventory& inventory, const VirtualMachine& vm, const std::string& pci) {
+  for (const VirtualMachine& other : inventory.vms) {
+    if (other.object == vm.object || other.host != vm.host) continue;
+    if (std::ranges::find(other.devices, pci, &VmDevice::pci) != other.devices.end())
+      return fmt::format("VM {} still has {}", other.name, pci);
+    if (!other.devices_known && other.running)
+      return fmt::format("VM {} may have {}: vCenter does not tell its devices", other.name, pci);
+  }
+  return {};
 }
 
 std::optional<Step> step_to(const Inventory& inventory, const VirtualMachine& vm, const EsxiHost& host,
@@ -164,8 +170,7 @@ std::optional<Step> step_to(const Inventory& inventory, const VirtualMachine& vm
     }
     if (std::ranges::find(vm.devices, pci, &VmDevice::pci) != vm.devices.end()) continue;
     step.change.add_pci.insert(pci);
-    if (const VirtualMachine* const other = other_holder(inventory, vm, pci))
-      step.blocked = fmt::format("VM {} still has {}", other->name, pci);
+    if (std::string taken = why_taken(inventory, vm, pci); !taken.empty()) step.blocked = std::move(taken);
   }
   int vgpus_back = 0;
   for (const std::string& id : assigned.take_back) {
@@ -183,7 +188,9 @@ std::optional<Step> step_to(const Inventory& inventory, const VirtualMachine& vm
       --surplus;
     }
   if (step.change.empty() && step.blocked.empty()) return std::nullopt;
-  if (vm.running && !step.power_cycle)
+  if (!vm.devices_known)
+    step.blocked = "vCenter does not tell the VM's devices";
+  else if (vm.running && !step.power_cycle)
     step.blocked = "the VM is running; GPUs change only while it is off: shut it down";
   else if (vm.running && !rules.power_cycle)
     step.blocked = "the VM is running, and the agent may not shut it down";
@@ -224,7 +231,9 @@ std::vector<Step> steps_to(const Inventory& inventory, const Rules& rules,
 }
 
 Result<Reports> Agent::observe() {
-  XOE_ASSIGN(inventory_, vcenter_->look());
+  XOE_ASSIGN(Inventory seen, vcenter_->look());
+  keep_devices(seen, inventory_);
+  inventory_ = std::move(seen);
   return reports_of(inventory_, rules_, assignments_, problems_);
 }
 

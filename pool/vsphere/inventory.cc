@@ -48,7 +48,8 @@ bool is_gpu(const Element& device) {
 }
 
 EsxiHost host_of(const Reference& object, const Properties& properties) {
-  EsxiHost host{.object = object, .name = text(properties, "name")};
+  EsxiHost host{
+      .object = object, .name = text(properties, "name"), .gpus_known = properties.contains("hardware.pciDevice")};
   for (const Element& device : items(properties, "hardware.pciDevice"))
     if (is_gpu(device))
       host.gpus.push_back({.pci = device.text_at("id"), .name = model_of(device.text_at("deviceName"))});
@@ -85,9 +86,11 @@ std::optional<VmDevice> device_of(const Element& element) {
 }
 
 VirtualMachine vm_of(const Reference& object, const Properties& properties) {
+  // Every VM has devices of some kind.
   VirtualMachine vm{.object = object,
                     .name = text(properties, "name"),
-                    .running = text(properties, "runtime.powerState") != "poweredOff"};
+                    .running = text(properties, "runtime.powerState") != "poweredOff",
+                    .devices_known = properties.contains("config.hardware.device")};
   if (const auto host = properties.find("runtime.host"); host != properties.end())
     vm.host = reference_of(*host->second);
   const std::int64_t memory = number(text(properties, "config.hardware.memoryMB"));
@@ -113,6 +116,15 @@ Inventory inventory_of(const std::vector<Element>& objects) {
       inventory.vms.push_back(vm_of(reference_of(*named), properties));
   }
   return inventory;
+}
+
+void keep_devices(Inventory& inventory, const Inventory& before) {
+  for (VirtualMachine& vm : inventory.vms) {
+    const auto known = std::ranges::find(before.vms, vm.object, &VirtualMachine::object);
+    if (vm.devices_known || known == before.vms.end()) continue;
+    vm.devices = known->devices;
+    vm.devices_known = known->devices_known;
+  }
 }
 
 }  // namespace xoe::pool::vsphere

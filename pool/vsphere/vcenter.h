@@ -25,6 +25,7 @@ struct EsxiHost {
   Reference object = {};
   std::string name = {};
   std::vector<HostGpu> gpus = {};
+  bool gpus_known = true;                       // false: vCenter does not tell its devices now
   std::vector<std::string> vgpu_profiles = {};  // "grid_t4-8q"
 };
 
@@ -42,6 +43,7 @@ struct VirtualMachine {
   bool running = false;       // or suspended: not off
   bool has_reserved = false;  // all of its memory, which passthrough needs
   std::vector<VmDevice> devices = {};
+  bool devices_known = true;  // false: vCenter does not tell them now, as where its datastore is away
 };
 
 struct Inventory {
@@ -51,6 +53,8 @@ struct Inventory {
 
 // From the objects of RetrievePropertiesEx. Whatever is not understood is left out.
 Inventory inventory_of(const std::vector<Element>& objects);
+// The devices of VMs that are not told now are those of `before`.
+void keep_devices(Inventory& inventory, const Inventory& before);
 
 struct Credentials {
   std::string user = {};

@@ -234,12 +234,12 @@ TEST_F(FolderTest, KeepsTheNewestCheckpoints) {
   std::ofstream(folder_ + "/.step-00000007.ckpt.unfinished-99") << "half";
   std::ofstream(folder_ + "/notes.txt") << "mine";
   EXPECT_TRUE(prune_checkpoints(folder_, 2));
-  const auto left = list_checkpoints(folder_);
+  const auto left = list_checkpoints(folder_).value();
   ASSERT_EQ(left.size(), 2U);
   EXPECT_EQ(left[0].step, 20);
   EXPECT_EQ(left[1].step, 100);
   EXPECT_EQ(files(), 3U);
-  EXPECT_TRUE(list_checkpoints(folder_ + "/none").empty());
+  EXPECT_TRUE(list_checkpoints(folder_ + "/none").value().empty());
   // One that cannot be removed: a folder that is not empty.
   std::filesystem::create_directories(checkpoint_path(folder_, 3) + "/full");
   std::filesystem::create_directories(checkpoint_path(folder_, 4));
@@ -247,7 +247,18 @@ TEST_F(FolderTest, KeepsTheNewestCheckpoints) {
   ASSERT_FALSE(pruned);
   EXPECT_NE(pruned.error().message().find("cannot remove the old checkpoint " + checkpoint_path(folder_, 3) + ": "),
             std::string::npos);
-  EXPECT_EQ(list_checkpoints(folder_).size(), 3U);
+  EXPECT_EQ(list_checkpoints(folder_).value().size(), 3U);
+}
+
+// A training that goes on from what it does not see would begin from the start, beside what is there.
+TEST_F(FolderTest, CheckpointsThatCannotBeLookedForAreNotNone) {
+  const std::string folder = folder_ + "/checkpoints";
+  std::filesystem::create_symlink(folder, folder);  // to itself
+  const auto stored = list_checkpoints(folder);
+  ASSERT_FALSE(stored);
+  EXPECT_EQ(stored.error().code(), Code::kUnavailable);
+  EXPECT_NE(stored.error().message().find("cannot look for checkpoints in " + folder + ": "), std::string::npos);
+  EXPECT_FALSE(prune_checkpoints(folder, 2));
 }
 
 TEST(Texts, SayTheSpeedAsTfCnnBenchmarksDo) {

@@ -42,7 +42,7 @@ TEST_F(ImagesTest, AResumedRunGivesTheSameBits) {
     return on_images(more);
   };
   run_group(2, words("whole", {}));
-  const auto final_step = list_checkpoints(at("whole/checkpoints")).back().step;
+  const auto final_step = list_checkpoints(at("whole/checkpoints")).value().back().step;
   ASSERT_EQ(final_step, 12);
   run_group(2, words("parts", {"--checkpoint-every", "5", "--checkpoint-keep", "9", "--data-threads", "0"}));
   for (const int step : {10, 12}) std::filesystem::remove(checkpoint_path(at("parts/checkpoints"), step));

@@ -147,7 +147,7 @@ TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {
   ranks[1]->signal(SIGINT);
   for (auto& rank : ranks) EXPECT_EQ(rank->wait(), 130) << rank->err();
   EXPECT_NE(ranks[0]->out().find("interrupted at step"), std::string::npos);
-  const auto stored = list_checkpoints(folder);
+  const auto stored = list_checkpoints(folder).value();
   ASSERT_EQ(stored.size(), 1U);
   EXPECT_EQ(metrics("run", "end").at(0)["step"], stored[0].step);
   EXPECT_TRUE(nlohmann::json::parse(file_text(at("t.json")), nullptr, false).is_object());
@@ -155,7 +155,7 @@ TEST_F(TrainProgramTest, ASignalToOneRankStopsAllCleanly) {
   // And it goes on from there.
   const auto again = small({"--steps", std::to_string(stored[0].step + 3), "--checkpoint", folder, "--resume"});
   run_group(2, again);
-  EXPECT_EQ(list_checkpoints(folder).back().step, stored[0].step + 3);
+  EXPECT_EQ(list_checkpoints(folder).value().back().step, stored[0].step + 3);
 }
 
 // `timeout` sends its signal to the process and to the group.
@@ -169,7 +169,7 @@ TEST_F(TrainProgramTest, ADoubledSignalIsOneASecondSignalEndsAtOnce) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   doubled.signal(SIGTERM);
   EXPECT_EQ(doubled.wait(), 130);
-  EXPECT_EQ(list_checkpoints(at("checkpoints")).size(), 1U);
+  EXPECT_EQ(list_checkpoints(at("checkpoints")).value().size(), 1U);
 
   Arguments again = slow;
   again.push_back("--resume");

@@ -117,7 +117,7 @@ Status check_identity(const Sections& sections, const Json& mine, const std::str
 }
 
 Result<std::string> read_newest(const TrainOptions& options, const Json& mine) {
-  const auto stored = list_checkpoints(options.checkpoint_dir);
+  XOE_ASSIGN(const auto stored, list_checkpoints(options.checkpoint_dir));
   if (stored.empty()) return std::string();
   const std::string& path = stored.back().path;
   XOE_ASSIGN(std::string bytes, read_file(path));

@@ -94,23 +94,26 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step) {
   return fmt::format("{}/{}{:08}{}", folder, kPrefix, step, kSuffix);
 }
 
-std::vector<StoredCheckpoint> list_checkpoints(const std::string& folder) {
+Result<std::vector<StoredCheckpoint>> list_checkpoints(const std::string& folder) {
   std::vector<StoredCheckpoint> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename();
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return found;
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename();
     if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
     const auto digits = std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-    if (const auto step = parse_integer(digits); step && *step >= 0) found.push_back({*step, entry.path()});
+    if (const auto step = parse_integer(digits); step && *step >= 0) found.push_back({*step, entries->path()});
   }
+  if (error)
+    return failure(Code::kUnavailable, "cannot look for checkpoints in {}: {}", folder, errno_text(error.value()));
   std::ranges::sort(found, {}, &StoredCheckpoint::step);
   return found;
 }
 
 Status prune_checkpoints(const std::string& folder, int keep) {
-  std::error_code ignored;
   Status all;
-  auto stored = list_checkpoints(folder);
+  XOE_ASSIGN(const auto stored, list_checkpoints(folder));
   const std::size_t surplus = stored.size() - std::min(stored.size(), static_cast<std::size_t>(keep));
   for (std::size_t i = 0; i < surplus; ++i) {
     std::error_code error;
@@ -118,9 +121,11 @@ Status prune_checkpoints(const std::string& folder, int keep) {
     if (error && all)
       all = failure(Code::kUnavailable, "cannot remove the old checkpoint {}: {}", stored[i].path, error.message());
   }
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with(kUnfinished)) remove_unfinished(entry.path());
+  std::error_code ends_the_look;
+  fs::directory_iterator entries(folder, ends_the_look);
+  for (; !ends_the_look && entries != fs::directory_iterator(); entries.increment(ends_the_look)) {
+    const std::string name = entries->path().filename();
+    if (name.starts_with(kUnfinished)) remove_unfinished(entries->path());
   }
   return all;
 }

@@ -30,8 +30,9 @@ struct StoredCheckpoint {
 };
 
 std::string checkpoint_path(const std::string& folder, std::int64_t step);  // <folder>/step-00000120.ckpt
-// Ordered by step; empty when there is none or no such folder.
-std::vector<StoredCheckpoint> list_checkpoints(const std::string& folder);
+// Ordered by step; empty when there is none or no such folder. `unavailable`: the folder cannot be listed, and may have
+// some.
+Result<std::vector<StoredCheckpoint>> list_checkpoints(const std::string& folder);
 // Removes all but the newest `keep`, and the remains of interrupted writes. The first error, after it has tried all.
 Status prune_checkpoints(const std::string& folder, int keep);
 

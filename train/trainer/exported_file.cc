@@ -44,11 +44,13 @@ Result<std::string> find_checkpoint(const std::string& run) {
   const auto status = fs::status(run, error);
   if (!fs::exists(status)) return failure(Code::kInvalidArgument, "there is no {}", run);
   if (!fs::is_directory(status)) return run;
-  if (const auto own = list_checkpoints(run); !own.empty()) return own.back().path;
+  XOE_ASSIGN(const auto own, list_checkpoints(run));
+  if (!own.empty()) return own.back().path;
   const std::string folder = checkpoints_of_run(run);
   if (folder.empty())
     return failure(Code::kInvalidArgument, "{} holds no checkpoint; xoe train --checkpoint DIR writes them", run);
-  if (const auto stored = list_checkpoints(folder); !stored.empty()) return stored.back().path;
+  XOE_ASSIGN(const auto stored, list_checkpoints(folder));
+  if (!stored.empty()) return stored.back().path;
   return failure(Code::kInvalidArgument, "{} is of a run with its checkpoints in {}, where there is none", run, folder);
 }
 

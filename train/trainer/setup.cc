@@ -51,7 +51,7 @@ std::unique_ptr<::torch::optim::Optimizer> make_optimizer(const TrainOptions& op
 Status check_checkpoint_folder(const TrainOptions& options) {
   if (options.checkpoint_dir.empty()) return {};
   XOE_TRY(make_folder(options.checkpoint_dir));
-  const auto stored = list_checkpoints(options.checkpoint_dir);
+  XOE_ASSIGN(const auto stored, list_checkpoints(options.checkpoint_dir));
   if (stored.empty() || options.resume) return {};
   return failure(Code::kInvalidArgument,
                  "{} already holds checkpoints, up to step {}; go on from there with --resume, "

@@ -45,8 +45,10 @@ enum class NvmlResult : int {
   kSuccess = 0,
   kInvalidArgument = 2,
   kNotSupported = 3,
+  kNotFound = 6,
   kInsufficientSize = 7,
-  kVersionMismatch = 18  // between kernel module and library
+  kFunctionNotFound = 13,  // the driver is older than the library
+  kVersionMismatch = 18    // between kernel module and library
 };
 
 struct NvmlApi {

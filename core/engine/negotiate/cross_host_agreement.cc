@@ -12,15 +12,16 @@ namespace xoe::engine {
 
 // An error that hosts have decided. Written by the leader, read by ranks that get to its line.
 struct alignas(64) CrossHostAgreement::ErrorText {
-  std::atomic<std::uint32_t> sequence;  // odd while it is written
+  std::atomic<std::uint32_t> sequence;  // odd while it is written; 0: never
   std::atomic<std::uint32_t> line;      // entry << 8 | generation
-  std::atomic<std::uint32_t> length;
+  std::atomic<std::uint32_t> length;    // kVoid: the line is now that of another error
   std::atomic<char> text[2036];
 };
 
 namespace {
 
 constexpr std::size_t kErrorTexts = 64;
+constexpr std::uint32_t kVoid = ~std::uint32_t{0};
 
 std::uint32_t line_key(const LogLine& line) { return static_cast<std::uint32_t>(line.entry) << 8 | line.generation; }
 
@@ -141,6 +142,16 @@ Result<bool> CrossHostAgreement::progress(bool may_seal) {
 }
 
 void CrossHostAgreement::set_error(const LogLine& line, std::string_view text) noexcept {
+  // A line has 8 bits of its entry's generation. An error of 256 uses of the name ago, which all ranks have passed,
+  // must not be told in this one's place.
+  for (std::size_t i = 0; i < kErrorTexts; ++i) {
+    ErrorText& old = errors_[i];
+    if (old.sequence.load(std::memory_order_relaxed) == 0 || old.line.load(std::memory_order_relaxed) != line_key(line))
+      continue;
+    old.sequence.fetch_add(1, std::memory_order_acq_rel);
+    old.length.store(kVoid, std::memory_order_release);
+    old.sequence.fetch_add(1, std::memory_order_acq_rel);
+  }
   ErrorText& error = errors_[next_error_++ % kErrorTexts];
   error.sequence.fetch_add(1, std::memory_order_acq_rel);
   error.line.store(line_key(line), std::memory_order_release);
@@ -157,6 +168,7 @@ std::string CrossHostAgreement::error(const LogLine& line, std::string_view name
     if (before == 0 || error.line.load(std::memory_order_acquire) != line_key(line)) continue;
     std::string text;
     const std::size_t length = error.length.load(std::memory_order_acquire);
+    if (length > std::size(error.text)) continue;
     for (std::size_t k = 0; k < length; ++k) text += error.text[k].load(std::memory_order_acquire);
     if (before % 2 == 0 && error.sequence.load(std::memory_order_acquire) == before) return text;
   }

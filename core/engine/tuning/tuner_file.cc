@@ -1,5 +1,6 @@
 #include "core/engine/tuning/tuner_file.h"
 
+#include <cerrno>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -113,7 +114,11 @@ std::vector<Tuned> load_tuned(const std::string& path, const TunedFor& place, st
 Status save_tuned(const std::string& path, const TunedFor& place, const std::vector<Tuned>& tuned) {
   std::vector<Entry> entries;
   std::string why;
-  if (const auto text = read_start(path, kMaxFileBytes + 1))
+  const auto text = read_start(path, kMaxFileBytes + 1);
+  if (!text && errno != ENOENT)  // other jobs' entries may be in it
+    return failure(Code::kUnavailable, "tuning file: {} cannot be read, and so stays as it is: {}", path,
+                   errno_text(errno));
+  if (text)
     if (auto old = parse_file(*text, why)) entries = std::move(*old);
   std::erase_if(entries, [&](const Entry& entry) { return entry.place == place; });
   for (const Tuned& one : tuned) entries.push_back({place, one});

@@ -1,7 +1,7 @@
 // A mock of libnvidia-ml.so.1. In the process of a test MockNvml sets its GPUs; as a library of its own (mock_nvml.so)
 // it takes them from environment variables:
 //   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | four (T4, linked in pairs) | many (70) | none
-//   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p | unlisted
+//   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p | unlisted | lost (GPU 1) | mode (not told of GPU 1)
 //   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
 //   XOE_MOCK_MIG_EMPTY: with mig, the GPU in that mode has no instances
 //   XOE_MOCK_HOST=2: a number in the UUIDs, so that several hosts' GPUs differ
@@ -33,7 +33,9 @@ struct xoe::NvmlDeviceObject {
 namespace {
 
 constexpr NvmlResult kSuccess = NvmlResult::kSuccess;
-constexpr NvmlResult kNotFound{6};
+constexpr NvmlResult kNotFound = NvmlResult::kNotFound;
+constexpr NvmlResult kIsLost{15};
+constexpr NvmlResult kUnknown{999};
 
 constexpr unsigned kMany = 70;
 
@@ -116,7 +118,8 @@ NvmlResult nvmlShutdown() {
   return kSuccess;
 }
 const char* nvmlErrorString(NvmlResult error) {
-  return error == NvmlResult::kVersionMismatch ? "Driver/library version mismatch" : "another error";
+  if (error == NvmlResult::kVersionMismatch) return "Driver/library version mismatch";
+  return error == kIsLost ? "GPU is lost" : "another error";
 }
 NvmlResult nvmlSystemGetDriverVersion(char* out, unsigned size) {
   return put(out, size, setting("XOE_MOCK_DRIVER", "550.54.14"));
@@ -131,6 +134,7 @@ NvmlResult nvmlDeviceGetCount_v2(unsigned* out) {
 }
 NvmlResult nvmlDeviceGetHandleByIndex_v2(unsigned index, NvmlDevice* found) {
   if (index >= count()) return NvmlResult::kInvalidArgument;
+  if (trouble("lost") && index == 1) return kIsLost;
   *found = &devices[index];
   return kSuccess;
 }
@@ -181,6 +185,7 @@ NvmlResult nvmlDeviceGetMigDeviceHandleByIndex(NvmlDevice, unsigned index, NvmlD
   return kSuccess;
 }
 NvmlResult nvmlDeviceGetMigMode(NvmlDevice device, unsigned* now, unsigned* later) {
+  if (trouble("mode") && device->index == 1) return kUnknown;
   *now = *later = trouble("mig") && device->index == 1 ? 1 : 0;
   return kSuccess;
 }

@@ -1,5 +1,6 @@
 // A mock of librocm_smi64.so: two MI210 with an XGMI link, of which the first is used.
-//   XOE_MOCK_ROCM=none: no GPU; many: 70; old: it does not start; unlisted: it does not tell which GPUs a process uses
+//   XOE_MOCK_ROCM=none: no GPU; many: 70; old: it does not start; unlisted: it does not tell which GPUs a process uses;
+//   nameless: the second GPU has no unique id
 //   XOE_MOCK_ROCM_PID: the process that uses the first GPU
 #include <cstdlib>
 #include <cstring>
@@ -49,7 +50,7 @@ RocmResult rsmi_dev_name_get(std::uint32_t device, char* text, std::size_t size)
   return kGood;
 }
 RocmResult rsmi_dev_unique_id_get(std::uint32_t device, std::uint64_t* id) {
-  return tell(device, id, std::uint64_t{0xabc0} + device);
+  return tell(device, id, device == 1 && setting("XOE_MOCK_ROCM") == "nameless" ? 0 : std::uint64_t{0xabc0} + device);
 }
 RocmResult rsmi_dev_pci_id_get(std::uint32_t device, std::uint64_t* id) {
   return tell(device, id, std::uint64_t{0x4300} + (device << 8));

@@ -110,6 +110,33 @@ TEST(EngineOverHostsJoins, WhatNeedsAHostThatHasJoinedFailsAndTheEngineGoesOn) {
   }).expect_success();
 }
 
+// Lines of the log have 8 bits of the generation of a name's entry, which each use of the name moves on.
+TEST(EngineOverHostsErrors, TellOfThisUseOfANameNotOfOne256UsesAgo) {
+  ProcessGroup({0, 1}, [](Communicator& communicator) -> std::string {
+    const int rank = communicator.rank();
+    auto engine = Engine::create(std::move(communicator), quiet_options()).value();
+    const auto use = [&](int count) {
+      std::vector<float> x(static_cast<std::size_t>(count), 1);
+      const std::vector<std::int64_t> shape{count};
+      const TensorArg tensor = in_place(x, shape);
+      return engine->run({.name = "x", .tensors = {&tensor, 1}});
+    };
+    for (int number = 0; number < 520; ++number) {
+      const int least = 1000 + 2 * number;
+      const bool disagree = number % 256 == 0;
+      const Status status = use(disagree ? least + rank : 3);
+      if (!disagree && !status) return status.error().to_string();
+      if (!disagree) continue;
+      if (status) return fmt::format("use {}: the ranks agree", number);
+      for (const int count : {least, least + 1})
+        if (status.error().message().find(fmt::format("[{}]", count)) == std::string::npos)
+          return fmt::format("use {}: {}", number, status.error().to_string());
+    }
+    const Status met = engine->run({.name = "end", .op = {.kind = OpKind::kBarrier}});
+    return met ? "" : met.error().to_string();
+  }).expect_success();
+}
+
 TEST(EngineOverHostsFailures, NameTheRankAndTheTensor) {
   ProcessGroup group({0, 0, 1, 1}, [](Communicator& communicator) -> std::string {
     const int rank = communicator.rank();

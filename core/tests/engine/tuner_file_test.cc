@@ -159,6 +159,15 @@ TEST_F(TunerFile, AFolderOrAPipeInItsPlace) {
   EXPECT_THAT(warning, HasSubstr("is ignored"));
 }
 
+// What cannot be read now may have what other jobs have learnt.
+TEST_F(TunerFile, IsNotReplacedWhereItCannotBeRead) {
+  ASSERT_EQ(::mknod(path_.c_str(), S_IFSOCK | 0600, 0), 0);
+  const auto saved = save_tuned(path_, {4, 1}, kTuned);
+  ASSERT_FALSE(saved);
+  EXPECT_THAT(saved.error().message(), HasSubstr("cannot be read"));
+  EXPECT_TRUE(std::filesystem::is_socket(path_));
+}
+
 TEST_F(TunerFile, StaysSmall) {
   for (int ranks = 1; ranks <= 200; ++ranks) ASSERT_TRUE(save_tuned(path_, {ranks, 1}, kTuned));
   EXPECT_LT(text().size(), 64U << 10);

@@ -167,6 +167,22 @@ def test_parameters_that_have_gone_are_not_kept():
     assert [p() for p in seen] == [None, None] or SIZE == 1  # one rank reduces nothing
 
 
+def test_names_of_parameters_that_have_gone_are_not_kept():
+    body = parts(1)[0]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(body.parameters(), lr=0.1))
+    counts = set()
+    for _ in range(5):  # sparse gradients never lie in a bucket
+        table = torch.nn.Embedding(4, 1, sparse=True)
+        optimizer.param_groups[0]["params"] = [*body.parameters(), *table.parameters()]
+        for _ in range(2):
+            optimizer.zero_grad()
+            backward_of([body])
+            table(torch.tensor([RANK])).sum().backward()
+            optimizer.step()
+        counts.add(len(optimizer._buckets._seen) if optimizer._buckets is not None else 0)
+    assert len(counts) == 1, counts
+
+
 def test_adasum_with_parameters_that_take_the_place_of_others():
     body, old, new = parts(3)
     plain = torch.optim.SGD([*body.parameters(), *old.parameters()], lr=0.1)

@@ -1,10 +1,13 @@
 """Groups of the backend "xoe": their timeouts, groups that only their members make, and monitored_barrier."""
 
+import gc
 import inspect
+import threading
 import time
 import warnings
 from datetime import timedelta
 from functools import partial
+from unittest import mock
 
 import ranks
 from checks import raises
@@ -177,6 +180,28 @@ def test_groups_that_are_destroyed_leave_nothing():
             dist.destroy_process_group(group)
         assert known_sets() <= before + 1, known_sets()
     assert not subgroups._added
+
+
+def test_groups_that_pytorch_does_not_shut_down_leave_no_thread():
+    """As before PyTorch 2.6, where a program destroys them."""
+
+    def threads():
+        return sum(thread.name.startswith("xoe group") for thread in threading.enumerate())
+
+    before = threads()
+    for _ in range(4):
+        group = dist.new_group()
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor, group=group, async_op=True).get_future().wait()
+        assert threads() > before
+        with mock.patch.object(xoe.torch.distributed.Group, "shutdown"):
+            dist.destroy_process_group(group)
+        del group
+    end = time.monotonic() + 60
+    while threads() > before and time.monotonic() < end:
+        gc.collect()
+        time.sleep(0.01)
+    assert threads() == before, [thread.name for thread in threading.enumerate()]
 
 
 def test_a_group_stays_until_all_members_have_destroyed_it():

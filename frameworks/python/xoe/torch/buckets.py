@@ -73,6 +73,10 @@ class Buckets:
         self._seen.difference_update(gradient.name for gradient in outside)
         return outside
 
+    def forget(self, gone: Sequence[Gradient]) -> None:
+        """Forgets gradients whose names will not come again."""
+        self._seen.difference_update(gradient.name for gradient in gone)
+
     def abandon(self) -> None:
         """Gives up on gradients that were put in a step that has not ended."""
         self._outside = []

@@ -149,6 +149,8 @@ class DistributedMixin(Wrapping):
         gone, self._gone = self._gone, []
         if self._buckets is not None and any(gradient.in_bucket for gradient in gone):
             self._make_buckets()
+        elif self._buckets is not None:
+            self._buckets.forget(gone)
         for gradient in gone:
             self._gradients.remove(gradient)
             self._parameter_names.pop(gradient.param, None)

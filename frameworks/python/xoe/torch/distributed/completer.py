@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 _PATIENCE = 10  # seconds to wait for callbacks at the end
-_here = threading.local()  # of a completer's thread: its completer
+_here = threading.local()  # of a completer's thread: the depth of its completer
 
 
 class Completable(Protocol):
@@ -25,7 +26,8 @@ class Completable(Protocol):
 
 
 class Completer:
-    """Completes works, and calls back, in the order of put(). Its thread sleeps while there are none.
+    """Completes works, and calls back, in the order of put(). Its thread sleeps while there are none, and ends also where
+    nothing stops it, when neither its group nor a work of that is left: older versions of PyTorch do not shut groups down.
 
     A callback may wait for a work that it has started itself: a thread of its own completes works that are put by a callback.
     """
@@ -37,18 +39,19 @@ class Completer:
         self._thread: threading.Thread | None = None
         self._inner: Completer | None = None  # for works that the callbacks put
         self._lock = threading.Lock()
+        weakref.finalize(self, self._works.put, None).atexit = False
 
     def put(self, work: Completable) -> None:
         """Adds a work."""
-        here: Completer | None = getattr(_here, "completer", None)
-        if here is not None and here._depth >= self._depth:
+        depth: int | None = getattr(_here, "depth", None)
+        if depth is not None and depth >= self._depth:
             with self._lock:
                 self._inner = self._inner or Completer(self._name, self._depth + 1)
             self._inner.put(work)
             return
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread = threading.Thread(target=_run, args=(self._works, self._depth), name=self._name, daemon=True)
                 self._thread.start()
         self._works.put(work)
 
@@ -64,10 +67,11 @@ class Completer:
         if inner is not None:
             inner.stop()
 
-    def _run(self) -> None:
-        _here.completer = self
-        while (work := self._works.get()) is not None:
-            with work.completers_stream():
-                work.complete()
-                work.call_back()
-            del work
+
+def _run(works: queue.SimpleQueue[Completable | None], depth: int) -> None:
+    _here.depth = depth
+    while (work := works.get()) is not None:
+        with work.completers_stream():
+            work.complete()
+            work.call_back()
+        del work
