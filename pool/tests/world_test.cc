@@ -260,6 +260,26 @@ TEST_F(World, ASilentInstanceWithTheMemoryOfAProgramIsNotGivenAway) {
   EXPECT_TRUE(lease(acquire(ann_, {.gpus = 1, .exact = {"MIG-a0"}}).value()).is_open());
 }
 
+// Drivers keep some of a whole GPU for themselves: 447 MiB of a T4, 850 MiB of an A100.
+TEST_F(World, ASilentGpuWithTheMemoryOfAProgramIsNotGivenAway) {
+  const auto silent = [&](std::uint64_t total, std::uint64_t used) {
+    now_ += minutes(1);  // then its memory may change again
+    pass(seconds(30), [&](HostReport& report) {
+      report.gpus[0].memory = total << 20;
+      report.activity[0] = {.utilisation = std::nullopt, .memory_used = used << 20, .processes_known = false};
+    });
+    return pool_.state().is_used(pool_.state().gpus.at("GPU-a0"));
+  };
+  EXPECT_TRUE(silent(16'000, 600));
+  EXPECT_THAT(lease(acquire(ann_, {.gpus = 1, .exact = {"GPU-a0"}}).value()).why,
+              HasSubstr("GPU-a0 on a is in use without a lease"));
+  EXPECT_FALSE(silent(15'360, 450));
+  EXPECT_FALSE(silent(81'920, 850));
+  EXPECT_TRUE(silent(81'920, 1'100));
+  EXPECT_TRUE(silent(4'096, 200));
+  EXPECT_FALSE(silent(4'096, 100));
+}
+
 TEST_F(World, AGpuThatIsUsedIsNotGivenAwayAlthoughNoProcessIsListed) {
   pass(seconds(30), [](HostReport& report) { report.activity[0] = hidden_work(); });
   const auto all = acquire(ann_, {.gpus = 4}).value();
