@@ -1,11 +1,11 @@
 #include "pool/core/limits.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "pool/core/forget.h"
+#include "pool/core/names.h"
 #include "pool/core/targets.h"
 #include "pool/model/fields.h"
 
@@ -29,33 +29,6 @@ Status check_known(const State& state, const LeaseRequest& request) {
   for (const std::string& uuid : request.exact)
     if (!state.gpus.contains(uuid)) return failure(Code::kInvalidArgument, "the pool has no GPU {}", uuid);
   return {};
-}
-
-constexpr const char* kNames =
-    "a name has up to 64 letters, digits and the characters . _ - @ +, and begins with a letter, a digit or _";
-
-// Names stand in tables, CSV files, paths and command lines.
-bool is_name(std::string_view text) {
-  constexpr std::size_t kLongest = 64;
-  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  return !text.empty() && text.size() <= kLongest && is_plain(text[0]) && std::ranges::all_of(text, [&](char c) {
-    return is_plain(c) || std::string_view(".-@+").find(c) != std::string_view::npos;
-  });
-}
-
-// Control characters, and those of Unicode that turn the direction, break the line, or have no width: U+061C, U+200B,
-// U+200E, U+200F, U+2028 to U+202E, U+2060, U+2066 to U+2069, U+FEFF. Scripts and emoji need U+200C and U+200D.
-bool has_hidden_characters(std::string_view text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto at = [&](std::size_t n) { return n < text.size() ? static_cast<unsigned char>(text[n]) : 0U; };
-    if (at(i) < 0x20 || at(i) == 0x7f) return true;
-    const unsigned pair = at(i) << 8U | at(i + 1), last = at(i + 2);
-    if (pair == 0xd89c) return true;
-    if (pair == 0xe280 && (last == 0x8b || last == 0x8e || last == 0x8f || (last >= 0xa8 && last <= 0xae))) return true;
-    if (pair == 0xe281 && (last == 0xa0 || (last >= 0xa6 && last <= 0xa9))) return true;
-    if (pair == 0xefbb && last == 0xbf) return true;
-  }
-  return false;
 }
 
 // Whether this agent may not tell of what that one tells of.
@@ -175,6 +148,11 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
     return failure(Code::kInvalidArgument,
                    "a report without a host's name of at most {} bytes, or with activity that belongs to no GPU",
                    kLongestName);
+  // One of an earlier version goes on.
+  if (!is_name(report.host, kLongestName, kMoreOfHosts) && !state.hosts.contains(report.host))
+    return failure(Code::kInvalidArgument,
+                   "\"{}\" cannot be the name of a host: {}; `xoe pool agent --host NAME` gives it another",
+                   shown_text(report.host), name_rule(kLongestName, kMoreOfHosts));
   if (const auto host = state.hosts.find(report.host);
       host != state.hosts.end() && is_of_another(state, host->second, agent))
     return failure(Code::kInvalidArgument,
@@ -217,8 +195,9 @@ Status check_team(const State& state, const Team& team) {
 }
 
 Status check_user(const State& state, const User& user) {
-  if (!is_name(user.name) || user.name == kPoolItself)
-    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user: {}", user.name, kNames);
+  constexpr std::size_t kLongest = 64;
+  if (!is_name(user.name, kLongest) || user.name == kPoolItself)
+    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user: {}", user.name, name_rule(kLongest));
   if (!user.team.empty() && !state.teams.contains(user.team))
     return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
                    user.team);

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "pool/core/drift.h"
+#include "pool/core/names.h"
 #include "pool/server/wire.h"
 
 namespace xoe::pool {
@@ -77,12 +78,27 @@ wire::ReportedGpu reported(const Gpu& gpu, const GpuActivity& activity) {
 }
 
 GpuActivity activity_of(wire::ReportedGpu reported) {
+  if (reported.processes)
+    for (GpuProcess& process : *reported.processes) process.user = shown_text(process.user);
   return {.utilisation = reported.utilisation,
           .temperature = reported.temperature,
           .memory_used = reported.memory_used,
           .processes = reported.processes.value_or(std::vector<GpuProcess>()),
           .processes_known = reported.processes.has_value(),
           .open_to = std::move(reported.open_to)};
+}
+
+// By its name the agent of a vCenter finds a VM again, so that one cannot have another name here.
+void take_vms(HostReport& report) {
+  for (const Vm& vm : report.vms)
+    if (has_hidden_characters(vm.name))
+      report.add_problem(fmt::format("VM {} is left out: its name has hidden characters", shown_text(vm.name)));
+  std::erase_if(report.vms, [](const Vm& vm) { return has_hidden_characters(vm.name); });
+  for (Vm& vm : report.vms) {
+    vm.host = report.host;
+    vm.problem = shown_text(vm.problem);
+    for (std::string& user : vm.users) user = shown_text(user);
+  }
 }
 
 }  // namespace
@@ -152,18 +168,20 @@ Result<HostReport> report_of(const Json& json) {
   XOE_TRY(describe::from_json(json, told));
   HostReport report{.host = told.host,
                     .machine = std::move(told.machine),
-                    .without = std::move(told.without),
+                    .without = shown_text(told.without),
                     .vms = std::move(told.vms),
-                    .problem = std::move(told.problem),
+                    .problem = shown_text(told.problem),
                     .age = told.age};
   for (wire::ReportedGpu& each : told.gpus) {
-    if (each.gpu.uuid.find_first_of(", \n") != std::string::npos)
+    if (each.gpu.uuid.find_first_of(", \n") != std::string::npos || has_hidden_characters(each.gpu.uuid))
       return failure(Code::kInvalidArgument, "uuid: {} is not that of a GPU", describe::shown(each.gpu.uuid));
     each.gpu.host = report.host;
+    each.gpu.name = shown_text(each.gpu.name);
+    each.gpu.pci = shown_text(each.gpu.pci);
     report.gpus.push_back(each.gpu);
     report.activity.push_back(activity_of(std::move(each)));
   }
-  for (Vm& vm : report.vms) vm.host = report.host;
+  take_vms(report);
   return report;
 }
 

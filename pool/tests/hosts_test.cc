@@ -93,6 +93,23 @@ TEST_F(Hosts, AGpuIsFreeWhenTheFormerProgramIsGone) {
   EXPECT_TRUE(lease(last).is_open());
 }
 
+// They stand in tables, paths and command lines.
+TEST_F(Hosts, HaveNamesThatHideNothing) {
+  turn([&] {
+    for (const std::string name : {"../x", "=cmd", "-rf", "a b", "a,b", "a/b", "a\u202eb", "a\u200bb",
+                                   "a\xc2\x85"
+                                   "b",
+                                   ":b"}) {
+      const Status told = pool_.report({.host = name});
+      EXPECT_EQ(told.error().code(), Code::kInvalidArgument);
+      EXPECT_THAT(told.error().message(), HasSubstr("cannot be the name of a host: a name has up to 255 letters"));
+    }
+    for (const std::string name : {"node-1.lab.example", "DC0_H0", "_x", "10.0.0.7", "fe80::1", "a@b", "a+b"})
+      EXPECT_TRUE(pool_.report({.host = name}));
+    EXPECT_TRUE(pool_.report({.host = std::string(255, 'h')}));
+  });
+}
+
 TEST_F(Hosts, EachHasOneAgent) {
   User agent{.name = "node-b", .role = Role::kAgent, .token_hash = "n"};
   turn([&] {

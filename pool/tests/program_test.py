@@ -388,6 +388,8 @@ class Pool(unittest.TestCase):
             self.assertIn("purpose: ", self.pool("acquire", "--purpose", f"a{hidden}b", expect=1).stderr)
         for name in ("../../x", "/etc", "=cmd|x", "a\u200fb"):
             self.assertIn("cannot be the name of a team", self.pool("team", name, "--quota", "1", expect=1).stderr)
+            agent = ("agent", "--once", "--host", name, "--nvml", str(MOCK))
+            self.assertIn("cannot be the name of a host", self.pool(*agent, expect=1, XOE_MOCK_HOST="9").stderr)
 
     def test_a_server_that_is_killed_keeps_its_leases(self):
         self.report()

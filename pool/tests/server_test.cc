@@ -526,6 +526,28 @@ TEST(ReportText, IsLimited) {
   EXPECT_THAT(xoe::pool::report_of(json).error().message(), HasSubstr("at most 255 bytes"));
 }
 
+// Characters that turn the direction of a text, or have no width, in a terminal and on the page.
+TEST(ReportText, HidesNothing) {
+  HostReport report = report_of("a", 1);
+  report.gpus[0].name = "Tesla\u202eT4";
+  report.activity[0].processes = {{.pid = 7, .user = "a\u200fnn b"}};
+  report.without = report.problem = "a\u2028b";
+  report.vms = {{.name = "two words", .users = {"a\u200bnn"}, .problem = "a\ufeffb"}, {.name = "py\u061cthon"}};
+  const auto told = xoe::pool::report_of(json_of(report));
+  ASSERT_TRUE(told) << told.error().message();
+  EXPECT_EQ(told->gpus[0].name, "Tesla\uFFFDT4");
+  EXPECT_EQ(told->activity[0].processes[0].user, "a\uFFFDnn b");
+  EXPECT_EQ(told->without, "a\uFFFDb");
+  // By its name the agent finds a VM again: it cannot have another one.
+  ASSERT_EQ(told->vms.size(), 1U);
+  EXPECT_EQ(told->vms[0].name, "two words");
+  EXPECT_EQ(told->vms[0].users[0], "a\uFFFDnn");
+  EXPECT_EQ(told->vms[0].problem, "a\uFFFDb");
+  EXPECT_EQ(told->problem, "a\uFFFDb; VM py\uFFFDthon is left out: its name has hidden characters");
+  report.gpus[0].uuid = "GPU-\u202e1";
+  EXPECT_THAT(xoe::pool::report_of(json_of(report)).error().message(), HasSubstr("is not that of a GPU"));
+}
+
 TEST_F(Server, TextsOfPeopleAreLimited) {
   start({});
   Client admin = client(2);

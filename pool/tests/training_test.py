@@ -229,7 +229,7 @@ class PoolTraining(unittest.TestCase):
         ranks, _ = run("--gpus", "2", "--type", "t4")
         self.assertEqual([rank[2:4] for rank in ranks], [["0", "here"], ["1", "here"]])
         self.assertEqual(len({rank[4] for rank in ranks}), 2)
-        report("-oProxyCommand=x", "3")
+        report("root@three", "3")
         ranks, said = run("--gpus", "6", "--type", "a100", expect=1)
         self.assertEqual(ranks, [])
         self.assertIn("which is no name that ssh could reach", said)
