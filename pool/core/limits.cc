@@ -8,6 +8,7 @@
 #include "pool/core/names.h"
 #include "pool/core/targets.h"
 #include "pool/model/fields.h"
+#include "pool/scheduler/plan.h"
 
 namespace xoe::pool {
 namespace {
@@ -123,6 +124,7 @@ Status check_request(const State& state, const User& user, const LeaseRequest& r
 
 Status check_adoption(const State& state, const User& user, const LeaseRequest& request) {
   if (request.exact.empty()) return failure(Code::kInvalidArgument, "adopt: name the GPUs by their UUIDs");
+  if (request.at) return failure(Code::kInvalidArgument, "adopt: at: a lease of GPUs that are used already begins now");
   XOE_TRY(check_held(state, user, request));
   for (const std::string& uuid : request.exact) {
     const auto gpu = state.gpus.find(uuid);
@@ -141,6 +143,13 @@ Status check_adoption(const State& state, const User& user, const LeaseRequest& 
                        process.user.empty() ? "an unknown user" : process.user);
   }
   return {};
+}
+
+Status check_promises(const State& state, const Lease& lease, Time until, Time now, std::string_view which) {
+  const auto promise = promise_before(state, lease, until, now);
+  if (!promise) return {};
+  return failure(Code::kResourceExhausted, "{} cannot go on until {}: lease {} of {} starts at {}", which,
+                 time_text(until), promise->lease, promise->user, time_text(promise->starts));
 }
 
 Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now) {

@@ -22,6 +22,9 @@ Status check_form(const LeaseRequest& request);
 Status check_request(const State& state, const User& user, const LeaseRequest& request, Time now);
 // Whether the GPUs that it names are in use by the user's processes, or its VM, and by no lease.
 Status check_adoption(const State& state, const User& user, const LeaseRequest& request);
+// Whether a lease that is open, or about to open, leaves all that wait the starts that they were told if it ends at
+// `until`. `resource_exhausted`: no; `which` names it.
+Status check_promises(const State& state, const Lease& lease, Time until, Time now, std::string_view which);
 // `agent`: who tells it; empty: an admin. `invalid_argument`: another agent tells of this host, or another host has one
 // of the GPUs.
 Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now);

@@ -57,7 +57,9 @@ void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
   for (auto& [id, lease] : state.leases) {
     lease.told.postponed += by;
     // With the leases that it follows; a reservation is for a time of the clock.
-    if (lease.is_waiting() && lease.starts && !lease.request.at) *lease.starts += by;
+    const bool is_moved = lease.is_waiting() && !lease.request.at;
+    if (is_moved && lease.starts) *lease.starts += by;
+    if (is_moved && lease.told.promised) *lease.told.promised += by;
     if (!lease.is_open()) continue;
     lease.begins += by;
     lease.expires += by;

@@ -38,8 +38,9 @@ std::string describe(const User& user, bool new_token) {
                      user.max_priority, user.idle_exempt ? ", idle-exempt" : "", new_token ? ", with a new token" : "");
 }
 
-Lease new_lease(State& state, const User& user, const LeaseRequest& request, std::string token_hash, Time now) {
-  return {.id = state.next_lease++,
+// With the next number, which is taken once the lease is added.
+Lease new_lease(const State& state, const User& user, const LeaseRequest& request, std::string token_hash, Time now) {
+  return {.id = state.next_lease,
           .user = user.name,
           .team = user.team,
           .request = request,
@@ -198,6 +199,7 @@ Result<std::int64_t> Pool::acquire(const User& user, const LeaseRequest& request
   if (placed.at) placed.at = std::max(*placed.at, now_);
   Lease lease = new_lease(state_, user, placed, std::move(hash), now_);
   const std::int64_t id = lease.id;
+  ++state_.next_lease;
   touch(id, now_);
   XOE_TRY(journal_.log(user.name, "asked", id, {},
                        fmt::format("{} for {}{}{}{}", counted(request.gpus, "GPU"), span_text(request.duration),
@@ -217,7 +219,10 @@ Result<std::int64_t> Pool::adopt(const User& user, const LeaseRequest& request, 
   XOE_TRY(check_adoption(state_, user, request));
   Lease lease = new_lease(state_, user, request, std::move(hash), now_);
   lease.gpus = request.exact;
+  lease.begins = now_;
+  XOE_TRY(check_promises(state_, lease, now_ + request.duration, now_, "adopt: the lease"));
   const std::int64_t id = lease.id;
+  ++state_.next_lease;
   Lease& stored = state_.leases.emplace(id, std::move(lease)).first->second;
   XOE_TRY(journal_.log(user.name, "adopted", id, gpus_text(stored.gpus), request.purpose));
   XOE_TRY(open_lease(stored, now_));
@@ -252,9 +257,7 @@ Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Sp
   if (until <= lease->expires) return {};
   if (lease->give_way && lease->give_way->by)
     return failure(Code::kResourceExhausted, "lease {} has to give way by {}", id, time_text(*lease->give_way->by));
-  if (const auto promise = promise_before(state_, *lease, until))
-    return failure(Code::kResourceExhausted, "lease {} cannot go on until {}: lease {} of {} starts at {}", id,
-                   time_text(until), promise->lease, promise->user, time_text(promise->starts));
+  XOE_TRY(check_promises(state_, *lease, until, now_, fmt::format("lease {}", id)));
   lease->expires = until;
   if (*lease->renewal_due() <= now_) return tell_renewal(*lease);
   return save(*lease);
@@ -501,6 +504,7 @@ Status Pool::apply_plan(Plan plan) {
     lease.why = std::move(planned.why);
     lease.starts = planned.starts;
     lease.gpus = std::move(planned.gpus);
+    if (lease.starts) lease.told.promised = std::min(*lease.starts, lease.told.promised.value_or(*lease.starts));
     if (lease.starts && *lease.starts <= now_ && !state_.awaits_report(lease)) {
       XOE_TRY(open_lease(lease, *lease.starts));
       continue;

@@ -48,7 +48,8 @@ class Pool {
   // Returns the lease's id. The same user and token: the lease of the first time, whatever has become of it.
   // `invalid_argument`, `resource_exhausted`: refused by a limit.
   Result<std::int64_t> acquire(const User& user, const LeaseRequest& request, std::string_view token);
-  // For GPUs that the user's processes use without a lease.
+  // For GPUs that the user's processes use without a lease; it begins now. `resource_exhausted`: also where they are
+  // promised to another.
   Result<std::int64_t> adopt(const User& user, const LeaseRequest& request, std::string_view token);
   // The next two take the lease's token, or none: its user, who has proved who it is, may speak for all of its leases.
   // Makes the lease end `duration` from now if that is later. `resource_exhausted`: its GPUs are promised to another.

@@ -201,6 +201,7 @@ inline constexpr Span kLinePause = std::chrono::minutes(1);
 struct Told {
   Time expires = {};  // the end; where the lease has another one, a line of it is due a while after `renewed`
   Time renewed = {};  // when it told of that end
+  std::optional<Time> promised = {};  // the earliest start that it was told while it waits
   // Of a lease that waits; not stored.
   Time postponed = {};
   bool is_late = false;  // it was postponed since then

@@ -397,12 +397,12 @@ std::optional<Promise> promise_before(const State& state, const Lease& lease, Ti
   std::vector<const Lease*> promised;
   for (const auto& [id, other] : state.leases) {
     const GpuSet gpus = table.set_of(other.gpus);
-    if (other.is_open())
-      times.put(claim_of(other, gpus, other.begins, other.id == lease.id ? until : other.ends(), true));
+    if (other.is_open() && other.id != lease.id) times.put(claim_of(other, gpus, other.begins, other.ends(), true));
     if (!other.is_waiting() || !other.starts) continue;
     times.put(claim_of(other, gpus, *other.starts, *other.starts + other.request.duration, false));
     promised.push_back(&other);
   }
+  times.put(claim_of(lease, held, lease.begins, until, true));
   std::optional<Promise> first;
   for (const Lease* other : promised) {
     const bool kept = (*other->starts >= until || (table.set_of(other->gpus) & held).none()) &&
@@ -410,6 +410,24 @@ std::optional<Promise> promise_before(const State& state, const Lease& lease, Ti
     if (!kept && (!first || *other->starts < first->starts)) first = Promise{other->id, other->user, *other->starts};
   }
   return first;
+}
+
+std::optional<Promise> promise_before(const State& state, const Lease& lease, Time until, Time now) {
+  const auto is_late = [](const Lease& other) {
+    const auto& promised = other.told.promised;
+    return other.is_waiting() && promised && (!other.starts || *other.starts > *promised);
+  };
+  if (std::ranges::none_of(state.leases, [&](const auto& item) { return is_late(item.second); }))
+    return promise_before(state, lease, until);
+  State without_use = state;
+  for (const auto& [uuid, gpu] : state.gpus)
+    if (state.is_used_without_lease(gpu)) without_use.activity[uuid] = {};
+  for (PlannedLease& planned : plan_leases(without_use, now).waiting)
+    if (Lease& other = without_use.leases.at(planned.lease); is_late(other)) {
+      other.starts = planned.starts;
+      other.gpus = std::move(planned.gpus);
+    }
+  return promise_before(without_use, lease, until);
 }
 
 }  // namespace xoe::pool

@@ -52,5 +52,8 @@ struct Promise {
   Time starts = {};
 };
 std::optional<Promise> promise_before(const State& state, const Lease& lease, Time until);
+// The same for the holder of `lease`, which may be one that is about to open. It also keeps the promises that do not
+// hold now because GPUs are used without a lease: each is for the start that its lease would have if they were not.
+std::optional<Promise> promise_before(const State& state, const Lease& lease, Time until, Time now);
 
 }  // namespace xoe::pool

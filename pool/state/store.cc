@@ -30,6 +30,7 @@ constexpr auto fields_of(const Progress*) {
                     field<&Progress::lease, &Lease::expiry_warned>("expiry_warned", {.always_stored = true}),
                     field<&Progress::lease, &Lease::told, &Told::expires>("told_expires"),
                     field<&Progress::lease, &Lease::told, &Told::renewed>("told_renewed"),
+                    field<&Progress::lease, &Lease::told, &Told::promised>("told_promised", {.if_set = true}),
                     field<&Progress::lease, &Lease::idle_phase>("idle_phase", {.always_stored = true}),
                     field<&Progress::lease, &Lease::idle_phase_since>("idle_phase_since", {.always_stored = true}),
                     field<&Progress::lease, &Lease::idle_exempt>("idle_exempt", {.always_stored = true}),
