@@ -184,8 +184,11 @@ void forget_ended_leases(Client& client, const Connection& connection) {
   const auto status = client.get("/v1/status");
   if (!status || !status->ok()) return;  // the next lease looks again
   std::set<std::int64_t> here;
-  for (const char* const list : {"leases", "queue"})
-    for (const Json& lease : status->body.at(list)) here.insert(id_of(lease));
+  for (const char* const name : {"leases", "queue"}) {
+    const Json* const list = member_of(status->body, name);
+    if (list == nullptr) return;
+    for (const Json& lease : *list) here.insert(id_of(lease));
+  }
   for (const std::int64_t id : ids)
     if (!here.contains(id)) forget_lease(connection, id);
 }

@@ -147,7 +147,8 @@ void ExtraGpus::update(Extra& extra, const Json& lease) {
     return leave(extra, by.is_null() ? grace : before_the_end(seconds_until(by, client_)),
                  fmt::format("lease {} is more important", asked->at("for").get<std::int64_t>()));
   }
-  if (const double left = seconds_until(lease.at("expires"), client_); left <= grace)
+  const Json* const expires = member_of(lease, "expires");
+  if (const double left = expires == nullptr ? grace + 1 : seconds_until(*expires, client_); left <= grace)
     leave(extra, before_the_end(left), "its lease is about to end");
 }
 

@@ -30,16 +30,18 @@ std::string describe(const Json& lease) {
   const std::string gpus = counted(lease.at("count").get<int>(), "GPU");
   const std::string state = lease.at("state");
   if (state == "open") {
-    std::vector<std::string> hosts = lease.at("hosts");
+    const auto hosts = lease.value("hosts", std::vector<std::string>());
     const std::string vm = lease.value("vm", "");
-    return fmt::format("lease {}: {} on {}{} until {}", id, gpus, fmt::join(hosts, ", "),
-                       vm.empty() ? "" : " for VM " + vm, local_time(lease.at("expires")));
+    return fmt::format("lease {}: {}{}{}{}{}", id, gpus, hosts.empty() ? "" : " on ", fmt::join(hosts, ", "),
+                       vm.empty() ? "" : " for VM " + vm, end_text(lease));
   }
   const std::string why = lease.value("why", "");
   if (state == "ended") return xoe::pool::ended_sentence(fmt::format("lease {}", id), why);
-  return fmt::format(
-      "lease {}: {}, place {} in the queue, starts {}: {}", id, gpus, lease.at("position").get<int>(),
-      lease.at("starts").is_null() ? "at a time that is not known" : "at " + local_time(lease.at("starts")), why);
+  const Json* const position = member_of(lease, "position");
+  const Json* const starts = member_of(lease, "starts");
+  return fmt::format("lease {}: {}, {} in the queue, starts {}: {}", id, gpus,
+                     position == nullptr ? "it is" : "place " + position->dump(),
+                     starts == nullptr ? "at a time that is not known" : "at " + local_time(*starts), why);
 }
 
 // The lease goes to stderr, and to stdout what a shell can read: eval "$(xoe pool acquire)".
@@ -139,6 +141,11 @@ void set_count(LeaseOptions& options, const std::string& text) {
 std::string local_time(const Json& seconds) {
   const auto whole = static_cast<std::time_t>(seconds.get<double>());
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(whole));
+}
+
+std::string end_text(const Json& lease) {
+  const Json* const expires = member_of(lease, "expires");
+  return expires == nullptr ? std::string() : " until " + local_time(*expires);
 }
 
 std::string visible_devices(const Json& lease) {

@@ -146,15 +146,18 @@ class Watch {
     });
     if (lease_.value("expiry_warned", false) && !warned_) {
       warned_ = true;
-      say(fmt::format("the lease ends at {}; `xoe pool renew {}` keeps it", local_time(lease_.at("expires")),
-                      id_of(lease_)));
+      const Json* const expires = member_of(lease_, "expires");
+      say(fmt::format("the lease ends {}; `xoe pool renew {}` keeps it",
+                      expires == nullptr ? "soon" : "at " + local_time(*expires), id_of(lease_)));
     }
     const std::string idle = lease_.value("idle", "busy");
     if (idle != idle_ && idle == "warned") say("its GPUs are idle; they will be taken back");
     if (idle == "signalled") return end("its GPUs were idle for too long");
     idle_ = idle;
+    const Json* const expires = member_of(lease_, "expires");
+    if (expires == nullptr) return;
     const double left =
-        lease_.at("expires").get<double>() - std::chrono::duration<double>(client_.now().time_since_epoch()).count();
+        expires->get<double>() - std::chrono::duration<double>(client_.now().time_since_epoch()).count();
     if (left <= std::chrono::duration<double>(options_.grace).count()) end("its lease is about to end");
   }
 
@@ -428,7 +431,7 @@ int run(RunOptions options) {
     say(lease.value("why", ""));
     return kNoGpu;
   }
-  say(fmt::format("lease {} until {}: {}", id, local_time(lease.at("expires")), visible_devices(lease)));
+  say(fmt::format("lease {}{}: {}", id, end_text(lease), visible_devices(lease)));
   ::setenv(visible_variable(lease), visible_devices(lease).c_str(), 1);
   ::setenv("XOE_POOL_LEASE", std::to_string(id).c_str(), 1);
   ::setenv(kRunVariable, run_mark(::getpid()).c_str(), 1);

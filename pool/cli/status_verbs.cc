@@ -33,19 +33,43 @@ std::string table(const Rows& rows) {
   return text;
 }
 
+// Of a GPU without a lease. An older server does not tell the use: then processes show that there is one, and nothing
+// shows that there is none.
+std::string use_text(const Json& gpu) {
+  const Json* const processes = member_of(gpu, "processes");
+  const std::string use = gpu.value("use", processes != nullptr && !processes->empty() ? "unleased" : "no lease");
+  return use == "unleased" ? "in use without a lease" : use;
+}
+
+// ", 3 h 59 min left"; empty: the end is not told.
+std::string left_text(const Json& status, const Json& lease) {
+  const Json* const expires = member_of(lease, "expires");
+  if (expires == nullptr) return {};
+  const double left = expires->get<double>() - status.at("now").get<double>();
+  return fmt::format(", {} left", xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))));
+}
+
 std::string holder_text(const Json& status, const Json& gpu) {
   if (!gpu.at("present").get<bool>()) return "offline";
-  if (!gpu.contains("lease")) return gpu.at("processes").empty() ? "free" : "in use without a lease";
+  if (!gpu.contains("lease")) return use_text(gpu);
   for (const Json& lease : status.at("leases")) {
     if (lease.at("id") != gpu.at("lease")) continue;
-    const double left = lease.at("expires").get<double>() - status.at("now").get<double>();
     const std::string purpose = lease.value("purpose", "");
     const std::string vm = lease.value("vm", "");
-    return fmt::format(
-        "{} (lease {}{}, {} left){}", lease.at("user").get<std::string>(), id_of(lease), vm.empty() ? "" : ", VM " + vm,
-        xoe::pool::span_text(Span(static_cast<std::int64_t>(left * 1000))), purpose.empty() ? "" : ": " + purpose);
+    return fmt::format("{} (lease {}{}{}){}", lease.at("user").get<std::string>(), id_of(lease),
+                       vm.empty() ? "" : ", VM " + vm, left_text(status, lease), purpose.empty() ? "" : ": " + purpose);
   }
   return "leased";
+}
+
+// "  1. lease 5 of ann: 2 GPUs, starts at ...: why"
+std::string waiting_text(const Json& lease) {
+  const Json* const position = member_of(lease, "position");
+  const Json* const starts = member_of(lease, "starts");
+  return fmt::format("{:>3}. lease {} of {}: {}, {}: {}\n", position == nullptr ? "?" : position->dump(), id_of(lease),
+                     lease.at("user").get<std::string>(), counted(lease.at("count").get<int>(), "GPU"),
+                     starts == nullptr ? "start not known" : "starts at " + local_time(*starts),
+                     lease.value("why", ""));
 }
 
 // How strongly leases hold.
@@ -93,12 +117,7 @@ std::string status_text(const Json& status) {
   if (!status.at("vms").empty()) text += "\n" + table(vm_rows(status.at("vms")));
   text += enforcement_text(status.at("leases"));
   if (!status.at("queue").empty()) text += "\nwaiting:\n";
-  for (const Json& lease : status.at("queue"))
-    text +=
-        fmt::format("{:>3}. lease {} of {}: {}, {}: {}\n", lease.at("position").get<int>(), id_of(lease),
-                    lease.at("user").get<std::string>(), counted(lease.at("count").get<int>(), "GPU"),
-                    lease.at("starts").is_null() ? "start not known" : "starts at " + local_time(lease.at("starts")),
-                    lease.value("why", ""));
+  for (const Json& lease : status.at("queue")) text += waiting_text(lease);
   if (!status.at("drift").empty()) text += "\nto look at:\n";
   for (const Json& drift : status.at("drift"))
     text += fmt::format("  {} on {}: {}\n", drift.at("gpu").get<std::string>(), drift.at("host").get<std::string>(),

@@ -104,6 +104,14 @@ const char* visible_variable(const Json& lease);
 // "GPU-...,GPU-..."
 std::string visible_devices(const Json& lease);
 std::string local_time(const Json& seconds);
+// A member that the server leaves out where it does not know it, as one of another version may others; nullptr: it is
+// not told.
+inline const Json* member_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+// " until 2026-11-26 16:53:00"; empty: the end is not told.
+std::string end_text(const Json& lease);
 inline std::int64_t id_of(const Json& lease) { return lease.at("id").get<std::int64_t>(); }
 
 // Tokens of leases, in files that only this user can read.

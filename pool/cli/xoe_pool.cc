@@ -1,6 +1,8 @@
 // xoe pool: a team shares a few GPUs.
 #include <csignal>
 
+#include <fmt/format.h>
+
 #include "core/command_line/parse/command_line.h"
 #include "pool/cli/verbs.h"
 
@@ -30,6 +32,11 @@ int main(int argc, char** argv) {
   for (const auto add : {pool::add_serve, pool::add_agent, pool::add_lease_verbs, pool::add_run, pool::add_status_verbs,
                          pool::add_admin_verbs, pool::add_vsphere, pool::add_slurm})
     add(app, code);
-  if (const auto answer = understand(app, argc, argv)) return tell(*answer);
+  try {
+    if (const auto answer = understand(app, argc, argv)) return tell(*answer);
+  } catch (const pool::Json::exception& error) {
+    fmt::print(stderr, "xoe pool: the server is of another version: its answer is not understood: {}\n", error.what());
+    return pool::kFailed;
+  }
   return code;
 }

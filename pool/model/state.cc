@@ -75,4 +75,10 @@ bool State::is_used(const Gpu& gpu) const {
   return (has_context && works(gpu)) || seen.memory_used > std::max(kUnusedMemory, gpu.memory / 10);
 }
 
+GpuUse State::use_of(const Gpu& gpu, const Lease* holder) const {
+  if (!is_present(gpu)) return GpuUse::kOffline;
+  if (holder != nullptr) return GpuUse::kLeased;
+  return is_used(gpu) && !activity.at(gpu.uuid).is_stale() ? GpuUse::kUnleased : GpuUse::kFree;
+}
+
 }  // namespace xoe::pool

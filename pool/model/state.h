@@ -45,6 +45,11 @@ struct Gpu {
   }
 };
 
+// unleased: a program uses it without a lease.
+enum class GpuUse : std::uint8_t { kFree, kLeased, kUnleased, kOffline };
+inline constexpr std::array<std::string_view, 4> kGpuUseNames = {"free", "leased", "unleased", "offline"};
+constexpr const auto& names_of(GpuUse) { return kGpuUseNames; }
+
 // What an agent saw of a GPU last. Not stored: the next report tells it again.
 struct GpuActivity {
   std::optional<int> utilisation = 0;  // per cent; nullopt: not known, as of a MIG instance
@@ -322,6 +327,9 @@ struct State {
   bool works(const Gpu& gpu) const;
   // Its last report shows a process, or more work or memory than a GPU has without any.
   bool is_used(const Gpu& gpu) const;
+  // holder: as holder_of() tells. What a GPU that was given back shows until the next report may be of its last holder:
+  // it is free.
+  GpuUse use_of(const Gpu& gpu, const Lease* holder) const;
   // One of the GPUs of a lease that waits was given back after the last report of its host.
   bool awaits_report(const Lease& lease) const;
   bool is_used_without_lease(const Gpu& gpu) const { return is_used(gpu) && holder_of(gpu.uuid) == nullptr; }

@@ -12,8 +12,9 @@ namespace xoe::pool {
 namespace {
 
 wire::ShownGpu shown(const Gpu& gpu, const State& state) {
-  wire::ShownGpu shown{.gpu = gpu, .present = state.is_present(gpu)};
-  if (const Lease* const lease = state.holder_of(gpu.uuid)) shown.lease = lease->id;
+  const Lease* const lease = state.holder_of(gpu.uuid);
+  wire::ShownGpu shown{.gpu = gpu, .present = state.is_present(gpu), .use = state.use_of(gpu, lease)};
+  if (lease != nullptr) shown.lease = lease->id;
   const auto seen = state.activity.find(gpu.uuid);
   if (seen == state.activity.end()) return shown;
   const GpuActivity& activity = seen->second;

@@ -34,15 +34,10 @@ class Printer {
   std::string_view name_;
 };
 
-std::string_view use_of(const State& state, const Gpu& gpu) {
-  if (!state.is_present(gpu)) return "offline";
-  if (state.holder_of(gpu.uuid) != nullptr) return "leased";
-  return state.is_used_without_lease(gpu) ? "unleased" : "free";
-}
-
 void print_gpus(Printer& out, const State& state) {
-  std::map<std::string_view, int> uses = {{"free", 0}, {"leased", 0}, {"unleased", 0}, {"offline", 0}};
-  for (const auto& [uuid, gpu] : state.gpus) ++uses[use_of(state, gpu)];
+  std::map<std::string_view, int> uses;
+  for (const std::string_view use : kGpuUseNames) uses[use] = 0;
+  for (const auto& [uuid, gpu] : state.gpus) ++uses[name_of(state.use_of(gpu, state.holder_of(uuid)))];
   out.metric("gpus", "gauge", "GPUs by use; unleased: used by a process without a lease");
   for (const auto& [use, count] : uses) out.sample(count, {{"use", use}});
   const auto always = [](const GpuActivity&) { return true; };

@@ -270,6 +270,7 @@ struct ShownGpu {
   std::optional<std::vector<GpuProcess>> processes = {};
   std::optional<std::vector<std::string>> open_to = {};
   bool present = false;
+  GpuUse use = GpuUse::kFree;
   std::int64_t lease = 0;
 };
 constexpr auto fields_of(const ShownGpu*) {
@@ -284,6 +285,8 @@ constexpr auto fields_of(const ShownGpu*) {
                         "open_to", {.what = "the agent keeps its device file closed to all but root and its holder; "
                                             "without an entry, to that one, too"}),
                     field<&Shown::present>("present", {.what = "its host is online and has it"}),
+                    field<&Shown::use>("use", {.what = "unleased: a program uses it without a lease, by its "
+                                                       "processes, work or memory; offline: it is not present"}),
                     field<&Shown::lease>("lease", {.what = "that holds it", .if_set = true}));
 }
 constexpr std::string_view schema_name_of(const ShownGpu*) { return "Gpu"; }

@@ -228,6 +228,44 @@ class PageTest(unittest.TestCase):
         expect(page.locator(".live")).to_have_text(seconds)
         expect(page.locator(".live")).to_have_text("live")
 
+    def test_what_is_not_known_is_not_shown_as_none(self):
+        def gpu(number, **told):
+            return {"uuid": f"GPU-{number}", "host": "h", "name": "T4", "memory": 16 << 30, "present": True, **told}
+
+        told = {
+            "now": 1000,
+            "hosts": [{"name": "h", "online": True, "heard": 1000, "without": "", "problem": ""}],
+            "gpus": [
+                gpu(0, use="unleased", utilisation=99),
+                gpu(1, use="unleased", processes=[{"pid": 7, "user": "bob", "memory": 0, "cpus": 0}]),
+                gpu(2, use="free", utilisation=0, memory_used=1 << 30, temperature=0),
+                gpu(3),
+                gpu(4, use="leased", lease=5),
+            ],
+            "leases": [{"id": 5, "user": "ann", "state": "open", "count": 1, "seconds": 60, "enforced": "cgroup"}],
+            **{name: [] for name in ("queue", "drift", "teams")},
+        }
+        page = self.open()
+        body = f"event: status\ndata: {json.dumps(told)}\n\n"
+        page.route(
+            "**/v1/events/stream", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body)
+        )
+        page.get_by_label("Your token").fill(self.tokens["ann"])
+        page.get_by_role("button", name="Log in").click()
+        gpus = page.locator(".gpu")
+        expect(gpus.locator(".what b")).to_have_text(
+            ["in use without a lease", "bob without a lease", "free", "no lease", "ann"]
+        )
+        expect(page.get_by_text("1 of 5 free")).to_be_visible()
+        expect(gpus.nth(0).locator(".use")).to_have_attribute("title", "")
+        expect(gpus.nth(2).locator(".use")).to_have_attribute("title", "1.0 GiB of 16 GiB in use")
+        mine = page.locator(".lease")
+        expect(mine).to_contain_text("1 GPU")
+        self.assertNotRegex(page.locator("main").inner_text(), "NaN|undefined|CUDA_VISIBLE|idle:|Invalid")
+        page.get_by_role("link", name="Calendar").click()
+        expect(page.locator(".calendar")).to_be_visible()
+        self.assertNotRegex(page.locator("main").inner_text(), "NaN|undefined|Invalid")
+
     def test_hosts_that_are_gone_leave_no_history(self):
         def status(now, *hosts):
             told = {

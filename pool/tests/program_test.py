@@ -4,7 +4,9 @@ program_test.py XOE MOCK_NVML
 """
 
 import calendar
+import copy
 import errno
+import http.server
 import json
 import os
 import pathlib
@@ -15,12 +17,70 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
 from pool_program import HANGS, PoolProgram
 
 XOE, MOCK = (pathlib.Path(arg).absolute() for arg in sys.argv[1:3])
+
+
+def resolved(schema, document):
+    """Without references."""
+    while "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def members(value, schema, document):
+    """Paths of the members of an answer, each with whether the description of the interface allows that it is left out."""
+    schema = resolved(schema, document)
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from (((index, *path), free) for path, free in members(each, schema["items"], document))
+    if not isinstance(value, dict) or "properties" not in schema:
+        return
+    for name, each in value.items():
+        yield (name,), name not in schema.get("required", [])
+        inner = members(each, schema["properties"][name], document)
+        yield from (((name, *path), free) for path, free in inner)
+
+
+class ReplayServer(http.server.ThreadingHTTPServer):
+    """Answers as the pool did, without one member."""
+
+    def __init__(self, answers):
+        self.answers, self.without = answers, None
+        super().__init__(("127.0.0.1", 0), ReplayServer.Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            path = self.path.split("?")[0]
+            answer = copy.deepcopy(self.server.answers[path])
+            if self.server.without is not None and self.server.without[0] == path:
+                *folders, name = self.server.without[1]
+                inner = answer
+                for each in folders:
+                    inner = inner[each]
+                del inner[name]
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
+        def log_message(self, *_):
+            pass
 
 
 class Pool(unittest.TestCase):
@@ -313,6 +373,72 @@ class Pool(unittest.TestCase):
         self.pool("acquire", "--gpus", "4", expect=3)
         self.assertEqual(self.json("adopt", drift[0]["gpu"])["gpus"], [drift[0]["gpu"]])
         self.assertEqual(self.json("status")["drift"], [])
+
+    def test_use_that_no_process_shows(self):
+        state = self.home / "state"
+        state.write_text("3 99 15000\n")
+        for trouble in ("unlisted", ""):  # the driver does not list processes; it lists none
+            self.report(state=str(state), XOE_MOCK_TROUBLE=trouble)
+            for verb in (["events"], ["usage"], ["usage", "--csv"]):
+                self.pool(*verb)
+            text = self.pool("status").stdout
+            self.assertEqual(re.findall(r"free|in use without a lease$", text, re.M), ["free"] * 3 + ["in use without a lease"])
+            self.assertIn("to look at:\n  GPU-", text)
+            gpus = self.json("status")["gpus"]
+            self.assertEqual([gpu["use"] for gpu in gpus], ["free"] * 3 + ["unleased"])
+            self.assertEqual(["processes" in gpu for gpu in gpus], [not trouble] * 4)
+            metrics = self.program.ask("/metrics", self.program.admin_token())[2].decode()
+            self.assertIn('xoe_pool_gpus{use="unleased"} 1\n', metrics)
+
+    def test_answers_that_leave_out_members(self):
+        state = self.home / "state"
+        state.write_text(f"3 50 4000 {os.getpid()}\n")
+        self.report(state=str(state))
+        admin = self.program.admin_token()
+        esx = {"host": "esx", "vms": [{"name": "v"}], "gpus": [{"uuid": "vsphere:esx:1"}], "problem": "some"}
+        self.assertEqual(self.program.ask("/v1/report", admin, esx)[0], 200)
+        self.pool("team", "t")
+        self.pool("acquire", "--gpus", "2", "--purpose", "a trial")
+        waits = self.start("acquire", "--gpus", "2", "--wait")
+        self.assertIn("place 1 in the queue", waits.stderr.readline())
+
+        def answer(path, *body):
+            return json.loads(self.program.ask(path, admin, *body)[2])
+
+        status = answer("/v1/status")
+        given = {"lease": status["leases"][0]}
+        answers = {"/v1/status": status, "/v1/events": answer("/v1/events"), "/v1/usage": answer("/v1/usage")}
+        answers |= {"/v1/leases": given, "/v1/leases/1": given}
+        document = answer("/v1/openapi.json")
+        waits.send_signal(signal.SIGINT)
+        waits.communicate(timeout=HANGS)
+        verbs = {
+            "/v1/status": (["status"], "get"),
+            "/v1/events": (["events"], "get"),
+            "/v1/usage": (["usage"], "get"),
+            "/v1/leases": (["acquire"], "post"),
+        }
+        replay = ReplayServer(answers)
+        self.addCleanup(replay.server_close)
+        self.addCleanup(replay.shutdown)
+        for path, (verb, method) in verbs.items():
+            self.pool(*verb, XOE_POOL=replay.url)
+            schema = document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
+            for member, may_be_left_out in list(members(answers[path], schema, document)):
+                if path == "/v1/events" and member[1:] and member[1] > 9:
+                    continue
+                replay.without = (path, member)
+                done = self.pool(*verb, expect=None, XOE_POOL=replay.url)
+                with self.subTest(path=path, member=member):
+                    self.assertNotIn("CUDA_VISIBLE_DEVICES=\n", done.stdout)
+                    if member[-1] == "use":
+                        others = [gpu["use"] for index, gpu in enumerate(status["gpus"]) if index != member[1]]
+                        self.assertEqual(done.stdout.count(" free\n"), others.count("free"))
+                    if done.returncode != 0:
+                        self.assertFalse(may_be_left_out and member[-1] != "gpus", done.stderr)
+                        self.assertEqual(done.returncode, 1, done.stderr)
+                        self.assertIn("the server is of another version", done.stderr)
+            replay.without = None
 
     def test_several_hosts_and_those_without_gpus(self):
         self.report("a", "1")

@@ -480,6 +480,34 @@ TEST_F(Server, AReportThatIsRefusedKeepsBackNoOther) {
   EXPECT_EQ(reporter.send(reports).error().code(), Code::kUnavailable);
 }
 
+// Its driver lists no process: what else it shows decides, and that once for all who ask.
+TEST_F(Server, StatusTellsTheUseOfEachGpu) {
+  start({});
+  HostReport report = report_of("a", 4);
+  report.activity[1] = {.utilisation = 99, .memory_used = 15ULL << 30};
+  report.activity[2] = {.utilisation = 99, .memory_used = 15ULL << 30, .processes_known = false};
+  ASSERT_TRUE(client(2).post("/v1/report", json_of(report))->ok());
+  ASSERT_TRUE(client(1).post("/v1/leases", {{"token", token_number(7)}, {"exact", {"GPU-a0"}}})->ok());
+  const auto uses = [&] {
+    std::vector<std::string> all;
+    const Json status = client(1).get("/v1/status")->body;
+    for (const Json& gpu : status.at("gpus")) all.push_back(gpu.value("use", "not told"));
+    return all;
+  };
+  EXPECT_THAT(uses(), ::testing::ElementsAre("leased", "unleased", "unleased", "free"));
+  report.gpus.pop_back();
+  report.activity.pop_back();
+  ASSERT_TRUE(client(2).post("/v1/report", json_of(report))->ok());
+  EXPECT_THAT(uses(), ::testing::ElementsAre("leased", "unleased", "unleased", "offline"));
+  // What it shows until the next report may be of the holder that has left.
+  report.activity[0].processes = {{.pid = 7, .user = "ann"}};
+  ASSERT_TRUE(client(2).post("/v1/report", json_of(report))->ok());
+  ASSERT_TRUE(client(1).post("/v1/leases/1/release", {{"token", token_number(7)}})->ok());
+  EXPECT_EQ(uses().at(0), "free");
+  ASSERT_TRUE(client(2).post("/v1/report", json_of(report))->ok());
+  EXPECT_EQ(uses().at(0), "unleased");
+}
+
 TEST_F(Server, MakingAUserMayBeSentTwiceAndChangesWhatItTells) {
   start({});
   Client admin = client(2);

@@ -1,4 +1,5 @@
 // Times and sizes for people.
+import type { Gpu, Lease } from "./types";
 
 /** "2 h 05 min", "40 s" */
 export function span(seconds: number): string {
@@ -33,6 +34,17 @@ export function gibibytes(bytes: number): string {
 
 export function gpus(count: number): string {
   return count === 1 ? "1 GPU" : `${count} GPUs`;
+}
+
+/** When it ends at the latest; undefined: the server does not tell. */
+export function ends(lease: Lease): number | undefined {
+  return lease.give_way?.by ?? lease.expires;
+}
+
+/** "2.0 GiB of 15 GiB in use, 41 °C", without what is not known. */
+export function figures(gpu: Gpu): string {
+  const memory = gpu.memory_used === undefined ? "" : `${gibibytes(gpu.memory_used)} of ${gibibytes(gpu.memory)} in use`;
+  return [memory, gpu.temperature ? `${gpu.temperature} °C` : ""].filter((text) => text).join(", ");
 }
 
 /** "GPU-00000001-…-4440" */
