@@ -417,11 +417,13 @@ std::optional<Promise> promise_before(const State& state, const Lease& lease, Ti
     const auto& promised = other.told.promised;
     return other.is_waiting() && promised && (!other.starts || *other.starts > *promised);
   };
-  if (std::ranges::none_of(state.leases, [&](const auto& item) { return is_late(item.second); }))
+  const auto is_used = [&](const auto& item) { return state.is_used_without_lease(item.second); };
+  if (std::ranges::none_of(state.leases, [&](const auto& item) { return is_late(item.second); }) ||
+      std::ranges::none_of(state.gpus, is_used))
     return promise_before(state, lease, until);
   State without_use = state;
-  for (const auto& [uuid, gpu] : state.gpus)
-    if (state.is_used_without_lease(gpu)) without_use.activity[uuid] = {};
+  for (const auto& item : state.gpus)
+    if (is_used(item)) without_use.activity[item.first] = {};
   for (PlannedLease& planned : plan_leases(without_use, now).waiting)
     if (Lease& other = without_use.leases.at(planned.lease); is_late(other)) {
       other.starts = planned.starts;
