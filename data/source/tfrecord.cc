@@ -2,10 +2,13 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <span>
 
+#include "core/base/text.h"
 #include "data/failure_in.h"
 #include "data/files/foreign.h"
+#include "data/files/image_tree.h"
 #include "data/files/listing.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
@@ -18,8 +21,13 @@ constexpr std::int64_t kLabelSample = 100;  // records that lists_labels() reads
 
 class TfRecordImages final : public ImageSource {
  public:
-  TfRecordImages(std::shared_ptr<const RecordIndex> index, ImagePipelineOptions options, std::vector<std::string> names)
-      : index_(std::move(index)), options_(std::move(options)), names_(std::move(names)) {}
+  // left_out: a sentence about files that no split takes; may be empty.
+  TfRecordImages(std::shared_ptr<const RecordIndex> index, ImagePipelineOptions options, std::vector<std::string> names,
+                 std::string left_out)
+      : index_(std::move(index)),
+        options_(std::move(options)),
+        names_(std::move(names)),
+        left_out_(std::move(left_out)) {}
 
   std::int64_t records() const noexcept override { return index_->records(); }
   std::size_t groups() const noexcept override { return index_->files(); }
@@ -42,6 +50,9 @@ class TfRecordImages final : public ImageSource {
     return number && find_text(*example) == names_[static_cast<std::size_t>(*number)];
   }
   std::int64_t lost() const noexcept override { return index_->lost(); }
+  std::vector<std::string> warnings() const override {
+    return left_out_.empty() ? std::vector<std::string>() : std::vector{left_out_};
+  }
   std::size_t files() const noexcept override { return index_->files(); }
   OpenedFile file(std::size_t number) const override {
     return {.name = name_below(options_.directory, index_->path(number)),
@@ -96,6 +107,7 @@ class TfRecordImages final : public ImageSource {
   std::shared_ptr<const RecordIndex> index_;
   ImagePipelineOptions options_;
   std::vector<std::string> names_;
+  std::string left_out_;
 };
 
 // labels.txt in the directory, or beside the file.
@@ -148,15 +160,48 @@ std::vector<std::string> held_out_files(const std::string& directory) {
   return {};
 }
 
+// The files that any of the patterns matches. May be none.
+std::vector<std::string> match_all(const std::string& directory, std::initializer_list<const char*> patterns) {
+  std::vector<std::string> all;
+  for (const char* pattern : patterns)
+    if (auto some = match_files(directory, pattern)) std::ranges::move(*some, std::back_inserter(all));
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
 Result<std::vector<std::string>> find_files(const ImagePipelineOptions& options) {
   if (!is_directory(options.directory)) return std::vector<std::string>{options.directory};
   if (!options.pattern.empty()) return match_files(options.directory, options.pattern);
   if (auto held_out = held_out_files(options.directory); !options.training && !held_out.empty()) return held_out;
   auto found = match_split(options.directory, options.training);
   if (found || !options.training || match_split(options.directory, false)) return found;
-  for (const char* pattern : {"*.tfrec*", "*.record*"})  // no name tells a split
-    if (auto all = match_files(options.directory, pattern)) return all;
+  // No name tells a split.
+  if (auto all = match_all(options.directory, {"*.tfrec*", "*.record*"}); !all.empty()) return all;
   return found;
+}
+
+bool matches_any(const std::string& name, std::span<const char* const> patterns) {
+  return std::ranges::any_of(patterns, [&name](const char* pattern) { return matches(name, pattern); });
+}
+
+// Says which files of records a directory has that no split takes by their names, as where two kinds of names are in
+// it. Empty: there are none.
+std::string describe_left_out(const ImagePipelineOptions& options, const std::vector<std::string>& taken) {
+  if (!options.pattern.empty() || !is_directory(options.directory)) return {};
+  auto all = match_all(options.directory, {"train-*", "validation-*", "val-*", "*.tfrec*", "*.record*"});
+  const std::span<const char* const> other_split =
+      options.training ? std::span<const char* const>(kValidationFiles) : std::span<const char* const>(kTrainingFiles);
+  FilesOfAKind left;
+  for (const std::string& path : without(std::move(all), taken)) {
+    const std::string name = std::filesystem::path(path).filename();
+    if (!matches_any(name, other_split) && !matches(name, "*test*")) left.add(name);
+  }
+  if (left.count == 0) return {};
+  return fmt::format(
+      "{}: {} left out, whose names are not like those of the split's other files: {}; the option "
+      "pattern (--pattern) chooses files",
+      options.directory, counted(left.count, "file"), left.text());
 }
 
 // Any single file may be one of records.
@@ -206,7 +251,8 @@ Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData
   XOE_TRY(missing.check(options.directory));
   if (index->records() == 0 && index->lost() == 0)
     return failure(Code::kDataLoss, "{}: no record in it", options.directory);
-  return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names));
+  std::string left_out = describe_left_out(options, paths);
+  return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names), std::move(left_out));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 void put_deep(const Scratch& scratch, const std::string& name, std::string_view content) {
   std::filesystem::create_directories(std::filesystem::path(scratch.file(name)).parent_path());
@@ -453,6 +454,26 @@ TEST(Splits, OfRecordsOfOtherEndings) {
   EXPECT_THAT(error_of({.directory = scratch.path()}).message(),
               HasSubstr("the option pattern (--pattern) names them"));
   EXPECT_EQ(opened({.directory = scratch.path(), .pattern = "part-*"})->records(), 2);
+}
+
+// Records are not lost without a word where a folder has two kinds of names.
+TEST(Splits, FilesOfRecordsThatNoSplitTakesAreNamed) {
+  const Scratch mixed;
+  for (const char* name : {"a.tfrec", "b.record", "c.tfrecord"}) write_images(mixed.file(name), 2);
+  EXPECT_EQ(opened({.directory = mixed.path()})->records(), 6);
+  EXPECT_THAT(opened({.directory = mixed.path()})->warnings(), IsEmpty());
+  const Scratch scratch;
+  write_images(scratch.file("train-00000-of-00001"), 2);
+  write_images(scratch.file("validation-00000-of-00001"), 1);
+  write_images(scratch.file("test.tfrecord"), 1);
+  EXPECT_THAT(opened({.directory = scratch.path()})->warnings(), IsEmpty());
+  EXPECT_THAT(opened({.directory = scratch.path(), .training = false})->warnings(), IsEmpty());
+  write_images(scratch.file("flowers.tfrec"), 2);
+  const auto source = opened({.directory = scratch.path()});
+  EXPECT_EQ(source->records(), 2);
+  EXPECT_THAT(source->warnings(), ElementsAre(HasSubstr("1 file left out, whose names are not like those")));
+  EXPECT_THAT(source->warnings().front(), HasSubstr("flowers.tfrec"));
+  EXPECT_THAT(opened({.directory = scratch.path(), .pattern = "train-*"})->warnings(), IsEmpty());
 }
 
 TEST(Splits, OfArchivesDoNotOverlap) {

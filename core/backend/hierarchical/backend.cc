@@ -242,10 +242,11 @@ void HierarchicalBackend::on_failure(const FailureEvent& event) {
   };
   switch (event.kind) {
     case FailureEvent::Kind::kRankLost:
-      if (takes_part(event.rank)) fail(event.cause());
+      if (takes_part(event.rank)) fail(after_departures(event.cause()));
       return;
     case FailureEvent::Kind::kHostLost:
-      if (std::ranges::any_of(context_->placement().ranks_of[index(event.rank)], takes_part)) fail(event.cause());
+      if (std::ranges::any_of(context_->placement().ranks_of[index(event.rank)], takes_part))
+        fail(after_departures(event.cause()));
       return;
     case FailureEvent::Kind::kGroupFailed:
       if (event.group == number_) fail(event.cause());
@@ -270,6 +271,18 @@ std::optional<Error> HierarchicalBackend::left_before(std::uint64_t number) cons
     if (departure.done < number)
       return Error(Code::kPeerLost, who(departure.rank) + " has left the group (its communicator was destroyed)");
   return std::nullopt;
+}
+
+// A loss with the ranks that had left in order before: one of those may be why the other ended.
+Error HierarchicalBackend::after_departures(const Error& loss) const {
+  constexpr std::size_t kNamed = 4;
+  std::vector<std::string> names;
+  for (const int rank : departed()) names.push_back(who(rank));
+  if (names.empty()) return loss;
+  const std::size_t named = std::min(names.size(), kNamed);
+  const std::string more = names.size() > named ? fmt::format(" and {} more", names.size() - named) : "";
+  return {loss.code(), fmt::format("{}; before that, {}{} had left the group", loss.message(),
+                                   fmt::join(std::span(names).first(named), ", "), more)};
 }
 
 std::vector<int> HierarchicalBackend::departed() const {

@@ -83,6 +83,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   Error first_cause(const Error& seen);
   std::optional<Error> cause() const;
   std::optional<Error> left_before(std::uint64_t number) const;
+  Error after_departures(const Error& loss) const;
   std::string key(std::string_view what);
   std::string who(int rank) const { return context_->who(ranks_[index(rank)]); }
 

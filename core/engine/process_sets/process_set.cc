@@ -401,11 +401,22 @@ void ProcessSet::check_failures() {
   if (pending() != 0) departed_ = !host_group_.departed().empty();
 }
 
+// Which of several left first is not known.
+std::string ProcessSet::describe_departed() const {
+  constexpr std::size_t kNamed = 8;
+  std::vector<int> gone;
+  for (const int member : host_group_.departed()) gone.push_back(ranks_[static_cast<std::size_t>(member)]);
+  if (gone.size() == 1) return fmt::format("rank {} has shut its engine down", gone.front());
+  const std::size_t named = std::min(gone.size(), kNamed);
+  const std::string more = gone.size() > named ? fmt::format(" and {} more", gone.size() - named) : "";
+  return fmt::format("ranks {}{} have shut their engines down", fmt::join(std::span(gone).first(named), ", "), more);
+}
+
 // Operations that all ranks have agreed on may still complete; all others need the rank that has left.
 void ProcessSet::check_departed() {
-  const Error cause(Code::kPeerLost, fmt::format("rank {} has shut its engine down; if it only had less data than "
-                                                 "the others, let each rank call join() when it has no more",
-                                                 ranks_[static_cast<std::size_t>(host_group_.departed().front())]));
+  const Error cause(Code::kPeerLost, fmt::format("{}; if it only had less data than the others, let each rank call "
+                                                 "join() when it has no more",
+                                                 describe_departed()));
   for (const Waiting& w : waiting())
     if (!w.missing.empty()) return agreement_->speaks_for_host() ? abort(cause) : fail(cause);
 }

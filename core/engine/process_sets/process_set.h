@@ -104,6 +104,7 @@ class ProcessSet {
   void complete(Submission& submission, Status status);
   void note_completed();
   void check_departed();
+  std::string describe_departed() const;
   int own_world_rank() const { return ranks_[static_cast<std::size_t>(rank())]; }
 
   const ProcessSetId id_;

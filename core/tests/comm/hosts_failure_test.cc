@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "core/backend/backend.h"
+#include "core/backend/host_group.h"
 #include "core/testing/told_within.h"
 #include "core/tests/comm/process_group.h"
 #include "core/tests/comm/shared_time.h"
@@ -148,6 +150,31 @@ TEST(SurvivorsThatEndAtOnce, AreNotNamedByTheOthers) {
     for (int rank = 0; rank < 3; ++rank)
       EXPECT_EQ(group.wait(rank), rank == victim ? -SIGKILL : 0) << "round " << round << ", rank " << rank;
   }
+}
+
+// A rank that failed may leave in order, and one that follows it ends at once: both are told.
+TEST(SurvivorsThatEndAtOnce, AreToldWithThoseThatLeftBefore) {
+  ProcessGroup group({0, 1, 2}, [](Communicator& communicator) -> std::string {
+    const auto pids = all_pids(communicator);
+    if (communicator.rank() == 2) return "";
+    while (communicator.rank() == 1) ::pause();
+    while (communicator.backend().host_group().departed().empty()) ::usleep(1000);
+    ::kill(pids[1], SIGKILL);
+    Status status;
+    while (status) {
+      ::usleep(1000);
+      status = communicator.progress();
+    }
+    for (const std::string& expected :
+         {fmt::format("rank 1 (host host1, pid {})", pids[1]),
+          fmt::format("before that, rank 2 (host host2, pid {}) had left the group", pids[2])})
+      if (status.error().message().find(expected) == std::string::npos)
+        return "message does not have " + expected + ": " + status.error().message();
+    return "";
+  });
+  EXPECT_EQ(group.wait(0), 0);
+  EXPECT_EQ(group.wait(1), -SIGKILL);
+  EXPECT_EQ(group.wait(2), 0);
 }
 
 // All processes of a host stop: its connections stay open, but it sends nothing.

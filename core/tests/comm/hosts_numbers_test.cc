@@ -228,6 +228,61 @@ TEST(NumbersOverHosts, TheAverageOfTheLargestNumbersIsFinite) {
     }).expect_success();
 }
 
+// A minimum takes -0 and a maximum +0, from any rank of any host.
+std::string check_zeros(Communicator& communicator, int negative, DType dtype, std::size_t count) {
+  const std::size_t width = dtype_size(dtype);
+  for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
+    Bytes values(count * width);
+    for (std::size_t i = 0; i < count; ++i)
+      store(&values[i * width], dtype, communicator.rank() == negative ? -0.0 : 0.0);
+    if (auto s = communicator.allreduce({values.data(), count, dtype}, op); !s) return s.error().to_string();
+    for (std::size_t i = 0; i < count; ++i)
+      if (const double got = load(&values[i * width], dtype); got != 0 || std::signbit(got) != (op == ReduceOp::kMin))
+        return fmt::format("{} of {}, -0 on rank {}: [{}] is {}", reduce_op_name(op), dtype_name(dtype), negative, i,
+                           got);
+  }
+  return "";
+}
+
+TEST(NumbersOverHosts, ZerosHaveTheirOrder) {
+  for (const auto& hosts : placements())
+    ProcessGroup(hosts, [&](Communicator& communicator) -> std::string {
+      for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBfloat16, DType::kFloat16})
+        for (const std::size_t count : {1, 5000, 100'003})
+          for (int negative = 0; negative < static_cast<int>(hosts.size()); ++negative)
+            if (auto problem = check_zeros(communicator, negative, dtype, count); !problem.empty())
+              return fmt::format("{}, of {}", problem, count);
+      return "";
+    }).expect_success();
+}
+
+// Of numbers whose sum leaves 64 bits, truncated toward zero.
+std::int64_t large_integer(int rank, std::size_t i) {
+  const std::int64_t from_end = 7 * rank + static_cast<std::int64_t>(i % 1000);
+  return i % 2 == 0 ? std::numeric_limits<std::int64_t>::max() - from_end
+                    : std::numeric_limits<std::int64_t>::min() + from_end;
+}
+
+TEST(NumbersOverHosts, AveragesOfIntegersAreExact) {
+  __extension__ using Wide = __int128;
+  for (const auto& hosts : placements())
+    ProcessGroup(hosts, [&](Communicator& communicator) -> std::string {
+      for (const std::size_t count : {1, 5000, 100'003}) {
+        std::vector<std::int64_t> values(count);
+        for (std::size_t i = 0; i < count; ++i) values[i] = large_integer(communicator.rank(), i);
+        if (auto s = communicator.allreduce(Tensor(values.data(), count), ReduceOp::kAverage); !s)
+          return s.error().to_string();
+        for (std::size_t i = 0; i < count; ++i) {
+          Wide sum = 0;
+          for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) sum += large_integer(rank, i);
+          const auto mean = static_cast<std::int64_t>(sum / static_cast<Wide>(hosts.size()));
+          if (values[i] != mean) return fmt::format("[{}] of {} is {} instead of {}", i, count, values[i], mean);
+        }
+      }
+      return "";
+    }).expect_success();
+}
+
 TEST(NumbersOverHosts, RanksThatChooseDifferentOrdersAreTold) {
   const std::vector<int> hosts{0, 1};
   ::testing::internal::CaptureStderr();

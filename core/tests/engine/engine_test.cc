@@ -129,6 +129,25 @@ TEST(Engine, GathersOtherNumbersOfRowsInEachStep) {
   });
 }
 
+TEST(Engine, AMismatchTellsTheRowsOfThisStep) {
+  run_engines(2, [](Engine& engine) {
+    const auto gather = [&engine](std::int64_t rows, std::int64_t columns) {
+      std::vector<float> values(static_cast<std::size_t>(rows * columns));
+      const Shape shape{rows, columns};
+      const TensorArg tensor{values.data(), nullptr, DType::kFloat32, shape};
+      return engine.submit({.name = "rows", .op = {.kind = OpKind::kAllgather}, .tensors = {&tensor, 1}})
+          .value()
+          .wait();
+    };
+    ASSERT_TRUE(gather(2, 2));
+    ASSERT_TRUE(gather(3, 2));
+    const Status wrong = gather(5, engine.topology().rank == 0 ? 2 : 3);
+    ASSERT_FALSE(wrong);
+    EXPECT_THAT(wrong.error().message(), ::testing::HasSubstr("rank 0 submitted allgather(float32 [5, 2])"));
+    EXPECT_THAT(wrong.error().message(), ::testing::HasSubstr("rank 1 submitted allgather(float32 [5, 3])"));
+  });
+}
+
 TEST(Engine, SendsRowsToEachRank) {
   run_engines(2, [](Engine& engine) {
     const int rank = engine.topology().rank;

@@ -194,4 +194,25 @@ def test_groups_with_sparse_gradients_are_refused_on_all_ranks():
     torch.testing.assert_close(model["head"].bias.detach(), before - 2)
 
 
+def test_groups_with_sparse_gradients_as_dense_ones():
+    """Also on a rank that has not touched the embedding, or computes its gradient late."""
+    torch.manual_seed(0)
+    model = torch.nn.ModuleDict({"table": torch.nn.Embedding(6, 3, sparse=True), "head": torch.nn.Linear(3, 2)})
+    start = model["table"].weight.detach().clone()
+    torch.nn.init.ones_(model["head"].weight)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model["table"].parameters(), lr=1.0),
+        model["table"].named_parameters(),
+        groups=[list(model["table"].parameters())],
+        sparse_as_dense=True,
+    )
+    for touches in ((0,), tuple(range(SIZE)), (SIZE - 1,)):
+        optimizer.zero_grad()
+        rows = model["table"](torch.tensor([1, 2])) if RANK in touches else torch.ones(2, 3)
+        model["head"](rows).sum().backward()
+        optimizer.step()
+        start[1:3] -= 2 * len(touches) / SIZE
+    torch.testing.assert_close(model["table"].weight.detach(), start)
+
+
 ranks.call_tests(globals())

@@ -276,6 +276,7 @@ class DistributedMixin(Wrapping):
     def _submit_group(self, group: tuple[Gradient, ...]) -> None:
         sent, contexts = [], []
         try:
+            self._densify(group)
             for gradient in group:
                 if self._first_step is not None:
                     self._first_step.note(gradient)
@@ -294,6 +295,13 @@ class DistributedMixin(Wrapping):
         for gradient in group:
             gradient.work = work
         self._in_flight.extend(group)
+
+    def _densify(self, gradients: Sequence[Gradient]) -> None:
+        """Makes sparse gradients dense that lie in groups, where the program wants that."""
+        for gradient in gradients if self._sparse_as_dense else ():
+            grad = gradient.param.grad
+            if gradient.group is not None and grad is not None and grad.is_sparse:
+                gradient.param.grad = grad.to_dense()
 
     def _options(self) -> dict[str, Any]:
         pre, post = self._scales
@@ -352,6 +360,7 @@ class DistributedMixin(Wrapping):
     def _reduce_known(self, abandons: bool) -> bool:
         failed = None
         try:
+            self._densify(self._gradients)
             presence = Presence(self._gradients, abandons, self._prefix, self._process_set)
             reduced = self._wait_for_all(presence)
             if not presence.abandoned:
