@@ -10,7 +10,7 @@ constexpr std::uint64_t kContext = std::uint64_t{64} << 20;      // bytes: less 
 
 // What a GPU without a program shows at most, for those of which the driver tells neither processes nor work, as of a
 // MIG instance to an agent without rights. An instance shows some tens of MiB; of a whole GPU the driver keeps more for
-// itself: 447 of 15,360 MiB (T4), 850 of 81,920 (A100).
+// itself, the more memory it has.
 std::uint64_t idle_memory(const Gpu& gpu) {
   constexpr std::uint64_t kLeast = std::uint64_t{128} << 20;
   return gpu.uuid.starts_with("MIG-") ? kLeast : std::clamp(gpu.memory / 32, kLeast, kUnusedMemory);
