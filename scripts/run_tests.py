@@ -211,8 +211,8 @@ class Changes:
         others = [file for file in self.files if pathlib.Path(file).suffix not in CPP | {".md", ".svg"}]
         if test.reads_all:
             return bool(self.files)
-        if any("/" not in file or file.startswith(("cmake/", "requirements/", "scripts/")) for file in others):
-            return True  # how everything is built
+        if any(builds_everything(file) for file in others):
+            return True
         homes = (test.declared, "frameworks/python", "examples", "deploy") if test.is_script else (test.declared,)
         if any(file.startswith(home + "/") for file in others for home in homes):
             return True
@@ -226,6 +226,12 @@ class Changes:
             folders = {folder_of(file) for file in self.files if "/tests/" not in file}
             return any(folder_of(header) in folders for header in self.includes(f"{test.declared}/{test.name}.cc"))
         return any(test.declared in tests_of(file) for file in self.files)
+
+
+def builds_everything(file):
+    """Whether a file decides how all programs are built or all tests run."""
+    alone = ("scripts/tests/", "scripts/mutants")  # of tests that read the whole tree
+    return "/" not in file or (file.startswith(("cmake/", "requirements/", "scripts/")) and not file.startswith(alone))
 
 
 def folder_of(file):
