@@ -10,7 +10,7 @@
 #include "core/testing/places.h"
 #include "core/testing/scratch.h"
 #include "data/cli/synth/data_set.h"
-#include "input_pipelines.h"
+#include "examples/input_pipelines.h"
 
 namespace xoe::examples {
 namespace {

@@ -24,7 +24,7 @@
 #include "data/cli/verbs/verbs.h"
 #include "data/files/listing.h"
 #include "data/source/formats.h"
-#include "input_pipelines.h"
+#include "examples/input_pipelines.h"
 
 namespace xoe::tools {
 namespace {
