@@ -27,6 +27,9 @@ PUBLIC_FOLDERS = {"xoe/engine.h": "core/engine", "xoe/communicator.h": "core/com
 # In C, so that C programs may include them.
 C_HEADERS = {"frameworks/c/include/xoe/c.h", "frameworks/c/include/xoe/c_data.h"}
 
+# Which file these are is the build's choice, by the processor or the preset.
+BUILD_CHOOSES = {"processor.h", "target.h"}
+
 TORCH_HOMES = ("frameworks/libtorch/", "frameworks/tests/libtorch/", "train/", "docs/tests/", "examples/")
 
 # A family of foreign headers and the only places that may include it.
@@ -125,6 +128,8 @@ class Tree:
         found = [self.check_direction(path, header, file) if file else None, check_public(path, header, quoted)]
         if not header.startswith("xoe/"):
             found.append(check_vendor(path, header))
+        if quoted and file is None and "/" not in header and header not in BUILD_CHOOSES:
+            found.append(f"no file {header} is beside it: say which folder's it is")
         return [message for message in found if message]
 
     def unused(self):

@@ -54,6 +54,10 @@ class Direction(unittest.TestCase):
         found = violations({"core/comm/a.cc": '#include "core/base/a.h"\n#include "core/base/a.h"\n', "core/base/a.h": ""})
         self.assertEqual(found, ["core/comm/a.cc:1: no line says what core/comm may include (`# uses: ...` in a CMakeLists.txt)"])
 
+    def test_a_name_without_a_folder_is_of_a_file_beside(self):
+        found = violations({"core/comm/a.cc": '#include "b.h"\n#include "c.h"\n#include "target.h"\n', "core/comm/b.h": "", "examples/c.h": ""})
+        self.assertEqual(found, ["core/comm/a.cc:2: no file c.h is beside it: say which folder's it is"])
+
     def test_an_unused_name_is_taken_off(self):
         found = violations({"core/comm/CMakeLists.txt": "# uses: core/base\n", "core/base/a.h": ""})
         self.assertEqual(found, ["core/comm/CMakeLists.txt:1: core/comm includes nothing of core/base: take it off the line"])
