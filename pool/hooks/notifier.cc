@@ -15,7 +15,9 @@ constexpr int kLines = 100;                         // of the audit log at once
 
 Notifier::Notifier(CommandQueue& queue, Send send, Say say, NoticeCounters& counters, NotifierOptions options)
     : queue_(queue), send_(std::move(send)), say_(std::move(say)), counters_(counters), options_(options) {
-  queue_.read([&](Pool& pool) { after_ = pool.store().last_event().value_or(0); });
+  queue_.read([&](Pool& pool) {
+    if (const auto newest = pool.store().last_event()) after_ = *newest;
+  });
   worker_ = std::jthread([this] { work(); });
 }
 
@@ -33,7 +35,7 @@ bool Notifier::pause(Span span) {
 void Notifier::work() {
   while (!pause(Span(0))) {
     const std::uint64_t turn = queue_.turn();
-    const std::int64_t before = after_;
+    const auto before = after_;
     for (const Notice& notice : take()) {
       deliver(notice);
       if (pause(Span(0))) return;
@@ -49,9 +51,10 @@ std::vector<Notice> Notifier::take() {
   queue_.read([&](Pool& pool) {
     const auto newest = pool.store().last_event();
     if (!newest) return;
-    skipped = std::max<std::int64_t>(0, *newest - options_.behind - after_);
-    after_ += skipped;
-    const auto lines = pool.store().events(after_, kLines);
+    if (!after_) after_ = *newest;  // the log could not be read before
+    skipped = std::max<std::int64_t>(0, *newest - options_.behind - *after_);
+    *after_ += skipped;
+    const auto lines = pool.store().events(*after_, kLines);
     if (!lines) return;
     for (const Event& line : *lines) {
       after_ = line.number;

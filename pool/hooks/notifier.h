@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -50,7 +51,7 @@ class Notifier {
   Say say_;
   NoticeCounters& counters_;
   const NotifierOptions options_;
-  std::int64_t after_ = 0;  // the last line of the audit log that was looked at
+  std::optional<std::int64_t> after_ = {};  // the last line of the audit log that was looked at; none yet
   std::mutex mutex_;
   std::condition_variable ended_changed_;
   bool ended_ = false;

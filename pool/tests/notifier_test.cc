@@ -13,8 +13,10 @@ namespace xoe::pool::testing {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Notices : public PoolTest {
  protected:
@@ -48,6 +50,14 @@ class Notices : public PoolTest {
       std::this_thread::sleep_for(1ms);
     const std::lock_guard lock(mutex_);
     EXPECT_GE(counters_.sent + counters_.lost, count);
+  }
+
+  // Beside the pool, as another program.
+  void run_sql(const char* text) {
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open_v2(path().c_str(), &database, SQLITE_OPEN_READWRITE, nullptr), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(database, text, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+    sqlite3_close(database);
   }
 
   std::atomic<int> begun_ = 0;
@@ -99,6 +109,23 @@ TEST_F(Notices, WhatIsFarBehindIsGivenUp) {
   EXPECT_EQ(counters_.sent, 1);
 }
 
+// What happened before the start is not told, also where the log could not be read then.
+TEST_F(Notices, AtAStartWithoutTheLogNothingOldIsTold) {
+  ASSERT_TRUE(pool_.revoke(admin_, pool_.acquire(ann_, {}, token_number(1)).value(), "maintenance"));
+  run_sql("ALTER TABLE event RENAME TO away");
+  start();
+  run_sql("ALTER TABLE away RENAME TO event");
+  for (int i = 2; begun_ == 0; ++i) {  // the first ones may come before the log is looked at
+    const auto id = acquire_now(ann_, token_number(i));
+    ASSERT_TRUE(queue_->change([&](Pool& pool) { EXPECT_TRUE(pool.revoke(admin_, id, "maintenance")); }, {}));
+    std::this_thread::sleep_for(10ms);
+  }
+  await(1);
+  const std::lock_guard lock(mutex_);
+  EXPECT_THAT(tried_, Each(Not(HasSubstr("lease 1:"))));
+  EXPECT_THAT(tried_, Each(Not(HasSubstr("lease 1 "))));
+}
+
 TEST_F(Notices, ALeaseThatCannotBeReadIsTold) {
   start();
   {
@@ -106,10 +133,7 @@ TEST_F(Notices, ALeaseThatCannotBeReadIsTold) {
     const auto id = acquire_now(ann_, token_number(1));
     while (begun_ == 0) std::this_thread::sleep_for(1ms);
     ASSERT_TRUE(queue_->change([&](Pool& pool) { EXPECT_TRUE(pool.revoke(admin_, id, "maintenance")); }, {}));
-    sqlite3* database = nullptr;
-    ASSERT_EQ(sqlite3_open_v2(path().c_str(), &database, SQLITE_OPEN_READWRITE, nullptr), SQLITE_OK);
-    EXPECT_EQ(sqlite3_exec(database, "UPDATE lease SET progress = '?'", nullptr, nullptr, nullptr), SQLITE_OK);
-    sqlite3_close(database);
+    run_sql("UPDATE lease SET progress = '?'");
   }
   await(2);
   EXPECT_EQ(counters_.sent, 1);
