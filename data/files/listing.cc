@@ -92,8 +92,7 @@ std::string name_below(const std::string& directory, const std::string& path) {
 
 Status read_whole(const std::string& path, std::size_t limit, std::string& buffer) {
   XOE_ASSIGN(const OpenFile file, OpenFile::open(path));
-  if (file.bytes > limit)
-    return failure(Code::kDataLoss, "{}: {} bytes; at most {} are read", path, file.bytes, limit);
+  if (file.bytes > limit) return failure(Code::kDataLoss, "{}: {} bytes; at most {} are read", path, file.bytes, limit);
   buffer.resize(file.bytes);
   if (auto got = file.read_at(0, buffer.data(), buffer.size()); !got) return failure_in(path, got.error());
   return {};
