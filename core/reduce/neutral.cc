@@ -11,7 +11,7 @@ namespace xoe::reduce {
 
 namespace {
 
-// Of floats, and of integers, whose limits are their infinities.
+// Converts a neutral element; an integer type has its limits in the place of infinities.
 template <class T>
 T as(double neutral) noexcept {
   using Limits = std::numeric_limits<T>;

@@ -1,5 +1,5 @@
-// What each reduction does to two values: of_integers() to integers, combine() to vectors of floats. Included once per
-// instruction set by foreach_target.
+// The operators of the reductions: of_integers() combines two integers, combine() two vectors of floats. foreach_target
+// includes this file once for each instruction set.
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "data/files/listing.h"
@@ -10,7 +10,12 @@
 namespace xoe::data {
 namespace {
 
-static_assert(std::ranges::is_sorted(kEncodings, {}, &EncodingTraits::encoding));
+// traits_of() takes the number of an encoding for the place of its row.
+static_assert([] {
+  for (std::size_t i = 0; i < kEncodings.size(); ++i)
+    if (kEncodings[i].encoding != static_cast<Encoding>(i)) return false;
+  return true;
+}());
 
 std::string list(const std::vector<std::string>& names, std::string_view word) {
   std::string text;

@@ -40,12 +40,12 @@ constexpr const EncodingTraits& traits_of(Encoding encoding) noexcept {
   return kEncodings[static_cast<std::size_t>(encoding)];
 }
 
-// Of the bytes of a file; none: it is no image that is read.
+// Finds the encoding of a file by its first bytes; nullopt: it is no image that is read.
 std::optional<Encoding> encoding_of(std::string_view bytes) noexcept;
 
-// Whether the name ends in the extension of an encoding, in any case of letters.
+// Tells whether the name ends in the extension of an encoding, in upper or lower case.
 bool is_image_name(std::string_view name) noexcept;
-// Whether this is such an extension, in lower case and without its dot.
+// Tells the same of an extension alone, which is in lower case and has no dot.
 bool is_image_extension(std::string_view extension) noexcept;
 
 // "JPEG or PNG", with this word in front of the last one.

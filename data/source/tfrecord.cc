@@ -186,7 +186,7 @@ bool matches_any(const std::string& name, std::span<const char* const> patterns)
 }
 
 // Says which files of records a directory has that no split takes by their names, as where two kinds of names are in
-// it. Empty: there are none.
+// it. The text is empty where there are none.
 std::string describe_left_out(const ImagePipelineOptions& options, const std::vector<std::string>& taken) {
   if (!options.pattern.empty() || !is_directory(options.directory)) return {};
   auto all = match_all(options.directory, {"train-*", "validation-*", "val-*", "*.tfrec*", "*.record*"});

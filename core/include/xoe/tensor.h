@@ -1,4 +1,4 @@
-// What a collective works on: element types and views of contiguous memory.
+// The types of elements, and tensors as views of contiguous memory, which collectives read and write.
 #pragma once
 
 #include <cstddef>

@@ -256,7 +256,7 @@ TEST(NumbersOverHosts, ZerosHaveTheirOrder) {
     }).expect_success();
 }
 
-// Of numbers whose sum leaves 64 bits, truncated toward zero.
+// The sum of these numbers leaves 64 bits; their average is truncated toward zero.
 std::int64_t large_integer(int rank, std::size_t i) {
   const std::int64_t from_end = 7 * rank + static_cast<std::int64_t>(i % 1000);
   return i % 2 == 0 ? std::numeric_limits<std::int64_t>::max() - from_end

@@ -1,7 +1,8 @@
 // A mock of libnvidia-ml.so.1. In the process of a test MockNvml sets its GPUs; as a library of its own (mock_nvml.so)
 // it takes them from environment variables:
 //   XOE_MOCK_GPUS=pair (default) | switch (four behind an NVSwitch) | four (T4, linked in pairs) | many (70) | none
-//   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p | unlisted | lost (GPU 1) | mode (not told of GPU 1)
+//   XOE_MOCK_TROUBLE=mismatch | hang | crash | held | mig | p2p | unlisted | lost (GPU 1) |
+//   mode (GPU 1 does not tell its MIG mode)
 //   XOE_MOCK_DRIVER, XOE_MOCK_CUDA: "550.54.14", "12040"
 //   XOE_MOCK_MIG_EMPTY: with mig, the GPU in that mode has no instances
 //   XOE_MOCK_HOST=2: a number in the UUIDs, so that several hosts' GPUs differ

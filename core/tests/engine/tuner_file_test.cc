@@ -159,7 +159,7 @@ TEST_F(TunerFile, AFolderOrAPipeInItsPlace) {
   EXPECT_THAT(warning, HasSubstr("is ignored"));
 }
 
-// What cannot be read now may have what other jobs have learnt.
+// A file that cannot be read now may hold what other jobs have learnt.
 TEST_F(TunerFile, IsNotReplacedWhereItCannotBeRead) {
   ASSERT_EQ(::mknod(path_.c_str(), S_IFSOCK | 0600, 0), 0);
   const auto saved = save_tuned(path_, {4, 1}, kTuned);
