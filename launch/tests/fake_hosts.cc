@@ -32,10 +32,11 @@ case $1 in
 esac
 start() { exec env -i PATH=/usr/bin:/bin FAKE_HOST="$1" XOE_TEST_MARK="$XOE_TEST_MARK" sh -c "$2"; }
 case $1 in
-  far) start "$@" | exec python3 -c 'import os, time
+  far) start "$@" | exec python3 -c 'import os, sys, time
 while data := os.read(0, 65536):
   time.sleep(0.15)
-  os.write(1, data)' ;;
+  while os.path.exists(sys.argv[1]): time.sleep(0.01)
+  os.write(1, data)' "$folder/hold" ;;
   *) start "$@" ;;
 esac
 )";

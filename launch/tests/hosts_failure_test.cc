@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 
 #include "launch/tests/fake_hosts.h"
@@ -145,13 +146,19 @@ constexpr const char* kSurvive =
     "while [ ! -s $F ]; do sleep 0.02; done; PEER=$(cat $F); while kill -0 $PEER 2> /dev/null; do sleep 0.01; done; "
     "exit 5";
 
-// The survivor's exit is heard of first.
+// The survivor's exit is heard of first: until it is gone nothing comes from where the other was killed.
 TEST_F(HostsFailure, ARankThatIsKilledFarAwayIsNamed) {
+  const std::string hold = hosts_.folder() + "/hold";
   for (const bool shell : {false, true}) {
     const std::string place = hosts_.folder() + (shell ? "/shell" : "/pid");
-    const std::string die = "echo $BASHPID > $F.new; mv $F.new $F; sleep 0.1; kill -9 $BASHPID";
-    const auto ran = hosts_.run("one,far", "F=" + place + "; if [ $XOE_RANK = 1 ]; then " +
-                                               (shell ? "(" + die + "); exit $?" : die) + "; fi; " + kSurvive);
+    const std::string die = "touch " + hold + "; echo $BASHPID > $F.new; mv $F.new $F; kill -9 $BASHPID";
+    Launched job(hosts_.arguments("one,far", "F=" + place + "; echo pid$XOE_RANK=$$; if [ $XOE_RANK = 1 ]; then " +
+                                                 (shell ? "(" + die + "); exit $?" : die) + "; fi; " + kSurvive));
+    const pid_t survivor = pid_after(job, "pid0=");
+    EXPECT_TRUE(eventually([&] { return std::filesystem::exists(hold) && ::kill(survivor, 0) != 0; }));
+    std::filesystem::remove(hold);
+    const auto ran = job.wait();
+    EXPECT_TRUE(job.all_gone());
     EXPECT_EQ(ran.code, 137);
     EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 1 (host far, "), Not(HasSubstr("rank 0")),
                                HasSubstr(shell ? "exited with code 137" : "SIGKILL"), Not(HasSubstr("ended by"))));

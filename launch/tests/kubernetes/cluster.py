@@ -158,4 +158,4 @@ def main_of(tests_of, kind=Cluster):
     began = time.monotonic()
     cluster = kind(folder)
     print(f"the cluster is ready after {time.monotonic() - began:.1f} s", flush=True)
-    return cases.run(cases.methods(tests_of(cluster), sys.argv[1:]))
+    return cases.run(cases.chosen(cases.methods(tests_of(cluster)), sys.argv[1:]))
