@@ -33,6 +33,12 @@ class Member(WatchedProcess):
         super().__init__(f"member {index}", [XOE, "run", *place, *options, "--", *(program or ["bash", "-c", script])],
                          env={**OURS, "XOE_TEST_MARK": group.mark, **group.env, **(env or {})}, **more)
 
+    def holds_sigterm(self):
+        """Whether it takes the signal in its own time."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigBlk", "SigCgt"))]
+        return any(mask >> (signal.SIGTERM - 1) & 1 for mask in masks)
+
 
 class Group:
     """Members that meet at a free port of this machine; all processes of the job end with it."""
@@ -58,6 +64,11 @@ class Group:
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         self.folder.cleanup()
+
+    def connections(self):
+        """How many the leader has, as /proc tells of them."""
+        lines = [line.split() for name in ("tcp", "tcp6") for line in pathlib.Path("/proc/net", name).read_text().splitlines()]
+        return sum(line[1].endswith(f":{self.port:04X}") and line[3] == "01" for line in lines)
 
     def start(self, index, script, options=(), auto=False, **more):
         member = Member(self, index, options, script, None if auto else self.at, **more)

@@ -121,10 +121,10 @@ class Meeting(unittest.TestCase):
     def test_a_member_that_never_comes_is_named(self):
         with Group(4) as group:
             for index in (0, 2):
-                group.start(index, PLACE, ["--rendezvous-timeout", "1.5"])
+                group.start(index, PLACE, ["--rendezvous-timeout", "4"])
             self.assertEqual(group.codes(), [HERE, HERE])
             for member in group.members.values():
-                self.assertIn("members 1,3 have not joined within 1.5 s (--rendezvous-timeout)", member.err)
+                self.assertIn("members 1,3 have not joined within 4 s (--rendezvous-timeout)", member.err)
                 self.assertEqual(member.out, "")
 
     def test_a_leader_that_never_comes_is_told_of(self):
@@ -144,8 +144,8 @@ class Meeting(unittest.TestCase):
     def test_another_secret_does_not_join(self):
         with Group(2) as group:
             (group.path / "other").write_text("another-secret-of-some-length")
-            group.start(0, PLACE, ["--rendezvous-timeout", "2"])
-            group.start(1, PLACE, ["--rendezvous-timeout", "1", "--rendezvous-secret", f"{group.path}/other"])
+            group.start(0, PLACE, ["--rendezvous-timeout", "8"])
+            group.start(1, PLACE, ["--rendezvous-timeout", "4", "--rendezvous-secret", f"{group.path}/other"])
             self.assertEqual(group.codes(), [HERE, 2])
             self.assertIn("does not know this job's secret; all members need the same secret", group.members[1].err)
             self.assertIn("member 1 has not joined", group.members[0].err)
@@ -165,10 +165,16 @@ class Meeting(unittest.TestCase):
             for member in group.members.values():
                 self.assertIn("is to run 3 ranks, and this one 2; give all members the same -np", member.err)
 
+    def joined(self, group, *indices):
+        """Members that have met the leader, as far as one can see: they are connected, and a moment has passed."""
+        members = [group.start(index, PLACE) for index in indices]
+        self.assertTrue(eventually(lambda: group.connections() >= len(indices) - 1))
+        time.sleep(0.5)
+        return members
+
     def test_sigterm_before_the_job(self):
         with Group(3) as group:
-            leader, one = group.start(0, PLACE), group.start(1, PLACE)
-            time.sleep(0.5)
+            leader, one = self.joined(group, 0, 1)
             one.signal(signal.SIGTERM)
             self.assertEqual(one.wait(), ELSEWHERE)
             leader.says("member 1 (host ")
@@ -177,8 +183,7 @@ class Meeting(unittest.TestCase):
             self.assertEqual(group.codes(), [0, 0, 0])
             del two
         with Group(3) as group:
-            leader, one = group.start(0, PLACE), group.start(1, PLACE)
-            time.sleep(0.5)
+            leader, one = self.joined(group, 0, 1)
             leader.signal(signal.SIGTERM)
             self.assertEqual(group.codes(), [ELSEWHERE, HERE])
             for member in (leader, one):
@@ -186,7 +191,7 @@ class Meeting(unittest.TestCase):
                 self.assertTrue(member.err.endswith(MEANING[member.process.returncode]), member.err)
         with Group(2) as group:
             one = group.start(1, PLACE)
-            time.sleep(0.5)
+            self.assertTrue(eventually(one.holds_sigterm))
             one.signal(signal.SIGTERM)
             self.assertEqual(one.wait(), ELSEWHERE)
             self.assertEqual(one.err, "xoe run: ended by SIGTERM before it had met member 0\n" + MEANING[ELSEWHERE])
@@ -316,7 +321,8 @@ class Rounds(unittest.TestCase):
 
     def test_a_rank_is_restarted_in_its_place(self):
         with Group(2) as group:
-            group.start_all('if [ $XOE_RANK = 1 ] && [ ! -e $FOLDER/once ]; then touch $FOLDER/once; exit 9; fi; sleep 0.3; '
+            group.start_all('if [ $XOE_RANK = 1 ] && [ ! -e $FOLDER/once ]; then touch $FOLDER/once; exit 9; fi; '
+                            '[ $XOE_RANK = 0 ] || touch $FOLDER/again; while [ ! -e $FOLDER/again ]; do sleep 0.05; done; '
                             'echo "done $XOE_RANK"', ["--restarts", "1"])
             self.assertEqual(group.codes(), [0, 0])
             self.assertIn("restarted, 0 of 1 restarts left", group.members[0].err)
@@ -357,12 +363,12 @@ class Rounds(unittest.TestCase):
 
     def test_but_not_for_ever(self):
         with Group(2) as group:
-            members = group.start_all(self.ROUND, ["--restarts", "1", "--rendezvous-timeout", "1.5"])
+            members = group.start_all(self.ROUND, ["--restarts", "1", "--rendezvous-timeout", "4"])
             for member in members:
                 member.says("round")
             members[1].signal(signal.SIGKILL)
             self.assertEqual(members[0].wait(), HERE)
-            self.assertIn("member 1 has not joined within 1.5 s", members[0].err)
+            self.assertIn("member 1 has not joined within 4 s", members[0].err)
 
 
 if __name__ == "__main__":
