@@ -18,14 +18,14 @@
 namespace xoe::bootstrap {
 namespace {
 
-constexpr std::chrono::milliseconds kLostPeersPatience(250);
+constexpr std::chrono::milliseconds kLostPeersTimeout(250);
 constexpr std::size_t kMostRanksNamed = 64;
 
-// Sets "<key>/<rank>" in the launcher's store, within `patience`.
-Status tell(const Env& env, std::string_view key, std::string_view value, std::chrono::nanoseconds patience) {
+// Sets "<key>/<rank>" in the launcher's store, within `timeout`.
+Status tell(const Env& env, std::string_view key, std::string_view value, std::chrono::nanoseconds timeout) {
   XOE_ASSIGN(const LaunchInfo info, read_launch_info(env));
   if (info.launcher != "xoe" || !(info.store.starts_with("unix:") || info.store.starts_with("tcp:"))) return {};
-  XOE_ASSIGN(const auto store, open_store(info, patience));
+  XOE_ASSIGN(const auto store, open_store(info, timeout));
   return store->set(fmt::format("{}/{}", key, info.topology.rank), value);
 }
 
@@ -59,7 +59,7 @@ void announce_lost_peers(const Env& env, std::string_view cause) {
   if (lost.empty()) return;
   // A launcher that is gone need not know, and one that does not answer will see the ranks end.
   static_cast<void>(
-      tell(env, kLostPeersKey, fmt::format("{} {}", ::getpid(), fmt::join(lost, " ")), kLostPeersPatience));
+      tell(env, kLostPeersKey, fmt::format("{} {}", ::getpid(), fmt::join(lost, " ")), kLostPeersTimeout));
 }
 
 std::vector<int> ranks_named(std::string_view text) {

@@ -136,7 +136,7 @@ class SocketStore final : public Store {
     if (value.size() > kMaxValue)
       return failure(Code::kInvalidArgument, "store: the value of {} has {} bytes; at most {}", key, value.size(),
                      kMaxValue);
-    const auto deadline = deadline_after(kSetPatience);
+    const auto deadline = deadline_after(kSetTimeout);
     XOE_ASSIGN(auto connection, take(deadline));
     std::string request;
     append_set(request, key, value);
@@ -148,7 +148,7 @@ class SocketStore final : public Store {
 
   Status remove(std::span<const std::string> keys) override {
     for (const auto& key : keys) XOE_TRY(check_key(key));
-    const auto deadline = deadline_after(kSetPatience);
+    const auto deadline = deadline_after(kSetTimeout);
     XOE_ASSIGN(auto connection, take(deadline));
     for (std::size_t begin = 0; begin < keys.size(); begin += kPipelined) {
       const auto batch = keys.subspan(begin, std::min(kPipelined, keys.size() - begin));
@@ -186,7 +186,7 @@ class SocketStore final : public Store {
   }
 
  private:
-  static constexpr std::chrono::seconds kSetPatience{30};
+  static constexpr std::chrono::seconds kSetTimeout{30};
 
   static Status check_key(std::string_view key) {
     if (key.empty() || key.size() > kMaxKey)

@@ -43,6 +43,7 @@ struct Rules {
   // A command line may have an option of the field's name, as "--same-nvlink"; help calls its value by the second.
   bool option = false;
   std::string_view placeholder = {};
+  std::string_view otherwise = {};  // the words for its default, where that depends on others: "as the data has"
 };
 
 constexpr bool is_within(double value, const Rules& rules) {
@@ -100,6 +101,12 @@ concept Described = requires {
 // The table as an object of the program: nothing is built when it is read.
 template <Described T>
 inline constexpr auto kFieldsOf = fields_of(static_cast<const T*>(nullptr));
+
+// The line of a field in the table of its struct: line_of<&TrainOptions::batch>().rules.
+template <auto... kPath>
+constexpr const Field<kPath...>& line_of() {
+  return std::get<Field<kPath...>>(kFieldsOf<typename Field<kPath...>::Owner>);
+}
 
 // Calls visit(field) for each line of the table of T.
 template <Described T, class Visit>

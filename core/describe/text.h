@@ -25,6 +25,13 @@ namespace xoe::describe {
 template <class T>
 struct TextForm;
 
+// names[value]; empty: there are fewer names.
+template <std::size_t kCount>
+constexpr std::string_view name_among(const std::string_view (&names)[kCount], auto value) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < kCount ? names[index] : std::string_view();
+}
+
 // The form of an enumeration whose values count from 0; kName gives the name of one, and an empty one behind the last.
 template <class T, std::string_view (*kName)(T)>
 struct EnumForm {
@@ -163,23 +170,28 @@ std::string text_of(const T& object) {
   return text;
 }
 
+// Whether a value is one that exists and within its range; an optional one may be unset.
+template <class T>
+Status check_value(const T& value, std::string_view name, const Rules& rules, std::string_view what) {
+  if constexpr (kIsOptional<T>) {
+    if (value) return check_value(*value, name, rules, what);
+  } else if constexpr (Number<T> && !std::same_as<T, bool>) {
+    const auto number = static_cast<double>(value);
+    if (number != rules.automatic && !is_within(number, rules))
+      return failure(Code::kInvalidArgument, "{}: {} ({}) is {}", what, name, range_text(rules), value);
+  } else if constexpr (std::is_enum_v<T>) {
+    if (TextForm<T>::write(value).empty())
+      return failure(Code::kInvalidArgument, "{}: there is no {} {}", what, name, static_cast<int>(value));
+  }
+  return {};
+}
+
 // Checks that all numbers are within their ranges, and that all enumerations have values that exist.
 template <Described T>
 Status check_ranges(const T& object, std::string_view what) {
   Status found = {};
-  for_each_field<T>([&]<class F>(const F& field) {
-    using Value = typename F::Value;
-    if (!found) return;
-    if constexpr (Number<Value> && !std::same_as<Value, bool>) {
-      const auto value = static_cast<double>(field.of(object));
-      if (value != field.rules.automatic && !is_within(value, field.rules))
-        found = failure(Code::kInvalidArgument, "{}: {} ({}) is {}", what, field.name, range_text(field.rules),
-                        field.of(object));
-    } else if constexpr (std::is_enum_v<Value>) {
-      if (TextForm<Value>::write(field.of(object)).empty())
-        found = failure(Code::kInvalidArgument, "{}: there is no {} {}", what, field.name,
-                        static_cast<int>(field.of(object)));
-    }
+  for_each_field<T>([&](const auto& field) {
+    if (found) found = check_value(field.of(object), field.name, field.rules, what);
   });
   return found;
 }

@@ -76,7 +76,7 @@ std::int64_t common_ns(std::span<const Stretch> a, std::span<const Stretch> b) {
   return common;
 }
 
-std::vector<Stretch> without(std::span<const Stretch> a, std::span<const Stretch> b) {
+std::vector<Stretch> subtract(std::span<const Stretch> a, std::span<const Stretch> b) {
   std::vector<Stretch> result;
   std::size_t first = 0;
   for (const Stretch& stretch : a) {

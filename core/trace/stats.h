@@ -31,6 +31,6 @@ std::vector<Stretch> joined(std::vector<Stretch> stretches);
 std::int64_t total_ns(std::span<const Stretch> stretches);
 std::int64_t common_ns(std::span<const Stretch> a, std::span<const Stretch> b);
 // What of `a` lies outside of `b`; both joined, as is the result.
-std::vector<Stretch> without(std::span<const Stretch> a, std::span<const Stretch> b);
+std::vector<Stretch> subtract(std::span<const Stretch> a, std::span<const Stretch> b);
 
 }  // namespace xoe::trace

@@ -59,7 +59,7 @@ TimeShares shares_of(const Activities& joined_ones, std::int64_t wall_ns) {
   TimeShares shares;
   Stretches counted;
   const auto count = [&counted](const Stretches& activity) {
-    const Stretches more = without(activity, counted);
+    const Stretches more = subtract(activity, counted);
     counted.insert(counted.end(), more.begin(), more.end());
     counted = joined(std::move(counted));
     return total_ns(more);

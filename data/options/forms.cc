@@ -5,16 +5,8 @@
 #include "core/base/text.h"
 
 namespace xoe::data {
-namespace {
 
-// names[value]; empty: there are fewer names.
-template <std::size_t kCount>
-std::string_view pick(const std::string_view (&names)[kCount], auto value) {
-  const auto index = static_cast<std::size_t>(value);
-  return index < kCount ? names[index] : std::string_view();
-}
-
-}  // namespace
+using describe::name_among;
 
 std::string_view option_name(Compression value) {
   return value <= Compression::kZlib ? compression_name(value) : std::string_view();
@@ -22,11 +14,11 @@ std::string_view option_name(Compression value) {
 std::string_view option_name(DType value) {
   return static_cast<int>(value) < kDTypeCount ? dtype_name(value) : std::string_view();
 }
-std::string_view option_name(Remainder value) { return pick({"drop", "pad", "keep"}, value); }
-std::string_view option_name(Split value) { return pick({"train", "validation", "test"}, value); }
-std::string_view option_name(OnError value) { return pick({"fail", "skip"}, value); }
-std::string_view option_name(Quality value) { return pick({"exact", "fast"}, value); }
-std::string_view option_name(Layout value) { return pick({"nchw", "nhwc"}, value); }
+std::string_view option_name(Remainder value) { return name_among({"drop", "pad", "keep"}, value); }
+std::string_view option_name(Split value) { return name_among({"train", "validation", "test"}, value); }
+std::string_view option_name(OnError value) { return name_among({"fail", "skip"}, value); }
+std::string_view option_name(Quality value) { return name_among({"exact", "fast"}, value); }
+std::string_view option_name(Layout value) { return name_among({"nchw", "nhwc"}, value); }
 
 }  // namespace xoe::data
 

@@ -46,7 +46,10 @@ struct TextForm<data::Layout> : EnumForm<data::Layout, data::option_name> {};
 
 template <>
 struct TextForm<data::ImageSize> {
-  static std::optional<data::ImageSize> read(std::string_view text) { return data::parse_image_size(text); }
+  static std::optional<data::ImageSize> read(std::string_view text) {
+    const auto size = data::parse_image_size(text);
+    return size && size->height >= 1 && size->width >= 1 ? size : std::nullopt;
+  }
   static std::string write(data::ImageSize value) { return data::to_text(value); }
   static std::string choices() { return "pixels of a side, or HEIGHTxWIDTH"; }
 };

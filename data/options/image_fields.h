@@ -10,6 +10,22 @@
 
 namespace xoe::data {
 
+constexpr auto fields_of(const PixelOptions*) {
+  using O = PixelOptions;
+  using describe::field;
+  return std::tuple(field<&O::interpolation>("interpolation", {.what = "how images are resized", .option = true}),
+                    field<&O::antialias>(
+                        "antialias", {.what = "an image that shrinks is an average over all its pixels, as torchvision "
+                                              "makes it; false: it keeps only those near each pixel of the result",
+                                      .option = true}),
+                    field<&O::exif_orientation>("exif_orientation",
+                                                {.what = "JPEGs are turned as their EXIF data say", .option = true}),
+                    field<&O::max_pixels>("max_pixels", {.what = "of an image; a larger one counts as bad",
+                                                         .least = 1,
+                                                         .most = static_cast<double>(std::int64_t{1} << 40),
+                                                         .option = true}));
+}
+
 namespace image_options {
 
 using O = ImagePipelineOptions;
@@ -77,22 +93,20 @@ constexpr auto labels() {
 }
 
 constexpr auto pixels() {
-  return std::tuple(
-      field<&O::batch>("batch", {.what = "images of a rank in one", .least = 1, .most = 1 << 20, .group = "Pixels"}),
-      field<&O::image_size>("image_size", {.what = "of what is delivered"}),
-      field<&O::whole>("whole", {.what = "the whole image becomes image_size, in training and evaluation: no crop"}),
-      field<&O::pixels, &PixelOptions::interpolation>("interpolation"),
-      field<&O::pixels, &PixelOptions::antialias>("antialias", {.what = "false: an image that shrinks keeps only the "
-                                                                        "pixels near each pixel of the result"}),
-      field<&O::pixels, &PixelOptions::exif_orientation>("exif_orientation",
-                                                         {.what = "JPEGs are turned as their EXIF data say"}),
-      field<&O::pixels, &PixelOptions::max_pixels>("max_pixels",
-                                                   {.what = "of an image; a larger one counts as bad", .least = 1}),
-      field<&O::quality>("quality", {.what = "fast: 8 % less CPU time, 0.34 of 255 levels off on average"}),
-      field<&O::dtype>("dtype", {.what = "uint8 is 0 to 255, not normalised"}),
-      field<&O::layout>("layout", {.what = "nhwc: channels last"}),
-      field<&O::mean>("mean", {.what = "of red, green and blue, of values within 0 to 1"}),
-      field<&O::deviation>("deviation", {.what = "of red, green and blue, as mean"}));
+  return std::tuple_cat(
+      std::tuple(
+          field<&O::batch>("batch",
+                           {.what = "images of a rank in one", .least = 1, .most = 1 << 20, .group = "Pixels"}),
+          field<&O::image_size>("image_size", {.what = "of what is delivered: 224, or 192x256 for height and width",
+                                               .placeholder = "SIZE"}),
+          field<&O::whole>("whole",
+                           {.what = "the whole image becomes image_size, in training and evaluation: no crop"})),
+      describe::fields_below<&O::pixels>(),
+      std::tuple(field<&O::quality>("quality", {.what = "fast: 8 % less CPU time, 0.34 of 255 levels off on average"}),
+                 field<&O::dtype>("dtype", {.what = "uint8 is 0 to 255, not normalised"}),
+                 field<&O::layout>("layout", {.what = "nhwc: channels last"}),
+                 field<&O::mean>("mean", {.what = "of red, green and blue, of values within 0 to 1"}),
+                 field<&O::deviation>("deviation", {.what = "of red, green and blue, as mean"})));
 }
 
 constexpr auto random_changes() {

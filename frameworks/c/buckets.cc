@@ -122,11 +122,11 @@ xoe_status xoe_buckets_leave_out(xoe_buckets* buckets, size_t parameter) {
   return with_buckets(buckets, [&](GradientBuckets& it) { return it.leave_out(parameter); });
 }
 
-xoe_status xoe_buckets_wait(xoe_buckets* buckets, int64_t patience, int32_t* done) {
+xoe_status xoe_buckets_wait(xoe_buckets* buckets, int64_t timeout, int32_t* done) {
   return with_buckets(buckets, [&](GradientBuckets& it) -> Status {
     XOE_TRY(need(done, "done"));
-    if (patience < 0) return failure(Code::kInvalidArgument, "patience is {}, must be 0 at least", patience);
-    XOE_ASSIGN(const bool completed, it.wait(std::chrono::nanoseconds(patience)));
+    if (timeout < 0) return failure(Code::kInvalidArgument, "timeout is {}, must be 0 at least", timeout);
+    XOE_ASSIGN(const bool completed, it.wait(std::chrono::nanoseconds(timeout)));
     *done = completed ? 1 : 0;
     return {};
   });

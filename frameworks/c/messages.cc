@@ -82,11 +82,11 @@ xoe_status xoe_message_receive(xoe_messages* messages, int32_t from, uint64_t ta
                [&](xoe::engine::Messages& in, auto limit) { return in.receive(from, tag, data, bytes, limit); });
 }
 
-xoe_status xoe_message_wait(xoe_message* message, int64_t patience, int32_t* done) {
+xoe_status xoe_message_wait(xoe_message* message, int64_t timeout, int32_t* done) {
   return with(message, "message", [&](const xoe_message& it) -> Status {
     XOE_TRY(need(done, "done"));
-    XOE_TRY(xoe::capi::check_number(patience, 0, INT64_MAX, "patience"));
-    XOE_ASSIGN(const bool over, it.messages->wait(it.message, std::chrono::nanoseconds(patience)));
+    XOE_TRY(xoe::capi::check_number(timeout, 0, INT64_MAX, "timeout"));
+    XOE_ASSIGN(const bool over, it.messages->wait(it.message, std::chrono::nanoseconds(timeout)));
     *done = over ? 1 : 0;
     return {};
   });

@@ -156,9 +156,9 @@ Status submit(Engine& engine, const xoe_request* request, xoe_handle** handle) {
   return {};
 }
 
-Status check_patience(std::int64_t patience) {
-  if (patience >= 0) return {};
-  return failure(Code::kInvalidArgument, "patience is {}, must be 0 at least", patience);
+Status check_timeout(std::int64_t timeout) {
+  if (timeout >= 0) return {};
+  return failure(Code::kInvalidArgument, "timeout is {}, must be 0 at least", timeout);
 }
 
 // with() for a handle: body(EngineHandle&).
@@ -183,7 +183,7 @@ using xoe::Code;
 using xoe::EngineHandle;
 using xoe::failure;
 using xoe::Status;
-using xoe::capi::check_patience;
+using xoe::capi::check_timeout;
 using xoe::capi::fill;
 using xoe::capi::give;
 using xoe::capi::need;
@@ -217,17 +217,17 @@ xoe_status xoe_wait(xoe_handle* handle) {
   return with_handle(handle, [](EngineHandle& it) { return it.wait(); });
 }
 
-xoe_status xoe_wait_for(xoe_handle* handle, int64_t patience) {
+xoe_status xoe_wait_for(xoe_handle* handle, int64_t timeout) {
   return with_handle(handle, [&](EngineHandle& it) -> Status {
-    XOE_TRY(check_patience(patience));
-    return it.wait_for(std::chrono::nanoseconds(patience));
+    XOE_TRY(check_timeout(timeout));
+    return it.wait_for(std::chrono::nanoseconds(timeout));
   });
 }
 
-xoe_status xoe_wait_in_stream(xoe_handle* handle, void* stream, int64_t patience) {
+xoe_status xoe_wait_in_stream(xoe_handle* handle, void* stream, int64_t timeout) {
   return with_handle(handle, [&](EngineHandle& it) -> Status {
-    XOE_TRY(check_patience(patience));
-    return it.wait_in_stream(stream, std::chrono::nanoseconds(patience));
+    XOE_TRY(check_timeout(timeout));
+    return it.wait_in_stream(stream, std::chrono::nanoseconds(timeout));
   });
 }
 

@@ -18,9 +18,9 @@ namespace xoe::launch {
 namespace {
 
 // Longer than the supervisor goes on killing.
-constexpr auto kSupervisorPatience = std::chrono::seconds(12);
+constexpr auto kSupervisorTimeout = std::chrono::seconds(12);
 // Without a job yet: the launcher of many hosts is silent while it starts the shells to all of them.
-constexpr auto kPatienceBeforeJob = std::chrono::seconds(60);
+constexpr auto kTimeoutBeforeJob = std::chrono::seconds(60);
 constexpr auto kStatusEvery = std::chrono::milliseconds(500);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
@@ -86,20 +86,20 @@ void Agent::wait() {
   polled_.push_back({.fd = supervisor_ && !gone_ ? supervisor_->fd() : -1, .events = POLLIN, .revents = 0});
   if (launcher_.wants_to_write()) polled_.push_back({.fd = launcher_.out(), .events = POLLOUT, .revents = 0});
   // Keepalives, and their absence, are checked several times in their interval.
-  auto patience = remote::keepalive_interval(timeout_) / 2;
-  if (gone_ && !ended_) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(100));
-  if (abandoned_) patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(100));
-  if (status_ && !gone_) patience = std::min<std::chrono::nanoseconds>(patience, kStatusEvery);
+  auto timeout = remote::keepalive_interval(timeout_) / 2;
+  if (gone_ && !ended_) timeout = std::min<std::chrono::nanoseconds>(timeout, std::chrono::milliseconds(100));
+  if (abandoned_) timeout = std::min<std::chrono::nanoseconds>(timeout, std::chrono::milliseconds(100));
+  if (status_ && !gone_) timeout = std::min<std::chrono::nanoseconds>(timeout, kStatusEvery);
   streams_.add_to(polled_);
   relay_.add_to(polled_, launcher_);
   ::poll(polled_.data(), polled_.size(),
-         static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(patience).count()));
+         static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(timeout).count()));
 }
 
 void Agent::check_launcher(Clock::time_point now) {
   if (abandoned_) return;
   launcher_.keep_alive(now, remote::keepalive_interval(timeout_));
-  const auto silence = job_ ? timeout_ : std::max<std::chrono::nanoseconds>(timeout_, kPatienceBeforeJob);
+  const auto silence = job_ ? timeout_ : std::max<std::chrono::nanoseconds>(timeout_, kTimeoutBeforeJob);
   if (launcher_.closed() || (!paused_ && now - launcher_.heard() >= silence)) abandon(now);
 }
 
@@ -122,7 +122,7 @@ void Agent::command(const SupervisorCommand& command) {
 
 bool Agent::done(Clock::time_point now) const {
   if (!abandoned_ || !relay_.finished(now)) return false;
-  return !supervisor_ || gone_ || now - *killed_at_ > kSupervisorPatience;
+  return !supervisor_ || gone_ || now - *killed_at_ > kSupervisorTimeout;
 }
 
 void Agent::on_frame(const remote::Frame& frame) {

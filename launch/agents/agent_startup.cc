@@ -11,7 +11,7 @@ namespace {
 using remote::AgentConnection;
 
 // After a host failed, others often fail in the same moment for the same reason.
-constexpr auto kCompanyPatience = std::chrono::milliseconds(200);
+constexpr auto kCompanyTimeout = std::chrono::milliseconds(200);
 
 bootstrap::StoreLimits limits_for(int ranks) {
   bootstrap::StoreLimits limits;
@@ -96,12 +96,11 @@ void AgentStartup::wait() {
   for (auto& agent : agents_) agent->add_to(polled_);
   polled_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
   if (store_) polled_.push_back({.fd = store_->fd(), .events = POLLIN, .revents = 0});
-  std::chrono::nanoseconds patience = std::min<std::chrono::nanoseconds>(
+  std::chrono::nanoseconds timeout = std::min<std::chrono::nanoseconds>(
       deadline_ - Clock::now(), remote::keepalive_interval(connect_.host_timeout) / 2);
   for (const auto& agent : agents_)
-    if (agent->frames().closed())
-      patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::milliseconds(50));
-  const auto bounded = std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(patience).count());
+    if (agent->frames().closed()) timeout = std::min<std::chrono::nanoseconds>(timeout, std::chrono::milliseconds(50));
+  const auto bounded = std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
   ::poll(polled_.data(), polled_.size(), static_cast<int>(bounded));
 }
 
@@ -199,7 +198,7 @@ void AgentStartup::fail(std::size_t host, const remote::HostFailure& failure) {
   progress_[host].phase = Phase::kFailed;
   failure_.lines.insert(failure_.lines.end(), failure.lines.begin(), failure.lines.end());
   if (failure_.exit_code == 0) failure_.exit_code = failure.exit_code;
-  if (!all_) deadline_ = std::min(deadline_, Clock::now() + kCompanyPatience);
+  if (!all_) deadline_ = std::min(deadline_, Clock::now() + kCompanyTimeout);
 }
 
 void AgentStartup::drop(std::size_t host, const remote::HostFailure& failure) {

@@ -66,7 +66,7 @@ void AgentStreams::drain(Clock::time_point now) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!may_read(stream) || stream.heard == Clock::time_point()) stream.heard = now;
-    if (now - stream.heard >= kDrainPatience) close(i);
+    if (now - stream.heard >= kDrainTimeout) close(i);
   }
 }
 

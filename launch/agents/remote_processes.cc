@@ -11,7 +11,7 @@ namespace xoe::launch {
 namespace {
 
 constexpr auto kClosingTurn = std::chrono::milliseconds(50);
-constexpr int kPausePatienceMs = 500;
+constexpr int kPauseTimeoutMs = 500;
 // Output that was taken is acknowledged when it amounts to this.
 constexpr std::int64_t kCreditBytes = remote::kOutputWindow / 4;
 
@@ -97,7 +97,7 @@ void RemoteProcesses::pause() {
   for (auto& agent : agents_) {
     if (!agent->frames().wants_to_write()) continue;
     pollfd entry{.fd = agent->frames().out(), .events = POLLOUT, .revents = 0};
-    ::poll(&entry, 1, kPausePatienceMs);
+    ::poll(&entry, 1, kPauseTimeoutMs);
     agent->write();
   }
 }
@@ -308,13 +308,13 @@ std::optional<RemoteProcesses::Clock::time_point> RemoteProcesses::next_turn(Clo
     return agent->method() == remote::LaunchMethod::kJoined && !agent->frames().closed();
   };
   if (remaining_ == 0 && std::ranges::none_of(agents_, waits)) return std::nullopt;
-  std::chrono::nanoseconds patience = remote::keepalive_interval(connect_.host_timeout) / 2;
-  if (input_.in_background()) patience = std::min<std::chrono::nanoseconds>(patience, kBackgroundTurn);
+  std::chrono::nanoseconds timeout = remote::keepalive_interval(connect_.host_timeout) / 2;
+  if (input_.in_background()) timeout = std::min<std::chrono::nanoseconds>(timeout, kBackgroundTurn);
   for (std::size_t host = 0; host < agents_.size(); ++host)
     if (hosts_[host].needed() && agents_[host]->frames().closed())
-      patience = std::min<std::chrono::nanoseconds>(patience, kClosingTurn);
+      timeout = std::min<std::chrono::nanoseconds>(timeout, kClosingTurn);
   const auto flush = first_flush(streams_);
-  return flush ? std::min(*flush, now + patience) : now + patience;
+  return flush ? std::min(*flush, now + timeout) : now + timeout;
 }
 
 }  // namespace xoe::launch

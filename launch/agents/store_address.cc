@@ -11,7 +11,7 @@
 namespace xoe::launch {
 namespace {
 
-constexpr auto kReachPatience = std::chrono::seconds(5);
+constexpr auto kReachTimeout = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -54,7 +54,7 @@ std::string traffic_interface(std::string_view wanted, const std::string& store)
 
 Status check_reachable(const std::string& store) {
   XOE_ASSIGN(const auto address, bootstrap::SocketAddress::parse(store));
-  const auto there = bootstrap::connect_to(address, false, std::chrono::steady_clock::now() + kReachPatience);
+  const auto there = bootstrap::connect_to(address, false, std::chrono::steady_clock::now() + kReachTimeout);
   if (there) return {};
   return failure(Code::kUnavailable,
                  "the launcher's store cannot be reached from there: {}; is there a firewall? --network-interface "

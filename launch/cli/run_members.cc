@@ -34,7 +34,7 @@ using launch::kRetryHere;
 using launch::Membership;
 
 constexpr int kPauseMs = 1000;
-constexpr auto kOutputPatience = std::chrono::seconds(5);
+constexpr auto kOutputTimeout = std::chrono::seconds(5);
 
 int code_of_signal(int signal) { return signal == SIGTERM ? kRetryElsewhere : 128 + signal; }
 
@@ -177,7 +177,7 @@ class Leader {
 };
 
 void flush(launch::Output& output) {
-  const auto deadline = std::chrono::steady_clock::now() + kOutputPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kOutputTimeout;
   output.flush();
   while (!output.empty() && std::chrono::steady_clock::now() < deadline) {
     ::poll(nullptr, 0, 10);

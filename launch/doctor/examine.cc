@@ -19,11 +19,11 @@ namespace xoe::doctor {
 namespace {
 
 // Drivers take seconds to wake up where no daemon keeps them awake.
-constexpr auto kDriverPatience = std::chrono::seconds(20);
-constexpr auto kLibraryPatience = std::chrono::seconds(10);
-constexpr auto kTryPatience = std::chrono::seconds(5);
-constexpr auto kPythonPatience = std::chrono::seconds(50);    // PyTorch from a slow disk; other hosts have a minute
-constexpr auto kComputePatience = std::chrono::seconds(180);  // two seconds a device, and a minute to wake them
+constexpr auto kDriverTimeout = std::chrono::seconds(20);
+constexpr auto kLibraryTimeout = std::chrono::seconds(10);
+constexpr auto kTryTimeout = std::chrono::seconds(5);
+constexpr auto kPythonTimeout = std::chrono::seconds(50);    // PyTorch from a slow disk; other hosts have a minute
+constexpr auto kComputeTimeout = std::chrono::seconds(180);  // two seconds a device, and a minute to wake them
 
 std::string host_name(const Tree& tree) {
   char name[256] = {};
@@ -90,7 +90,7 @@ class Examination {
                    .what = "this is no container",
                    .why = "limits, names and devices of containers and pods"}});
     }
-    const auto facts = read_container(tree_, runtime, read_interfaces(tree_), kTryPatience);
+    const auto facts = read_container(tree_, runtime, read_interfaces(tree_), kTryTimeout);
     add(check_container(facts, read_cpu(tree_), read_memory(tree_), limits));
   }
 
@@ -107,8 +107,8 @@ class Examination {
   void read_gpus() {
     gpus_.asked = tree_.live() || !options_.nvml.empty();
     if (!gpus_.asked) return;
-    gpus_ = ask_nvml(options_.nvml.empty() ? "libnvidia-ml.so.1" : options_.nvml, kDriverPatience);
-    libraries_ = ask_cuda_libraries(options_.nccl, kLibraryPatience);
+    gpus_ = ask_nvml(options_.nvml.empty() ? "libnvidia-ml.so.1" : options_.nvml, kDriverTimeout);
+    libraries_ = ask_cuda_libraries(options_.nccl, kLibraryTimeout);
     if (!gpus_.driver.empty()) {
       report_.versions["driver"] = gpus_.driver;
       report_.versions["cuda"] = cuda_text(gpus_.cuda);
@@ -120,8 +120,8 @@ class Examination {
     InstallationFacts facts{.version = options_.version, .program = options_.program, .tried = tree_.live()};
     facts.rdma = std::ranges::any_of(rdma.ports, &RdmaPort::active);
     if (facts.tried) {
-      facts.shared_error = try_sharing(kTryPatience);
-      find_plugins(facts, options_.plugins, kLibraryPatience);
+      facts.shared_error = try_sharing(kTryTimeout);
+      find_plugins(facts, options_.plugins, kLibraryTimeout);
       report_.engines = loading_engines(facts);
     }
     add(check_installation(facts));
@@ -129,14 +129,14 @@ class Examination {
 
   void add_python() {
     PythonFacts facts{.tried = tree_.live()};
-    if (facts.tried) facts = ask_python(Env::process(), kPythonPatience);
+    if (facts.tried) facts = ask_python(Env::process(), kPythonTimeout);
     for (const auto& [name, version] : {std::pair("python", facts.version), std::pair("torch", facts.torch)})
       if (!version.empty()) report_.versions[name] = version;
     add(check_python(facts, options_.version, options_.program));
   }
 
   void add_compute() {
-    if (tree_.live()) return add(check_compute(ask_compute(Env::process(), kComputePatience)));
+    if (tree_.live()) return add(check_compute(ask_compute(Env::process(), kComputeTimeout)));
     add({{.id = "compute.python",
           .severity = Severity::kSkipped,
           .what = "nothing multiplied: this is a recorded tree",

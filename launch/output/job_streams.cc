@@ -84,15 +84,15 @@ void JobStreams::begin_drain(Clock::time_point now) {
   heard_.assign(streams_.size(), now);
 }
 
-void JobStreams::close_silent(Clock::time_point now, Clock::duration patience) {
+void JobStreams::close_silent(Clock::time_point now, Clock::duration timeout) {
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (now - heard_[i] >= patience) streams_[i].close();
+    if (now - heard_[i] >= timeout) streams_[i].close();
 }
 
-std::optional<JobStreams::Clock::time_point> JobStreams::next_silent(Clock::duration patience) const {
+std::optional<JobStreams::Clock::time_point> JobStreams::next_silent(Clock::duration timeout) const {
   std::optional<Clock::time_point> first;
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].wants_to_read()) first = std::min(first.value_or(Clock::time_point::max()), heard_[i] + patience);
+    if (streams_[i].wants_to_read()) first = std::min(first.value_or(Clock::time_point::max()), heard_[i] + timeout);
   return first;
 }
 

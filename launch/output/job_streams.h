@@ -24,7 +24,7 @@ namespace xoe::launch {
 
 // After all processes of a job are gone, a pipe that stays open and silent for this long is held by a process outside
 // of the job.
-inline constexpr auto kDrainPatience = std::chrono::seconds(1);
+inline constexpr auto kDrainTimeout = std::chrono::seconds(1);
 
 class JobStreams {
  public:
@@ -37,11 +37,11 @@ class JobStreams {
   void close_input() { relay_.close(); }
   // From now on no process of the job is left to write; another process may still hold a pipe open.
   void begin_drain(Clock::time_point now);
-  // After begin_drain(): closes streams that were read and gave nothing for `patience`. A stream that was not read
+  // After begin_drain(): closes streams that were read and gave nothing for `timeout`. A stream that was not read
   // because its sink is full does not count as silent.
-  void close_silent(Clock::time_point now, Clock::duration patience);
+  void close_silent(Clock::time_point now, Clock::duration timeout);
   // When close_silent() will next have something to close.
-  std::optional<Clock::time_point> next_silent(Clock::duration patience) const;
+  std::optional<Clock::time_point> next_silent(Clock::duration timeout) const;
   // When pump() will next have something to do though no stream is ready.
   std::optional<Clock::time_point> next_flush() const { return first_flush(streams_); }
   bool in_background() const { return relay_.in_background(); }

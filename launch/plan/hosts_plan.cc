@@ -24,7 +24,7 @@ namespace {
 
 using remote::LaunchMethod;
 
-constexpr auto kDefaultRankPatience = std::chrono::seconds(60);  // of ranks with each other at their start
+constexpr auto kDefaultRankTimeout = std::chrono::seconds(60);  // of ranks with each other at their start
 
 Result<std::vector<remote::Host>> slurm_hosts(const std::string& nodes, const Env& env) {
   const auto names = remote::expand_hostlist(nodes);
@@ -87,8 +87,8 @@ Result<std::vector<std::pair<std::string, std::string>>> variables_of(const RunO
   XOE_TRY(check_env(options));
   std::vector<std::pair<std::string, std::string>> all;
   // Where hosts are slow to become ready, ranks are slow to connect.
-  if (const auto patience = options.where.connect.start_timeout; patience > kDefaultRankPatience)
-    all.emplace_back("XOE_START_TIMEOUT", fmt::format("{}", std::chrono::duration<double>(patience).count()));
+  if (const auto timeout = options.where.connect.start_timeout; timeout > kDefaultRankTimeout)
+    all.emplace_back("XOE_START_TIMEOUT", fmt::format("{}", std::chrono::duration<double>(timeout).count()));
   if (options.terminal) all.emplace_back("XOE_TERMINAL", "1");
   if (options.panel) all.emplace_back(bootstrap::kStatusVariable, "1");
   for (const auto& [name, value] : env.all())

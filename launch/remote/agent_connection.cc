@@ -13,9 +13,9 @@ using Kind = Frame::Kind;
 
 constexpr std::size_t kStderrBytes = 4096;
 // From the end of the frames to that of the shell.
-constexpr auto kShellPatience = std::chrono::seconds(1);
-constexpr auto kDisconnectPatience = std::chrono::milliseconds(1500);
-constexpr auto kOutcomePatience = std::chrono::seconds(2);
+constexpr auto kShellTimeout = std::chrono::seconds(1);
+constexpr auto kDisconnectTimeout = std::chrono::milliseconds(1500);
+constexpr auto kOutcomeTimeout = std::chrono::seconds(2);
 // Of one relayed frame: others have their turn in between.
 constexpr std::size_t kRelayChunk = std::size_t{64} << 10;
 
@@ -154,7 +154,7 @@ bool AgentConnection::ended(Clock::time_point now) {
   if (!frames_.closed()) return false;
   if (!closed_at_) closed_at_ = now;
   drain_stderr();
-  return status() || now - *closed_at_ >= kShellPatience;
+  return status() || now - *closed_at_ >= kShellTimeout;
 }
 
 std::chrono::nanoseconds AgentConnection::silence(Clock::time_point now) const {
@@ -196,7 +196,7 @@ void poll_agents(const AgentConnections& agents, AgentConnection::Clock::time_po
 }
 
 void tell_outcome(const AgentConnections& agents, const std::function<Outcome(std::size_t agent)>& outcome) {
-  const auto deadline = AgentConnection::Clock::now() + kOutcomePatience;
+  const auto deadline = AgentConnection::Clock::now() + kOutcomeTimeout;
   const auto done = [](const auto& agent) {
     return agent->method() != LaunchMethod::kJoined || agent->frames().closed();
   };
@@ -211,7 +211,7 @@ void tell_outcome(const AgentConnections& agents, const std::function<Outcome(st
 
 // Agents hang up on the hosts behind them when their own input ends.
 void disconnect_all(const AgentConnections& agents) {
-  const auto deadline = AgentConnection::Clock::now() + kDisconnectPatience;
+  const auto deadline = AgentConnection::Clock::now() + kDisconnectTimeout;
   for (const auto& agent : agents) agent->hang_up();
   const auto done = [](const auto& agent) { return agent->relay() != nullptr || agent->status(); };
   while (AgentConnection::Clock::now() < deadline && !std::ranges::all_of(agents, done)) poll_agents(agents, deadline);

@@ -14,10 +14,10 @@ constexpr std::size_t kMostOutput = std::size_t{1} << 20;
 using Clock = std::chrono::steady_clock;
 
 Result<Answer> ask_program(const std::vector<std::string>& command, const Inherited& inherited,
-                           std::chrono::milliseconds patience) {
+                           std::chrono::milliseconds timeout) {
   XOE_ASSIGN(auto child, ChildProcess::start(command, inherited));
   child.in = Fd();
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + timeout;
   Answer answer;
   while (child.out.valid() || child.err.valid() || child.process.fd() >= 0) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());

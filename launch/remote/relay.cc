@@ -12,7 +12,7 @@ using Kind = Frame::Kind;
 
 // As ssh ends when it does not reach its host.
 constexpr int kNotReached = 255 << 8;
-constexpr auto kEndPatience = std::chrono::seconds(1);
+constexpr auto kEndTimeout = std::chrono::seconds(1);
 // No shell is read while so much is queued for the launcher, so that this host keeps little more however many hosts are
 // behind it. All of it together is bounded by their windows, which the launcher opens.
 constexpr std::size_t kMaxQueued = std::size_t{1} << 20;
@@ -117,7 +117,7 @@ void Relay::hang_up(Clock::time_point now) {
 }
 
 bool Relay::finished(Clock::time_point now) const {
-  return shells_.empty() || (hung_up_at_ && now - *hung_up_at_ >= kEndPatience);
+  return shells_.empty() || (hung_up_at_ && now - *hung_up_at_ >= kEndTimeout);
 }
 
 std::vector<int> Relay::descriptors() const {

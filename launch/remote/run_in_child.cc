@@ -66,7 +66,7 @@ std::optional<int> wait_for(pid_t child, Clock::time_point deadline) {
 
 }  // namespace
 
-Result<std::string> run_in_child(const std::function<std::string()>& work, std::chrono::milliseconds patience) {
+Result<std::string> run_in_child(const std::function<std::string()>& work, std::chrono::milliseconds timeout) {
   XOE_ASSIGN(auto pipe, open_pipe());
   Fd& in = pipe[0];
   Fd& out = pipe[1];
@@ -76,10 +76,10 @@ Result<std::string> run_in_child(const std::function<std::string()>& work, std::
   if (child == 0) run_work(out.get(), parent, work);
   out = Fd();
   std::string text;
-  const bool complete = read_all(in.get(), Clock::now() + patience, text);
+  const bool complete = read_all(in.get(), Clock::now() + timeout, text);
   if (!complete) ::kill(child, SIGKILL);
   const auto status = wait_for(child, Clock::now() + kGrace);
-  if (!complete) return failure(Code::kTimeout, "no answer within {} ms", patience.count());
+  if (!complete) return failure(Code::kTimeout, "no answer within {} ms", timeout.count());
   if (!status) {
     ::kill(child, SIGKILL);
     wait_for(child, Clock::now() + kGrace);

@@ -12,8 +12,8 @@ namespace {
 
 // What the program prints, or why it failed, in its own words.
 Result<std::string> output_of(const std::vector<std::string>& command, const remote::Inherited& inherited,
-                              std::chrono::milliseconds patience) {
-  XOE_ASSIGN(const remote::Answer answer, remote::ask_program(command, inherited, patience));
+                              std::chrono::milliseconds timeout) {
+  XOE_ASSIGN(const remote::Answer answer, remote::ask_program(command, inherited, timeout));
   if (!answer.in_time) return failure(Code::kTimeout, "{}", "no answer in time");
   if (answer.status == 0) return answer.out;
   std::string_view why = trimmed(answer.err);
@@ -26,12 +26,12 @@ Result<std::string> output_of(const std::vector<std::string>& command, const rem
 
 Result<std::vector<bootstrap::SocketAddress>> find_addresses(const std::string& host, std::uint16_t port,
                                                              const remote::Inherited& inherited,
-                                                             std::chrono::milliseconds patience) {
+                                                             std::chrono::milliseconds timeout) {
   const std::string name = host == "localhost" ? "127.0.0.1" : host;
   if (const auto number = bootstrap::SocketAddress::tcp(name, port)) return std::vector{*number};
   std::error_code error;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  const auto text = output_of({folder / "xoe-doctor", "address", name}, inherited, patience);
+  const auto text = output_of({folder / "xoe-doctor", "address", name}, inherited, timeout);
   if (!text)
     return failure(text.error().code(), "the name {} {}: {}", host,
                    text.error().code() == Code::kTimeout ? "cannot be looked up" : "is not known here",

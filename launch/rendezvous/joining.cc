@@ -17,12 +17,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Of one attempt: a signal is answered after it.
-constexpr auto kNamePatience = std::chrono::seconds(5);
-constexpr auto kConnectPatience = std::chrono::seconds(2);
+constexpr auto kNameTimeout = std::chrono::seconds(5);
+constexpr auto kConnectTimeout = std::chrono::seconds(2);
 constexpr auto kFirstPause = std::chrono::milliseconds(50);
 constexpr auto kLongestPause = std::chrono::milliseconds(500);
 // The job that was there before, or another one, may be about to end.
-constexpr auto kWrongSecretPatience = std::chrono::seconds(30);
+constexpr auto kWrongSecretTimeout = std::chrono::seconds(30);
 
 // The first signal that ends the wait; 0: none within the pause.
 int signal_within(SignalSource& signals, std::chrono::milliseconds pause) {
@@ -38,13 +38,13 @@ int signal_within(SignalSource& signals, std::chrono::milliseconds pause) {
 }
 
 Result<MetLeader> try_once(const Membership& member, const std::string& secret, const remote::Inherited& inherited) {
-  XOE_ASSIGN(const auto addresses, find_addresses(member.leader, member.port, inherited, kNamePatience));
+  XOE_ASSIGN(const auto addresses, find_addresses(member.leader, member.port, inherited, kNameTimeout));
   std::optional<Error> why;
   for (const bootstrap::SocketAddress& at : addresses) {
     const std::string address = at.text();
     auto connection = bootstrap::connect_member(
         {.self = member.index, .address = address, .secret = secret, .waits = false, .name = kRendezvousName},
-        Clock::now() + kConnectPatience);
+        Clock::now() + kConnectTimeout);
     if (connection) return MetLeader{.connection = std::move(*connection), .address = at.host()};
     why.emplace(connection.error().code(),
                 fmt::format("{} ({}): {}", member.leader, address, connection.error().message()));
@@ -56,7 +56,7 @@ Result<MetLeader> try_once(const Membership& member, const std::string& secret, 
 }  // namespace
 
 Result<MetLeader> meet_leader(const Membership& member, const std::string& secret, const remote::Inherited& inherited,
-                              SignalSource& signals, Clock::time_point began, std::chrono::nanoseconds patience,
+                              SignalSource& signals, Clock::time_point began, std::chrono::nanoseconds timeout,
                               const std::function<void(const std::string& line)>& say) {
   auto progress = began + kWaitingEvery;
   auto not_wrong = Clock::now();  // when it was last another reason than the secret
@@ -68,11 +68,11 @@ Result<MetLeader> meet_leader(const Membership& member, const std::string& secre
     const auto now = Clock::now();
     const bool wrong = met.error().code() == Code::kInvalidArgument;
     if (!wrong) not_wrong = now;
-    if (wrong && (now - not_wrong >= kWrongSecretPatience || now - began >= patience))
+    if (wrong && (now - not_wrong >= kWrongSecretTimeout || now - began >= timeout))
       return failure(Code::kInvalidArgument, "member 0: {}; all members need the same secret", why);
-    if (now - began >= patience)
+    if (now - began >= timeout)
       return failure(Code::kUnavailable, "member 0 was not there within {} (--rendezvous-timeout): {}",
-                     human_seconds(patience), why);
+                     human_seconds(timeout), why);
     if (now >= progress) {
       progress = now + kWaitingEvery;
       say(fmt::format("waits for member 0 since {}: {}",

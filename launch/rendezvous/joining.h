@@ -19,12 +19,12 @@ struct MetLeader {
   int signal = 0;            // that ended the wait; then there is no connection
 };
 
-// Waits for the name to be known, and for member 0 to be there, since `began` and at most for `patience`.
+// Waits for the name to be known, and for member 0 to be there, since `began` and at most for `timeout`.
 // `unavailable`: it never was, and why; `invalid_argument`: what answers there does not know the secret, for half a
 // minute.
 Result<MetLeader> meet_leader(const Membership& membership, const std::string& secret,
                               const remote::Inherited& inherited, SignalSource& signals,
-                              std::chrono::steady_clock::time_point began, std::chrono::nanoseconds patience,
+                              std::chrono::steady_clock::time_point began, std::chrono::nanoseconds timeout,
                               const std::function<void(const std::string& line)>& say);
 
 }  // namespace xoe::launch

@@ -78,7 +78,7 @@ void RendezvousServer::admit(int member, bootstrap::MemberConnection connection)
   greeted_[at] = false;
 }
 
-tl::expected<std::vector<JoinedHost>, remote::HostFailure> RendezvousServer::run(std::chrono::nanoseconds patience,
+tl::expected<std::vector<JoinedHost>, remote::HostFailure> RendezvousServer::run(std::chrono::nanoseconds timeout,
                                                                                  SignalSource& signals) {
   const auto began = Clock::now();
   auto progress = began + kWaitingEvery;
@@ -92,11 +92,11 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> RendezvousServer::run
         fail({.lines = {fmt::format("member 0 (host {}) got {} before all members had joined", remote::this_hostname(),
                                     signal_name(*signal))},
               .exit_code = 128 + *signal});
-    if (failure_.exit_code == 0 && now - began >= patience)
+    if (failure_.exit_code == 0 && now - began >= timeout)
       fail(
           {.lines = {fmt::format("{} not joined within {} (--rendezvous-timeout): not started, with another secret, or "
                                  "without a way to port {} here",
-                                 missing_text(), human_seconds(patience), membership_.port)},
+                                 missing_text(), human_seconds(timeout), membership_.port)},
            .exit_code = kRetryHere});
     if (failure_.exit_code != 0) return give_up();
     if (now >= progress) {

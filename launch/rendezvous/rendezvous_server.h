@@ -34,7 +34,7 @@ class RendezvousServer {
 
   // All other members, in their order, with different names. A failure names the members that are missing, or what is
   // wrong with one; those that are there have been told. Its exit code is 128 + the signal when `signals` has one.
-  tl::expected<std::vector<JoinedHost>, remote::HostFailure> run(std::chrono::nanoseconds patience,
+  tl::expected<std::vector<JoinedHost>, remote::HostFailure> run(std::chrono::nanoseconds timeout,
                                                                  SignalSource& signals);
 
  private:

@@ -37,7 +37,7 @@ constexpr auto kLastWords = std::chrono::seconds(30);
 // For a rank that others have lost: its own end is the cause of theirs, and takes a while.
 constexpr auto kEndOfLost = std::chrono::seconds(10);
 // The launcher waits so long for the answers of hosts, which may be lost.
-constexpr auto kNewsPatience = std::chrono::seconds(5);
+constexpr auto kNewsTimeout = std::chrono::seconds(5);
 constexpr std::size_t kHere = 0;  // the host at which our own signals come
 
 class Job {
@@ -149,7 +149,7 @@ class Job {
     processes_->add_to(polled_);
     for (const Sink* sink : {&output_->out(), &output_->err()})
       if (!sink->empty()) polled_.push_back({.fd = sink->fd(), .events = POLLOUT, .revents = 0});
-    int patience = store_->poll_timeout_ms();
+    int timeout = store_->poll_timeout_ms();
     auto next = processes_->next_turn(Clock::now());
     const auto earlier = [&next](Clock::time_point time) {
       next = std::min(next.value_or(Clock::time_point::max()), time);
@@ -163,9 +163,9 @@ class Job {
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
       const auto bounded = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
-      patience = patience < 0 ? bounded : std::min(patience, bounded);
+      timeout = timeout < 0 ? bounded : std::min(timeout, bounded);
     }
-    ::poll(polled_.data(), polled_.size(), patience);
+    ::poll(polled_.data(), polled_.size(), timeout);
     processes_->take(polled_, Clock::now());
   }
 
@@ -368,7 +368,7 @@ class Job {
     shutdown_.begin(Cause::kRankFailed, now,
                     faults_.any_announced() ? kLastWords
                     : awaited               ? kEndOfLost
-                    : waits_for_news_       ? kNewsPatience
+                    : waits_for_news_       ? kNewsTimeout
                                             : Clock::duration());
   }
 

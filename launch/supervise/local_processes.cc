@@ -20,7 +20,7 @@ std::vector<RankSample> LocalProcesses::samples(Clock::time_point now) const {
 }
 
 bool LocalProcesses::output_open(Clock::time_point now) {
-  streams_.close_silent(now, kDrainPatience);
+  streams_.close_silent(now, kDrainTimeout);
   return streams_.open();
 }
 
@@ -31,7 +31,7 @@ void LocalProcesses::add_to(std::vector<pollfd>& polled) {
 }
 
 std::optional<LocalProcesses::Clock::time_point> LocalProcesses::next_turn(Clock::time_point now) const {
-  auto next = gone_ ? streams_.next_silent(kDrainPatience) : std::nullopt;
+  auto next = gone_ ? streams_.next_silent(kDrainTimeout) : std::nullopt;
   const auto earlier = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
   if (const auto flush = streams_.next_flush()) earlier(*flush);
   if (streams_.in_background()) earlier(now + kBackgroundTurn);

@@ -190,8 +190,8 @@ void Resizing::join(const std::string& device) {
 }
 
 void Resizing::leave(const std::string& device, std::string_view seconds, Clock::time_point now) {
-  const auto patience = parse_number(std::string(seconds));
-  if (!patience || !(*patience >= 0) || *patience > kLongestLeave)
+  const auto timeout = parse_number(std::string(seconds));
+  if (!timeout || !(*timeout >= 0) || *timeout > kLongestLeave)
     return answer("refused", device, "not a number of seconds");
   Slot* const slot = with_device(device);
   if (slot == nullptr) return answer("refused", device, "no rank has this GPU");
@@ -202,7 +202,7 @@ void Resizing::leave(const std::string& device, std::string_view seconds, Clock:
   if (slot->state == State::kMember && std::ranges::none_of(slots_, stays))
     return answer("refused", device, "it is the only rank");
   slot->state = State::kAsked;
-  slot->terminate_at = now + std::chrono::round<Clock::duration>(std::chrono::duration<double>(*patience));
+  slot->terminate_at = now + std::chrono::round<Clock::duration>(std::chrono::duration<double>(*timeout));
 }
 
 Resizing::Slot* Resizing::with_device(const std::string& device) {

@@ -6,7 +6,7 @@ namespace xoe::launch {
 namespace {
 
 // Background processes of a rank often end by themselves when it does.
-constexpr auto kLeftoverPatience = std::chrono::milliseconds(200);
+constexpr auto kLeftoverTimeout = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void ShutdownPolicy::withdraw() {
 void ShutdownPolicy::leftovers(Clock::time_point now) {
   limit_.reset();
   others_until_.reset();
-  terminate_at_ = std::min(terminate_at_.value_or(Clock::time_point::max()), now + kLeftoverPatience);
+  terminate_at_ = std::min(terminate_at_.value_or(Clock::time_point::max()), now + kLeftoverTimeout);
 }
 
 ShutdownPolicy::Step ShutdownPolicy::next_step(Clock::time_point now) {

@@ -18,7 +18,7 @@
 namespace xoe::launch {
 namespace {
 
-constexpr auto kKillPatience = std::chrono::seconds(10);
+constexpr auto kKillTimeout = std::chrono::seconds(10);
 // The status of a rank that could not be reaped: exit code 255, a failure.
 constexpr int kUnknownStatus = 255 << 8;
 
@@ -216,7 +216,7 @@ void Supervisor::signal_all(int signal) {
 
 // A killed process leaves its children to this one, so that repeated rounds reach every descendant.
 void Supervisor::kill_all() {
-  const auto deadline = Clock::now() + kKillPatience;
+  const auto deadline = Clock::now() + kKillTimeout;
   note_asked();
   while (Clock::now() < deadline) {
     for (const Rank& rank : ranks_)

@@ -131,8 +131,8 @@ std::vector<pid_t> Launched::processes() const {
   return found;
 }
 
-bool Launched::all_gone(std::chrono::milliseconds patience) const {
-  return eventually([this] { return processes().empty(); }, patience);
+bool Launched::all_gone(std::chrono::milliseconds timeout) const {
+  return eventually([this] { return processes().empty(); }, timeout);
 }
 
 std::vector<std::string> script_arguments(int size, const std::string& script,

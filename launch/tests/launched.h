@@ -41,7 +41,7 @@ class Launched {
   // Processes with this job's mark, the launcher and zombies not counted.
   std::vector<pid_t> processes() const;
   // True when none is left, within the time.
-  bool all_gone(std::chrono::milliseconds patience = std::chrono::seconds(5)) const;
+  bool all_gone(std::chrono::milliseconds timeout = std::chrono::seconds(5)) const;
 
  private:
   struct Collected;
@@ -67,8 +67,8 @@ std::string file_text(const std::string& path);
 char state_of(pid_t pid);
 
 template <class Condition>
-bool eventually(Condition condition, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+bool eventually(Condition condition, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/command_line/parse/command_line.h"
-#include "data/cli/image_options.h"
+#include "core/command_line/parse/field_options.h"
 #include "measure/cli/words.h"
 #include "train/cli/train_command_line.h"
-#include "train/networks/names.h"
+#include "train/trainer/complete_options.h"
+#include "train/trainer/option_fields.h"
 
 namespace xoe::bench {
 namespace {
@@ -23,38 +23,34 @@ Twelve flags are tf_cnn_benchmarks's: --model, --batch-size, --num-batches, --nu
 --data-dir, --data-name, --use-fp16, --optimizer (sgd and momentum), --init-learning-rate, --forward-only and --eval.
 The names of all flags may have - or _. None of its other flags is here.)";
 
+using train::TrainOptions;
+
+// Where tf_cnn_benchmarks has no name for an option, that of `xoe train` counts.
+template <auto kMember>
+CLI::Option* add_option(CLI::App& app, TrainFlags& flags, std::string name = {}) {
+  return tools::add_field_option<kMember>(app, flags.options, std::move(name));
+}
+
 void add_workload(CLI::App& app, TrainFlags& flags) {
-  using tools::add_choice;
-  using train::Precision;
-  train::TrainOptions& options = flags.options;
   app.option_defaults()->group("Workload");
-  add_choice(app, "--model", options.model, {models::kNames.begin(), models::kNames.end()}, "the network");
-  tools::add_setting(app, "--batch-size", options.batch, "images per rank and step");
-  app.add_option("--data-dir", options.data_dir, "images as `xoe train --data` takes them (default: synthetic)")
+  add_model_option(app, flags.options.model);
+  add_option<&TrainOptions::batch>(app, flags, "--batch-size");
+  app.add_option("--data-dir", flags.options.data_dir, "images as `xoe train --data` takes them (default: synthetic)")
       ->type_name("DIR");
-  add_choice(app, "--data-name", flags.data_name, {"imagenet", "cifar10"},
-             "sets image size and classes: 224 and 1000, or 32 and 10");
-  tools::add_image_size(app, options.image_size);
-  app.get_option("--image-size")->default_str("");  // as --data-name says
-  app.add_option("--classes", options.classes, "(default: as --data-name or the data have)")
-      ->check(CLI::PositiveNumber);
+  tools::add_choice(app, "--data-name", flags.data_name, {"imagenet", "cifar10"},
+                    "sets image size and classes: 224 and 1000, or 32 and 10");
+  add_option<&TrainOptions::image_size>(app, flags)->default_str("as --data-name says");
+  add_option<&TrainOptions::classes>(app, flags)->default_str("as --data-name or the data have");
   app.add_flag("--use-fp16", flags.use_fp16, "16-bit autocast, which is bfloat16 unless --precision says fp16");
-  add_choice<Precision>(app, "--precision", options.precision,
-                        {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}},
-                        "autocast; fp16 scales the loss");
-  add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
-  app.add_option("--init-learning-rate", options.lr, "for 256 images (default: as xoe train has it)")
-      ->check(CLI::PositiveNumber);
+  add_option<&TrainOptions::precision>(app, flags);
+  tools::add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
+  add_option<&TrainOptions::lr>(app, flags, "--init-learning-rate")->description("for 256 images");
   auto* forward = app.add_flag("--forward-only", flags.forward_only, "the forward pass alone, in training mode");
   app.add_flag("--eval", flags.eval, "the forward pass in evaluation mode, on held-out images")->excludes(forward);
-  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "statistics of batch norm over the images of all ranks");
-  tools::add_setting(app, "--accumulate", options.accumulate, "passes per step");
-  tools::add_setting(app, "--seed", options.seed, "of weights, images and their order");
-  app.add_option("--emulate-accelerator", options.emulated_images_per_s,
-                 "images/s of an accelerator, for which each rank sleeps in place of computing: real communication of "
-                 "the model's gradients, no training")
-      ->check(CLI::Range(0.01, 1e9))
-      ->type_name("IMAGES_PER_S");
+  add_option<&TrainOptions::sync_batchnorm>(app, flags);
+  add_option<&TrainOptions::accumulate>(app, flags);
+  add_option<&TrainOptions::seed>(app, flags);
+  add_option<&TrainOptions::emulated_images_per_s>(app, flags);
 }
 
 void add_measurement(CLI::App& app, TrainFlags& flags) {
@@ -85,7 +81,8 @@ CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
   flags.options.image_size = 0;  // not given
   add_workload(*verb, flags);
   add_measurement(*verb, flags);
-  add_machine_options(*verb, flags.options);
+  verb->option_defaults()->group(std::string(train::kMachineOptions));
+  tools::add_field_options(*verb, flags.options, train::kMachineOptions);
   add_output(*verb, flags.out);
   return verb;
 }

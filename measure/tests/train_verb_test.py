@@ -121,7 +121,7 @@ class TrainVerb(BenchTest):
         self.assertIn("did you mean --model?", xoe("bench", "train", "--modle", "x", code=2))
         self.assertIn("--emulate-accelerator trains; leave out --eval",
                       xoe("bench", "train", "--emulate-accelerator", "9", "--eval", code=2))
-        self.assertIn("--batch must be at least 1", xoe("bench", "train", "--batch-size", "0", code=2))
+        self.assertIn("--batch-size 0: expected a whole number, 1 to 1048576", xoe("bench", "train", "--batch-size", "0", code=2))
         self.assertIn("nowhere", xoe("bench", "train", *SMALL, "--data-dir", self.folder / "nowhere", code=1))
         self.assertIn("xoe bench train", xoe("bench", "--help") + xoe("bench", "train", "--help"))
 

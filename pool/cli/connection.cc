@@ -102,10 +102,10 @@ void add_connection_options(CLI::App& verb, Connection& connection) {
   verb.add_flag("--json", connection.json, "print one JSON object");
 }
 
-Result<Client> connect(const Connection& connection, Span patience) {
+Result<Client> connect(const Connection& connection, Span timeout) {
   XOE_ASSIGN(std::string token, read_token(connection.token_file));
   return Client::create(
-      {.url = connection.url, .token = std::move(token), .ca_file = connection.ca_file, .patience = patience});
+      {.url = connection.url, .token = std::move(token), .ca_file = connection.ca_file, .timeout = timeout});
 }
 
 Result<Client> connect_briefly(const Connection& connection) {
@@ -113,7 +113,7 @@ Result<Client> connect_briefly(const Connection& connection) {
   return Client::create({.url = connection.url,
                          .token = std::move(token),
                          .ca_file = connection.ca_file,
-                         .patience = Span(0),
+                         .timeout = Span(0),
                          .answer_limit = std::chrono::seconds(2)});
 }
 

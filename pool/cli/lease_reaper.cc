@@ -28,13 +28,13 @@ struct Note {
   std::int64_t number = 0;
 };
 
-constexpr int kProgramPatienceMs = 10000;
+constexpr int kProgramTimeoutMs = 10000;
 // For the processes of a program that was killed.
 constexpr auto kRemainder = std::chrono::milliseconds(500);
-constexpr auto kEndPatience = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
-constexpr auto kDescendantsPatience = std::chrono::seconds(15);
+constexpr auto kEndTimeout = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
+constexpr auto kDescendantsTimeout = std::chrono::seconds(15);
 // A server that is being restarted takes leases back a little later.
-constexpr Span kServerPatience = std::chrono::minutes(10);
+constexpr Span kServerTimeout = std::chrono::minutes(10);
 
 struct Held {
   std::set<std::int64_t> leases = {};
@@ -74,11 +74,11 @@ void end_descendants(const std::string& mark) {
   const std::string entry = fmt::format("{}={}", kRunVariable, mark);
   const auto begin = std::chrono::steady_clock::now();
   std::set<pid_t> asked;
-  for (auto now = begin; now < begin + kDescendantsPatience; now = std::chrono::steady_clock::now()) {
+  for (auto now = begin; now < begin + kDescendantsTimeout; now = std::chrono::steady_clock::now()) {
     const std::vector<pid_t> left = processes_with(entry);
     if (left.empty()) return;
     for (const pid_t pid : left) {
-      if (now >= begin + kEndPatience)
+      if (now >= begin + kEndTimeout)
         ::kill(pid, SIGKILL);
       else if (asked.insert(pid).second)
         ::kill(pid, SIGTERM);
@@ -101,12 +101,12 @@ void keep(int notes, const Connection& connection, pid_t run, const std::string&
   if (held.leases.empty()) return;
   if (held.program.valid()) {
     pollfd gone{.fd = held.program.get(), .events = POLLIN, .revents = 0};
-    ::poll(&gone, 1, kProgramPatienceMs);
+    ::poll(&gone, 1, kProgramTimeoutMs);
     std::this_thread::sleep_for(kRemainder);
   }
   end_descendants(mark);
   xoe::pool::remove_device_rule(device_rule_name(run));
-  auto client = connect(connection, kServerPatience);
+  auto client = connect(connection, kServerTimeout);
   if (!client) {
     fail(client.error());
     return;

@@ -59,8 +59,8 @@ int show(const Connection& connection, const Json& lease, bool variables) {
 // Asks for an open lease until an agent has done its part. False: it takes too long.
 template <class IsDone>
 bool await_agent(Client& client, Reply& reply, Span pause, IsDone&& is_done) {
-  constexpr Span kPatience = std::chrono::seconds(30);
-  for (Span waited(0); waited < kPatience; waited += pause) {
+  constexpr Span kTimeout = std::chrono::seconds(30);
+  for (Span waited(0); waited < kTimeout; waited += pause) {
     const Json& lease = reply.body.at("lease");
     if (lease.at("state") != "open" || is_done(lease) || HeldSignals::any()) return true;
     std::this_thread::sleep_for(pause);

@@ -52,7 +52,7 @@ struct RunOptions {
 // Of processes that the program left: to end by themselves, then by SIGTERM, and then by SIGKILL.
 constexpr auto kLeftAlone = std::chrono::milliseconds(100);
 constexpr auto kLeftoversGrace = std::chrono::seconds(5);
-constexpr auto kKillPatience = std::chrono::seconds(10);
+constexpr auto kKillTimeout = std::chrono::seconds(10);
 // After a server that did not answer.
 constexpr auto kLookLater = std::chrono::seconds(5);
 // Of a program that could not be put into its cgroup.
@@ -191,7 +191,7 @@ void end_leftovers(const std::vector<pid_t>& older, std::chrono::nanoseconds gra
   const auto begin = Clock::now();
   const auto kill_at = begin + kLeftAlone + grace;
   std::set<pid_t> asked;
-  for (auto now = begin; now < kill_at + kKillPatience; now = Clock::now()) {
+  for (auto now = begin; now < kill_at + kKillTimeout; now = Clock::now()) {
     std::vector<pid_t> left;
     for (const pid_t child : remote::children_of_this_process())
       if (std::ranges::find(older, child) == older.end() && ::waitpid(child, nullptr, WNOHANG) == 0)

@@ -52,7 +52,7 @@ struct Connection {
   bool json = false;
 };
 void add_connection_options(CLI::App& verb, Connection& connection);
-Result<Client> connect(const Connection& connection, Span patience = std::chrono::seconds(10));
+Result<Client> connect(const Connection& connection, Span timeout = std::chrono::seconds(10));
 // For a program that has other things to do while the server does not answer: each request takes two seconds at
 // most, and fails then.
 Result<Client> connect_briefly(const Connection& connection);

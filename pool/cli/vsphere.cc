@@ -25,7 +25,7 @@ struct VsphereOptions {
   std::vector<std::string> vms = {};
   vsphere::Rules rules = {};
   Span interval = std::chrono::seconds(5);
-  Span task_patience = std::chrono::minutes(5);
+  Span task_timeout = std::chrono::minutes(5);
   bool once = false;
 };
 
@@ -142,7 +142,7 @@ class Loop {
     if (!connected_) {
       auto vcenter = open_vcenter(options_, [this](Span span) { wait(span); });
       if (!vcenter) return tell(vcenter.error());
-      vcenter->set_task_patience(options_.task_patience);
+      vcenter->set_task_timeout(options_.task_timeout);
       if (agent_)
         agent_->reconnect(std::move(*vcenter));
       else
@@ -275,8 +275,8 @@ void add_vsphere(CLI::App& app, int& code) {
                  "shut down VMs whose leases say so, and start them again: name them by --only-vm, and who may by "
                  "--vm-users")
       ->needs(only);
-  add_span_option(*agent, "--shutdown-patience", options->rules.shutdown_patience, "for a guest to shut down");
-  add_span_option(*agent, "--task-patience", options->task_patience, "for a task of vCenter");
+  add_span_option(*agent, "--shutdown-timeout", options->rules.shutdown_timeout, "for a guest to shut down");
+  add_span_option(*agent, "--task-timeout", options->task_timeout, "for a task of vCenter");
   add_span_option(*agent, "--interval", options->interval, "between two looks");
   agent->add_flag("--once", options->once, "one look, then end");
   agent->callback([options, &code] { code = run_agent(*options); });

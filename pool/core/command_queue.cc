@@ -50,9 +50,9 @@ std::uint64_t CommandQueue::turn() const {
   return turn_;
 }
 
-bool CommandQueue::await_turn(std::uint64_t seen, Span patience) {
+bool CommandQueue::await_turn(std::uint64_t seen, Span timeout) {
   std::unique_lock lock(mutex_);
-  return done_.wait_for(lock, patience, [&] { return turn_ > seen; });
+  return done_.wait_for(lock, timeout, [&] { return turn_ > seen; });
 }
 
 void CommandQueue::wake() {

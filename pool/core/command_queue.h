@@ -38,7 +38,7 @@ class CommandQueue {
   // Counts the turns.
   std::uint64_t turn() const;
   // Returns when the count is beyond `seen` or the time is over; false: it is over.
-  bool await_turn(std::uint64_t seen, Span patience);
+  bool await_turn(std::uint64_t seen, Span timeout);
   // Makes time-driven rules run now: after a test set its clock.
   void wake();
 

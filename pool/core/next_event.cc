@@ -55,17 +55,17 @@ void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
   for (auto& [uuid, seen] : state.activity)
     if (seen.stale_since) *seen.stale_since += by;
   for (auto& [id, lease] : state.leases) {
-    lease.told.postponed += by;
+    lease.logged.postponed += by;
     // With the leases that it follows; a reservation is for a time of the clock.
     const bool is_moved = lease.is_waiting() && !lease.request.at;
     if (is_moved && lease.starts) *lease.starts += by;
-    if (is_moved && lease.told.promised) *lease.told.promised += by;
+    if (is_moved && lease.logged.promised) *lease.logged.promised += by;
     if (!lease.is_open()) continue;
     lease.begins += by;
     lease.expires += by;
-    lease.told.expires += by;
-    lease.told.renewed += by;
-    lease.told.idle += by;
+    lease.logged.expires += by;
+    lease.logged.renewed += by;
+    lease.logged.idle += by;
     lease.idle_phase_since += by;
     if (!lease.give_way) continue;
     lease.give_way->asked += by;
@@ -84,9 +84,9 @@ Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time befo
   for (auto& [uuid, seen] : state.activity)
     if (seen.stale_since) seen.stale_since = std::min(*seen.stale_since, now);
   for (auto& [id, lease] : state.leases) {
-    lease.told.renewed = std::min(lease.told.renewed, now);
-    lease.told.postponed = std::min(lease.told.postponed, now);
-    lease.told.idle = std::min(lease.told.idle, now);
+    lease.logged.renewed = std::min(lease.logged.renewed, now);
+    lease.logged.postponed = std::min(lease.logged.postponed, now);
+    lease.logged.idle = std::min(lease.logged.idle, now);
   }
   return now;
 }

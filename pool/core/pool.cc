@@ -265,8 +265,8 @@ Status Pool::renew(const User& user, std::int64_t id, std::string_view token, Sp
 
 // Warns of its new end again.
 Status Pool::tell_renewal(Lease& lease) {
-  lease.told.expires = lease.expires;
-  lease.told.renewed = now_;
+  lease.logged.expires = lease.expires;
+  lease.logged.renewed = now_;
   lease.expiry_warned = false;
   XOE_TRY(journal_.log(lease.user, "renewed", lease.id, gpus_text(lease.gpus), "until " + time_text(lease.expires)));
   return save(lease);
@@ -354,7 +354,7 @@ Status Pool::open_lease(Lease& lease, Time begins) {
   lease.state = LeaseState::kOpen;
   lease.begins = begins;
   lease.expires = begins + lease.request.duration;
-  lease.told = {.expires = lease.expires};
+  lease.logged = {.expires = lease.expires};
   lease.starts.reset();
   lease.position = 0;
   lease.unclaimed = lease.id < first_new_ && !lease.request.at;
@@ -423,18 +423,18 @@ Status Pool::watch_idle(Lease& lease) {
   const IdleAssessment assessment = idle_.assess(state_, lease, now_);
   if (!assessment.idle) {
     if (lease.idle_phase == IdlePhase::kBusy) return {};
-    if (!std::exchange(lease.told.is_idle_news, false))
+    if (!std::exchange(lease.logged.is_idle_news, false))
       XOE_TRY(journal_.log(kPoolItself, "idle-over", lease.id, lease.user, "it is used again"));
     return enter_phase(lease, IdlePhase::kBusy);
   }
   switch (lease.idle_phase) {
     case IdlePhase::kBusy:
-      lease.told.is_idle_news = true;
+      lease.logged.is_idle_news = true;
       XOE_TRY(enter_phase(lease, IdlePhase::kWarned));
       return tell_idle(lease, assessment.why);
     case IdlePhase::kWarned:
       if (now_ - lease.idle_phase_since < policy.warn_grace) return tell_idle(lease, assessment.why);
-      lease.told.is_idle_news = false;
+      lease.logged.is_idle_news = false;
       XOE_TRY(journal_.log(kPoolItself, "idle-signalled", lease.id, lease.user, assessment.why));
       return enter_phase(lease, IdlePhase::kSignalled);
     case IdlePhase::kSignalled:
@@ -452,9 +452,9 @@ Status Pool::enter_phase(Lease& lease, IdlePhase phase) {
 
 // The user is warned once in a while of a lease that is idle again and again.
 Status Pool::tell_idle(Lease& lease, std::string_view why) {
-  if (!lease.told.is_idle_news || now_ - lease.told.idle < kLinePause) return {};
-  lease.told.is_idle_news = false;
-  lease.told.idle = now_;
+  if (!lease.logged.is_idle_news || now_ - lease.logged.idle < kLinePause) return {};
+  lease.logged.is_idle_news = false;
+  lease.logged.idle = now_;
   return journal_.log(kPoolItself, "idle-warned", lease.id, lease.user, why);
 }
 
@@ -504,7 +504,7 @@ Status Pool::apply_plan(Plan plan) {
     lease.why = std::move(planned.why);
     lease.starts = planned.starts;
     lease.gpus = std::move(planned.gpus);
-    if (lease.starts) lease.told.promised = std::min(*lease.starts, lease.told.promised.value_or(*lease.starts));
+    if (lease.starts) lease.logged.promised = std::min(*lease.starts, lease.logged.promised.value_or(*lease.starts));
     if (lease.starts && *lease.starts <= now_ && !state_.awaits_report(lease)) {
       XOE_TRY(open_lease(lease, *lease.starts));
       continue;
@@ -515,10 +515,10 @@ Status Pool::apply_plan(Plan plan) {
           journal_.log(kPoolItself, "reserved", lease.id, gpus_text(lease.gpus), "from " + time_text(*lease.starts)));
       XOE_TRY(save(lease));
     }
-    lease.told.is_late |= later;
-    if (lease.told.is_late && now_ - lease.told.postponed >= kLinePause) {
-      lease.told.postponed = now_;
-      lease.told.is_late = false;
+    lease.logged.is_late |= later;
+    if (lease.logged.is_late && now_ - lease.logged.postponed >= kLinePause) {
+      lease.logged.postponed = now_;
+      lease.logged.is_late = false;
       XOE_TRY(journal_.log(kPoolItself, "postponed", lease.id, lease.user, lease.why));
     }
     if (moved) XOE_TRY(save(lease));

@@ -12,7 +12,7 @@
 namespace xoe::pool {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kTimeout = std::chrono::seconds(20);
 constexpr std::size_t kMostOutput = 1000;
 
 }  // namespace
@@ -23,11 +23,11 @@ Status send_mail(const std::string& command, const std::string& domain, const No
   XOE_ASSIGN(auto child, remote::ChildProcess::start({"/bin/sh", "-c", command}, inherited));
   std::string mail = mail_of(notice, domain);
   std::string said;
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kTimeout;
   while (!child.process.status()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     if (left.count() <= 0)
-      return failure(Code::kTimeout, "the mail command `{}` took longer than {} s", command, kPatience.count());
+      return failure(Code::kTimeout, "the mail command `{}` took longer than {} s", command, kTimeout.count());
     pollfd fds[] = {{.fd = child.process.fd(), .events = POLLIN, .revents = 0},
                     {.fd = child.in.valid() ? child.in.get() : -1, .events = POLLOUT, .revents = 0},
                     {.fd = child.out.valid() ? child.out.get() : -1, .events = POLLIN, .revents = 0},

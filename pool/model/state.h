@@ -202,11 +202,11 @@ struct GiveWay {
 // What a user can make happen to a lease again and again is told in one line of the audit log in so long.
 inline constexpr Span kLinePause = std::chrono::minutes(1);
 
-// What the audit log tells of such changes.
-struct Told {
+// What the audit log has of such changes.
+struct Logged {
   Time expires = {};  // the end; where the lease has another one, a line of it is due a while after `renewed`
-  Time renewed = {};  // when it told of that end
-  std::optional<Time> promised = {};  // the earliest start that it was told while it waits
+  Time renewed = {};  // when the log got a line of that end
+  std::optional<Time> promised = {};  // the earliest start that the log has while it waits
   // Of a lease that waits; not stored.
   Time postponed = {};
   bool is_late = false;  // it was postponed since then
@@ -235,7 +235,7 @@ struct Lease {
   Time expires = {};
   Time ended = {};
   std::optional<GiveWay> give_way = {};
-  Told told = {};
+  Logged logged = {};
   bool expiry_warned = false;
   IdlePhase idle_phase = IdlePhase::kBusy;
   Time idle_phase_since = {};
@@ -251,7 +251,7 @@ struct Lease {
   bool needs_client() const noexcept { return is_waiting() ? !request.at : is_open() && unclaimed; }
   // When the audit log tells of a renewal that it has not told of; nullopt: there is none.
   std::optional<Time> renewal_due() const {
-    return is_open() && told.expires != expires ? std::optional(told.renewed + kLinePause) : std::nullopt;
+    return is_open() && logged.expires != expires ? std::optional(logged.renewed + kLinePause) : std::nullopt;
   }
   // When an open lease ends at the latest.
   Time ends() const noexcept { return give_way && give_way->by ? std::min(expires, *give_way->by) : expires; }

@@ -414,7 +414,7 @@ std::optional<Promise> promise_before(const State& state, const Lease& lease, Ti
 
 std::optional<Promise> promise_before(const State& state, const Lease& lease, Time until, Time now) {
   const auto is_late = [](const Lease& other) {
-    const auto& promised = other.told.promised;
+    const auto& promised = other.logged.promised;
     return other.is_waiting() && promised && (!other.starts || *other.starts > *promised);
   };
   const auto is_used = [&](const auto& item) { return state.is_used_without_lease(item.second); };

@@ -79,7 +79,7 @@ Time Client::now() const {
 
 template <class Send>
 Result<Reply> Client::ask(Send&& send) {
-  const auto end = std::chrono::steady_clock::now() + options_.patience;
+  const auto end = std::chrono::steady_clock::now() + options_.timeout;
   for (;;) {
     const httplib::Result result = send(connection_->http);
     if (const auto now = result ? parse_number(result->get_header_value(kNowHeader)) : std::nullopt;

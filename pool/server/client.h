@@ -15,7 +15,7 @@ struct ClientOptions {
   std::string token = {};
   std::string ca_file = {};  // certificates to trust, for https; empty: the system's
   // For how long a server that does not answer is asked again. Every request may be sent twice.
-  Span patience = std::chrono::seconds(10);
+  Span timeout = std::chrono::seconds(10);
   // For one answer. The server lets requests with wait=1 wait for less.
   Span answer_limit = std::chrono::seconds(40);
 };
@@ -41,7 +41,7 @@ class Client {
   // The pool's time, which its leases end by: that of its last answer, and what has passed since; the machine's before.
   Time now() const;
 
-  // `unavailable`: no answer within the patience, or something else than a pool answers.
+  // `unavailable`: no answer within the timeout, or something else than a pool answers.
   Result<Reply> get(const std::string& path);
   Result<Reply> post(const std::string& path, const Json& body);
 

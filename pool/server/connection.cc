@@ -81,9 +81,9 @@ bool Connection::await(short events, std::chrono::steady_clock::time_point end) 
   }
 }
 
-bool Connection::send(std::string_view text, Span patience) {
+bool Connection::send(std::string_view text, Span timeout) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto end = begin + patience + std::chrono::seconds(text.size() / kBytesInASecond);
+  const auto end = begin + timeout + std::chrono::seconds(text.size() / kBytesInASecond);
   auto progress = begin;
   while (!text.empty()) {
     std::size_t count = 0;
@@ -102,7 +102,7 @@ bool Connection::send(std::string_view text, Span patience) {
       count = static_cast<std::size_t>(std::max<ssize_t>(0, written));
     }
     text.remove_prefix(count);
-    if (count == 0 && !await(wait_for, std::min(end, progress + patience))) return false;
+    if (count == 0 && !await(wait_for, std::min(end, progress + timeout))) return false;
     const auto now = std::chrono::steady_clock::now();
     if (!text.empty() && now >= end) return false;
     if (count > 0) progress = now;
@@ -116,8 +116,8 @@ void Connection::finish() {
   ::shutdown(socket_.get(), SHUT_WR);
 }
 
-bool Connection::awaits_more(Span patience) const {
-  if (!await(POLLOUT, std::chrono::steady_clock::now() + patience)) return false;
+bool Connection::awaits_more(Span timeout) const {
+  if (!await(POLLOUT, std::chrono::steady_clock::now() + timeout)) return false;
   char byte = 0;
   return ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;  // 0: the client has closed it
 }
@@ -129,7 +129,7 @@ ssize_t ReceivedStream::read(char* to, size_t size) {
 }
 
 ssize_t ReceivedStream::write(const char* from, size_t size) {
-  return connection_.send({from, size}, patience_) ? static_cast<ssize_t>(size) : -1;
+  return connection_.send({from, size}, timeout_) ? static_cast<ssize_t>(size) : -1;
 }
 
 void ReceivedStream::get_remote_ip_and_port(std::string& ip, int& port) const {

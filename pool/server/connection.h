@@ -24,11 +24,11 @@ class Connection {
   // Appends to `received` what has come, so that it has `most` bytes at most. The end is told when nothing is before
   // it.
   Got receive(std::size_t most);
-  // False: the client is gone, takes nothing for `patience`, or all of it more slowly than 16 KiB in a second beyond
+  // False: the client is gone, takes nothing for `timeout`, or all of it more slowly than 16 KiB in a second beyond
   // that.
-  bool send(std::string_view text, Span patience);
+  bool send(std::string_view text, Span timeout);
   // Waits for room to write. False: the client is gone, or takes nothing for so long.
-  bool awaits_more(Span patience) const;
+  bool awaits_more(Span timeout) const;
   // Nothing is sent any more; the client may still send.
   void finish();
   int socket() const noexcept { return socket_.get(); }
@@ -50,12 +50,12 @@ class Connection {
 // The connection as httplib reads and writes it: reads end where `received` does.
 class ReceivedStream : public httplib::Stream {
  public:
-  ReceivedStream(Connection& connection, Span write_patience) : connection_(connection), patience_(write_patience) {}
+  ReceivedStream(Connection& connection, Span write_timeout) : connection_(connection), timeout_(write_timeout) {}
   // Of Connection::received.
   std::size_t consumed() const noexcept { return consumed_; }
 
   bool is_readable() const override { return consumed_ < connection_.received.size(); }
-  bool is_writable() const override { return connection_.awaits_more(patience_); }
+  bool is_writable() const override { return connection_.awaits_more(timeout_); }
   ssize_t read(char* to, size_t size) override;
   ssize_t write(const char* from, size_t size) override;
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
@@ -64,7 +64,7 @@ class ReceivedStream : public httplib::Stream {
 
  private:
   Connection& connection_;
-  const Span patience_;
+  const Span timeout_;
   std::size_t consumed_ = 0;
 };
 

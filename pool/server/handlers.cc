@@ -20,7 +20,7 @@ constexpr Span kLongestWait = std::chrono::seconds(30);
 constexpr Span kShortWait = std::chrono::milliseconds(100);
 constexpr Span kWaitSlice = std::chrono::seconds(1);  // whether the server ends, while a request waits
 constexpr std::chrono::seconds kStreamPause(10);      // before a client that got no stream asks again
-constexpr std::size_t kMostAsides = 16;  // long answers that are being made, or wait for another to be made
+constexpr std::size_t kMostLongAnswers = 16;  // long answers that are being made, or wait for another to be made
 constexpr std::int64_t kMaxEvents = 1000;
 constexpr std::int64_t kMaxNumber = 1'000'000'000'000'000;
 constexpr std::int64_t kMaxDays = 366;
@@ -44,7 +44,7 @@ Handlers::Handlers(CommandQueue& queue, StoreReader reader, CommandQueue::Clock 
       counters_(counters),
       streams_(queue, std::move(clock), limits.streams),
       waits_(limits.waits),
-      asides_(kMostAsides),
+      long_answers_(kMostLongAnswers),
       new_leases_(limits.leases, limits.leases_at_once) {}
 
 bool Handlers::knows(const std::string& token) {
@@ -175,7 +175,7 @@ void Handlers::change(const Request& request, Response& response, Needs needs, c
 
 void Handlers::read_aside(const Request& request, Response& response, Needs needs,
                           const std::function<Result<Json>(StoreReader&)>& reply) {
-  const WaitLimit::Place place = asides_.take(bearer_token(request));
+  const WaitLimit::Place place = long_answers_.take(bearer_token(request));
   if (!place.taken())
     return refuse_for_now(response, std::chrono::seconds(1),
                           Error(Code::kResourceExhausted, "too many such requests at once: wait"));

@@ -92,7 +92,7 @@ class Handlers {
   ServerCounters& counters_;
   EventStreams streams_;
   WaitLimit waits_;
-  WaitLimit asides_;
+  WaitLimit long_answers_;
   RateLimit new_leases_;
   std::atomic<bool> ending_ = false;
   std::vector<Route> routes_;

@@ -112,8 +112,8 @@ class RunningServer : public HttpServer {
              .idle_timeout = std::chrono::seconds(kKeepAliveSeconds),
              .tls = protocol_->tls()},
             [this](std::string_view head) { return handlers_.knows(bearer_token(head)); },
-            [this, patience = options.write_timeout](Connection& connection) {
-              ReceivedStream stream(connection, patience);
+            [this, timeout = options.write_timeout](Connection& connection) {
+              ReceivedStream stream(connection, timeout);
               const bool goes_on = protocol_->serve(stream);
               connection.received.erase(0, stream.consumed());
               return goes_on;

@@ -155,8 +155,8 @@ void RequestCollector::drop_silent_ones() {
     Entry& entry = *item.second;
     if (!entry.collecting) return false;
     const bool begun = !entry.draining && !entry.connection.received.empty();
-    const Span patience = entry.draining ? kDrainTime : begun ? options_.request_timeout : options_.idle_timeout;
-    if (now - entry.since < patience) return false;
+    const Span timeout = entry.draining ? kDrainTime : begun ? options_.request_timeout : options_.idle_timeout;
+    if (now - entry.since < timeout) return false;
     if (!begun || !entry.connection.send(kTooLate, Span(0))) return true;
     entry.connection.finish();
     entry.since = now;

@@ -32,16 +32,16 @@ int StatusFeed::viewers() const {
   return viewers_;
 }
 
-void StatusFeed::end(Span patience) {
+void StatusFeed::end(Span timeout) {
   std::unique_lock lock(mutex_);
   ended_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, patience, [&] { return viewers_ == 0; });
+  changed_.wait_for(lock, timeout, [&] { return viewers_ == 0; });
 }
 
-StatusFeed::News StatusFeed::await(std::uint64_t& seen, Span patience) {
+StatusFeed::News StatusFeed::await(std::uint64_t& seen, Span timeout) {
   std::unique_lock lock(mutex_);
-  const bool any = changed_.wait_for(lock, patience, [&] { return ended_ || (!fields_.empty() && version_ > seen); });
+  const bool any = changed_.wait_for(lock, timeout, [&] { return ended_ || (!fields_.empty() && version_ > seen); });
   News news{.ended = ended_};
   if (!any || ended_) return news;
   for (const auto& [name, field] : fields_)

@@ -31,9 +31,9 @@ class StatusFeed {
     std::string status = {};  // the fields of /v1/status that changed after `seen`, as JSON; empty: none in this time
   };
   // Waits for news after `seen`, at first 0, which it sets to where they end. Any thread.
-  News await(std::uint64_t& seen, Span patience);
-  // Every wait returns at once from now on. Returns when the last viewer has left, or after `patience`.
-  void end(Span patience);
+  News await(std::uint64_t& seen, Span timeout);
+  // Every wait returns at once from now on. Returns when the last viewer has left, or after `timeout`.
+  void end(Span timeout);
 
  private:
   struct Field {

@@ -10,7 +10,7 @@
 namespace xoe::pool::slurm {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kMostOutput = std::size_t{16} << 20;
 
 std::string last_line(const std::string& text) {
@@ -24,7 +24,7 @@ Result<std::string> run_program(const std::vector<std::string>& words) {
   XOE_ASSIGN(auto child, remote::ChildProcess::start(words, remote::Inherited::current()));
   child.in = Fd();
   std::string out, err;
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kTimeout;
   while (child.out.valid() || child.err.valid() || !child.process.status()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     if (left.count() <= 0) return failure(Code::kUnavailable, "{} took longer than 60 s", words[0]);

@@ -28,9 +28,9 @@ constexpr auto fields_of(const Progress*) {
   return std::tuple(field<&Progress::lease, &Lease::starts>("starts", {.always_stored = true}),
                     field<&Progress::planned>("planned", {.always_stored = true}),
                     field<&Progress::lease, &Lease::expiry_warned>("expiry_warned", {.always_stored = true}),
-                    field<&Progress::lease, &Lease::told, &Told::expires>("told_expires"),
-                    field<&Progress::lease, &Lease::told, &Told::renewed>("told_renewed"),
-                    field<&Progress::lease, &Lease::told, &Told::promised>("told_promised", {.if_set = true}),
+                    field<&Progress::lease, &Lease::logged, &Logged::expires>("told_expires"),
+                    field<&Progress::lease, &Lease::logged, &Logged::renewed>("told_renewed"),
+                    field<&Progress::lease, &Lease::logged, &Logged::promised>("told_promised", {.if_set = true}),
                     field<&Progress::lease, &Lease::idle_phase>("idle_phase", {.always_stored = true}),
                     field<&Progress::lease, &Lease::idle_phase_since>("idle_phase_since", {.always_stored = true}),
                     field<&Progress::lease, &Lease::idle_exempt>("idle_exempt", {.always_stored = true}),
@@ -62,7 +62,7 @@ Result<Lease> lease_of(const Statement& row) {
   lease.ended = to_time(row.integer(8));
   lease.why = row.text(9);
   Progress progress{.lease = lease};
-  progress.lease.told.expires = lease.expires;  // leases of before this was kept have no other
+  progress.lease.logged.expires = lease.expires;  // leases of before this was kept have no other
   Status read = read_stored(row.text(10), progress.lease.request);
   if (read) read = read_stored(row.text(11), progress);
   if (!read)

@@ -16,7 +16,7 @@ std::string facts_of(const Lease& lease) {
                                                        lease.give_way->by ? to_number(*lease.give_way->by) : 0)
                                          : "-";
   return fmt::format("{} {} {} {} {} {} {}", name_of(lease.state), fmt::join(lease.gpus, ","),
-                     to_number(lease.told.expires), way, name_of(lease.idle_phase), lease.idle_exempt,
+                     to_number(lease.logged.expires), way, name_of(lease.idle_phase), lease.idle_exempt,
                      lease.expiry_warned);
 }
 

@@ -46,7 +46,7 @@ class Server : public ::testing::Test {
   Client client(int token, Span answer_limit = 40s) {
     return Client::create({.url = fmt::format("http://127.0.0.1:{}", server_->port()),
                            .token = token_number(token),
-                           .patience = 0s,
+                           .timeout = 0s,
                            .answer_limit = answer_limit})
         .value();
   }
@@ -78,8 +78,8 @@ class Server : public ::testing::Test {
 
   // Reads until `text` has come, or the stream has ended.
   static std::string read_until(const Fd& fd, const std::string& text) {
-    const timeval patience{.tv_sec = 20, .tv_usec = 0};
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval timeout{.tv_sec = 20, .tv_usec = 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     std::string all;
     std::array<char, 65536> part;
     while (all.find(text) == std::string::npos) {

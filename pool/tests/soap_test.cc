@@ -125,7 +125,7 @@ TEST_F(Session, ATaskIsAwaitedAndItsFaultIsTold) {
 
 TEST_F(Session, ATaskThatDoesNotEndIsNotAwaitedForEver) {
   Vcenter vcenter = open();
-  vcenter.set_task_patience(std::chrono::seconds(10));
+  vcenter.set_task_timeout(std::chrono::seconds(10));
   will_answer(R"(<PowerOnVM_TaskResponse><returnval type="Task">task-1</returnval></PowerOnVM_TaskResponse>)");
   for (int i = 0; i < 30; ++i) will_tell_task("running");
   const auto done = vcenter.power_on(vm_);

@@ -308,7 +308,7 @@ Status Agent::carry_out(const Step& step) {
 
 // The VM is started again whatever becomes of the change, and is not shut down for the same GPUs twice.
 Status Agent::cycle(const Step& step) {
-  XOE_TRY(vcenter_->shut_down(step.vm, rules_.shutdown_patience));
+  XOE_TRY(vcenter_->shut_down(step.vm, rules_.shutdown_timeout));
   to_start_.insert(step.vm.object);
   const Status changed = vcenter_->change(step.vm, step.change);
   if (!changed)

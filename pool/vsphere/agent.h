@@ -19,7 +19,7 @@ struct Rules {
   std::map<std::string, std::vector<std::string>> users = {};
   std::string vgpu_profile = {};  // that shared GPUs are cut by; empty: they are left out
   bool power_cycle = false;       // VMs may be shut down and started again
-  Span shutdown_patience = std::chrono::minutes(5);
+  Span shutdown_timeout = std::chrono::minutes(5);
 };
 
 // GPUs of a vCenter by the names that the pool knows them by: "vsphere:HOST:0000:3b:00.0" of one for DirectPath I/O,

@@ -141,9 +141,9 @@ Status Vcenter::run_task(std::string_view method, const VirtualMachine& vm, cons
       return failure(refused(fmt::format("{} of VM {}", method, vm.name),
                              {fault == nullptr ? std::string() : fault->is_a, info.text_at("error/localizedMessage")}));
     }
-    if (waited >= task_patience_)
+    if (waited >= task_timeout_)
       return failure(Code::kTimeout, "{} of VM {}: vCenter's task {} is still {} after {}", method, vm.name, task->text,
-                     state, span_text(task_patience_));
+                     state, span_text(task_timeout_));
     sleep_(kPause);
   }
 }
@@ -188,13 +188,13 @@ Status Vcenter::change(const VirtualMachine& vm, const Change& change) {
 
 Status Vcenter::power_on(const VirtualMachine& vm) { return run_task("PowerOnVM_Task", vm); }
 
-Status Vcenter::shut_down(const VirtualMachine& vm, Span patience) {
+Status Vcenter::shut_down(const VirtualMachine& vm, Span timeout) {
   if (const auto asked = call("ShutdownGuest", vm.object); !asked) return failure(asked.error());
   for (Span waited{0};; waited += kPause) {
     XOE_ASSIGN(const Element state, property(vm.object, "runtime.powerState"));
     if (state.text == "poweredOff") return {};
-    if (waited >= patience)
-      return failure(Code::kTimeout, "VM {} has not shut down within {}", vm.name, span_text(patience));
+    if (waited >= timeout)
+      return failure(Code::kTimeout, "VM {} has not shut down within {}", vm.name, span_text(timeout));
     sleep_(kPause);
   }
 }

@@ -88,8 +88,8 @@ class Vcenter {
   Status change(const VirtualMachine& vm, const Change& change);
   Status power_on(const VirtualMachine& vm);
   // Asks its guest to shut down and waits until it is off; it is never powered off hard.
-  Status shut_down(const VirtualMachine& vm, Span patience);
-  void set_task_patience(Span patience) { task_patience_ = patience; }
+  Status shut_down(const VirtualMachine& vm, Span timeout);
+  void set_task_timeout(Span timeout) { task_timeout_ = timeout; }
 
  private:
   Vcenter(std::unique_ptr<Transport> transport, Credentials credentials, Sleep sleep)
@@ -106,7 +106,7 @@ class Vcenter {
   std::unique_ptr<Transport> transport_;
   Credentials credentials_;
   Sleep sleep_;
-  Span task_patience_ = std::chrono::minutes(5);
+  Span task_timeout_ = std::chrono::minutes(5);
   Reference properties_, views_, root_, sessions_;
 };
 

@@ -29,8 +29,8 @@ struct TrainCommandLine {
 // in the first one. The trainer refuses a folder that is kept.
 void ask_for_run_folder(train::TrainOptions& options);
 
-// Those of the group Machine: device, threads, memory.
-void add_machine_options(CLI::App& app, train::TrainOptions& options);
+// --model
+void add_model_option(CLI::App& app, std::string& model);
 
 // After --help or a mistake, which have been answered: the exit code.
 tl::expected<TrainCommandLine, int> parse_train_command_line(int argc, char** argv);

@@ -10,6 +10,7 @@
 #include "core/base/output_file.h"
 #include "train/tests/folder_test.h"
 #include "train/trainer/checkpoint_file.h"
+#include "train/trainer/complete_options.h"
 #include "train/trainer/curve.h"
 #include "train/trainer/environment.h"
 #include "train/trainer/files.h"
@@ -122,10 +123,13 @@ TEST(Options, NamesTheOneThatIsWrong) {
     const auto result = complete_options(options);
     return result ? std::string("ok") : result.error().message();
   };
-  EXPECT_NE(message([](auto& o) { o.batch = 0; }).find("--batch"), std::string::npos);
+  EXPECT_EQ(message([](auto& o) { o.batch = 0; }), "xoe train: batch (1 to 1048576) is 0");
   EXPECT_NE(message([](auto& o) { o.image_size = 0; }).find("--image-size"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.momentum = 1; }).find("--momentum"), std::string::npos);
-  EXPECT_NE(message([](auto& o) { o.lr = NAN; }).find("--lr"), std::string::npos);
+  EXPECT_EQ(message([](auto& o) { o.momentum = 1; }), "xoe train: momentum (0 to below 1) is 1");
+  EXPECT_EQ(message([](auto& o) { o.weight_decay = -1; }), "xoe train: weight_decay (0 or more) is -1");
+  EXPECT_NE(message([](auto& o) { o.lr = NAN; }).find("xoe train: lr (above 0"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.lr = INFINITY; }).find("xoe train: lr (above 0"), std::string::npos);
+  EXPECT_NE(message([](auto& o) { o.device = DeviceKind(3); }).find("there is no device 3"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.resume = true; }).find("--checkpoint"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.epochs = 3; }).find("--steps"), std::string::npos);
 }
@@ -133,6 +137,7 @@ TEST(Options, NamesTheOneThatIsWrong) {
 TEST(Environment, TellsWhatARunRanOnButNoSecret) {
   TrainOptions options;
   options.seed = 77;
+  options.image_size = 96;
   options.weight_decay = 0.25;
   const Env env({{"XOE_SECRET", "s3cret"},
                  {"XOE_KEY_FILE", "s3cret"},
@@ -147,6 +152,11 @@ TEST(Environment, TellsWhatARunRanOnButNoSecret) {
   EXPECT_EQ(json["libtorch"], "9.8.7");
   EXPECT_EQ(json["options"]["seed"], 77);
   EXPECT_EQ(json["options"]["weight_decay"], 0.25);
+  EXPECT_EQ(json["options"]["lr_warmup_epochs"], 1);
+  EXPECT_EQ(json["options"]["optimizer"], "sgd");
+  EXPECT_EQ(json["options"]["momentum"], 0.9);
+  EXPECT_EQ(json["options"]["image_size"], "96");
+  EXPECT_FALSE(json["options"].contains("weights"));
   EXPECT_EQ(json["variables"]["OMP_NUM_THREADS"], "3");
   EXPECT_EQ(json["variables"]["XOE_BACKEND"], "gloo\xef\xbf\xbd");
   EXPECT_EQ(json["command"][1], "train");

@@ -7,6 +7,8 @@
 #include "core/base/machine.h"
 #include "core/base/text.h"
 #include "core/command_line/machine_facts.h"
+#include "core/describe/option_list.h"
+#include "train/trainer/option_fields.h"
 
 namespace xoe::train {
 namespace {
@@ -39,23 +41,8 @@ Json variables(const Env& env) {
 }
 
 Json options_json(const TrainOptions& options) {
-  Json json = {{"optimizer", optimizer_name(options.optimizer)},
-               {"learning_rate", options.lr},
-               {"lr_batch", options.lr_batch},
-               {"lr_warmup_epochs", options.lr_warmup_epochs}};
-  if (has_momentum(options.optimizer)) json["momentum"] = options.momentum;
-  json["weight_decay"] = options.weight_decay.value_or(0);
-  json["label_smoothing"] = options.label_smoothing;
-  json["clip_norm"] = options.clip_norm;
-  json["ema"] = options.ema;
-  json["precision"] = precision_name(options.precision);
-  if (!options.weights.empty()) json["weights"] = options.weights;
-  if (options.new_head) json["new_head"] = true;
-  json["sync_batchnorm"] = options.sync_batchnorm;
-  json["checkpoint_activations"] = options.checkpoint_activations;
-  json["seed"] = options.seed;
-  if (options.epochs > 0) json["epochs"] = options.epochs;
-  json["bucket_mib"] = options.bucket_mib;
+  Json json = describe::values_json(options);
+  if (!has_momentum(options.optimizer)) json.erase("momentum");
   return json;
 }
 

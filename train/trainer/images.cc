@@ -104,7 +104,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.classes = options.classes;
   pipeline.image_key = options.image_key;
   pipeline.label_key = options.label_key;
-  pipeline.label_offset = options.label_offset.value_or(data::kAutoLabelOffset);
+  pipeline.label_offset = options.label_offset;
   pipeline.allow_missing = options.allow_missing;
   pipeline.max_bad = options.max_bad;
   pipeline.warn = std::move(warn);

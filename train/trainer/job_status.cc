@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kOlderPatience{1000};  // for an older post, when the last one waits
+constexpr milliseconds kOlderTimeout{1000};  // for an older post, when the last one waits
 constexpr milliseconds kRetryPause{500};
 constexpr std::size_t kLongestToken = 65536;
 
@@ -137,7 +137,7 @@ std::string JobStatus::finish() {
   shared.deadline = Clock::now() + shared.pace.last;
   if (shared.error && !shared.busy) shared.next = shared.newest;
   shared.changed.notify_all();
-  if (!shared.changed.wait_for(lock, kOlderPatience, [&shared] { return !shared.next; })) shared.attempt.request_stop();
+  if (!shared.changed.wait_for(lock, kOlderTimeout, [&shared] { return !shared.next; })) shared.attempt.request_stop();
   const bool over =
       shared.changed.wait_until(lock, *shared.deadline, [&shared] { return !shared.next && !shared.busy; });
   if (over && !shared.error) return {};

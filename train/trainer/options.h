@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "xoe/data/pixels.h"
-#include "xoe/status.h"
+#include "xoe/data/images.h"
 
 namespace xoe::train {
 
@@ -24,8 +23,8 @@ struct TrainOptions {
   int classes = 0;                          // 0: what the data has; 1000 for synthetic data
   std::string image_key = "image/encoded";  // features of TFRecord files
   std::string label_key = "image/class/label";
-  std::optional<int> label_offset;  // the label stored for class 0; unset: 1 in TFRecord files, 0 in others
-  int batch = 32;                   // per rank and backward pass
+  int label_offset = data::kAutoLabelOffset;  // the label stored for class 0
+  int batch = 32;                             // per rank and backward pass
   data::ImageSize image_size = 64;
   data::PixelOptions pixels = {};
   std::string weights;    // a file that the model begins with; empty: freshly initialised
@@ -79,9 +78,10 @@ struct TrainOptions {
   double emulated_images_per_s = 0;  // > 0: a timed wait in place of computing, see emulated_accelerator.h
 };
 
-// "sgd", "adamw", "lars", "lamb".
-std::string_view optimizer_name(OptimizerKind kind) noexcept;
-std::string_view precision_name(Precision precision) noexcept;  // "fp32", "bf16", "fp16"
+// Empty: there is no such value.
+std::string_view optimizer_name(OptimizerKind kind);   // "sgd", "adamw", "lars", "lamb"
+std::string_view device_name(DeviceKind kind);         // "auto", "cpu", "cuda"
+std::string_view precision_name(Precision precision);  // "fp32", "bf16", "fp16"
 // Whether options.momentum counts.
 bool has_momentum(OptimizerKind kind) noexcept;
 
@@ -90,9 +90,5 @@ struct OptimizerDefaults {
   double weight_decay = 0;
 };
 OptimizerDefaults optimizer_defaults(OptimizerKind kind) noexcept;
-
-// Sets defaults (rates, steps for synthetic data) and checks the options: `invalid_argument` names the option. Does not
-// look at the data.
-Result<TrainOptions> complete_options(TrainOptions options);
 
 }  // namespace xoe::train

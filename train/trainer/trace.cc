@@ -12,15 +12,15 @@ struct PhaseStyle {
   std::string_view name;
   std::string_view lane;  // empty: the engine shows it
 };
-constexpr std::string_view kServiceLane = "checkpoint, evaluation";
+constexpr std::string_view kCheckpointLane = "checkpoint, evaluation";
 // By Phase.
 constexpr std::array<PhaseStyle, 7> kStyles = {{{"forward", trace::kComputeLane},
                                                 {"backward", trace::kComputeLane},
                                                 {"optimizer", trace::kComputeLane},
                                                 {"input wait", trace::kInputLane},
                                                 {"wait for peers", ""},
-                                                {"checkpoint", kServiceLane},
-                                                {"evaluation", kServiceLane}}};
+                                                {"checkpoint", kCheckpointLane},
+                                                {"evaluation", kCheckpointLane}}};
 
 }  // namespace
 

@@ -14,7 +14,7 @@ namespace xoe::hierarchical {
 namespace {
 
 // How long a rank that sees a connection break waits for another rank to report the cause.
-constexpr std::chrono::milliseconds kCausePatience(1500);
+constexpr std::chrono::milliseconds kCauseTimeout(1500);
 
 struct SplitRequest {
   std::int64_t color;
@@ -128,7 +128,7 @@ Status HierarchicalBackend::execute(const Collective& collective) {
 Error HierarchicalBackend::first_cause(const Error& seen) {
   if (seen.code() == Code::kPeerLost || seen.code() == Code::kUnavailable) {
     std::unique_lock lock(cause_mutex_);
-    cause_known_.wait_for(lock, kCausePatience, [this] { return cause_.has_value(); });
+    cause_known_.wait_for(lock, kCauseTimeout, [this] { return cause_.has_value(); });
   }
   end(seen);
   return *cause();

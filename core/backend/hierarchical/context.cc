@@ -91,11 +91,11 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
 }
 
 Status Context::check_version() {
-  constexpr auto kPatience = std::chrono::seconds(1);  // with a busy launcher
+  constexpr auto kTimeout = std::chrono::seconds(1);  // with a busy launcher
   const std::string_view version = bootstrap::world_of(options_.keys);
   if (version.empty()) return {};
   // Only a refusal counts.
-  const auto found = store_->get(version, kPatience);
+  const auto found = store_->get(version, kTimeout);
   return found || found.error().code() != Code::kUnavailable ? Status() : failure(found.error());
 }
 

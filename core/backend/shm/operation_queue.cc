@@ -319,9 +319,9 @@ void OperationQueue::abort(const Error& cause) {
 // Called when failed_by is set: from now on no peer enters a buffer, and a peer that is in one stays for as long as a
 // round takes. False: one is still there, it has been stopped.
 bool OperationQueue::wait_for_peers_in_buffers() const {
-  constexpr std::chrono::milliseconds kPatience(500);
+  constexpr std::chrono::milliseconds kTimeout(500);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const auto until = Clock::now() + kPatience;
+  const auto until = Clock::now() + kTimeout;
   const auto is_in = [&](int r) {
     return r != group_.rank() && group_.block(r).busy.load(std::memory_order_acquire) != 0 && group_.ended(r) == 0;
   };

@@ -16,8 +16,8 @@ void wait_for_the_end() {
   ::sigemptyset(&ending);
   for (const int signal : {SIGINT, SIGTERM}) ::sigaddset(&ending, signal);
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);
-  const timespec patience = {.tv_sec = 10, .tv_nsec = 0};
-  ::sigtimedwait(&ending, nullptr, &patience);
+  const timespec timeout = {.tv_sec = 10, .tv_nsec = 0};
+  ::sigtimedwait(&ending, nullptr, &timeout);
 }
 
 }  // namespace

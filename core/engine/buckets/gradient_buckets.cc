@@ -214,9 +214,9 @@ Status GradientBuckets::check_complete(const Bucket& bucket) const {
 
 // --- before the optimizer's step ---
 
-Result<bool> GradientBuckets::wait(std::chrono::nanoseconds patience) {
+Result<bool> GradientBuckets::wait(std::chrono::nanoseconds timeout) {
   const auto now = EngineClock::now();
-  const auto until = patience < EngineClock::time_point::max() - now ? now + patience : EngineClock::time_point::max();
+  const auto until = timeout < EngineClock::time_point::max() - now ? now + timeout : EngineClock::time_point::max();
   for (const Bucket& bucket : buckets_) XOE_TRY(check_complete(bucket));
   for (; waited_ < buckets_.size(); ++waited_) {
     EngineHandle& operation = buckets_[waited_].operation;

@@ -63,9 +63,9 @@ class GradientBuckets {
   // the step fails on all ranks, with an error that names the parameter (`invalid_argument`).
   Status leave_out(std::size_t parameter);
 
-  // Waits for all buckets. False: not completed within `patience`; call it again. An error, or true, ends the step.
+  // Waits for all buckets. False: not completed within `timeout`; call it again. An error, or true, ends the step.
   // `invalid_argument`: names the gradients that are not there; the step goes on then.
-  Result<bool> wait(std::chrono::nanoseconds patience);
+  Result<bool> wait(std::chrono::nanoseconds timeout);
   // Waits for one bucket, whose slots hold the results then; wait() ends the step. An error ends it here.
   // `invalid_argument`: names the bucket's gradients that are not there; the step goes on then.
   Status wait_for(std::size_t bucket);

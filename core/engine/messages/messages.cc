@@ -311,12 +311,12 @@ bool Messages::idle() const {
 
 // What poll() shall wait for; returns for how long, in milliseconds: rings have nothing to poll. REQUIRES: mutex_.
 int Messages::add_sockets(std::vector<pollfd>& entries) const {
-  int patience = 100;
+  int timeout = 100;
   for (int r = 0; r < size_; ++r) {
     const Peer& peer = peers_[index(r)];
     const bool receives = matching_.wants(r);
     if (peer.box.data() != nullptr) {
-      if (receives || !peer.queue.empty()) patience = 1;
+      if (receives || !peer.queue.empty()) timeout = 1;
       continue;
     }
     if (receives && peer.in && !peer.in->closed())
@@ -324,7 +324,7 @@ int Messages::add_sockets(std::vector<pollfd>& entries) const {
     if (!peer.queue.empty() && peer.out && !peer.out->closed())
       entries.push_back({.fd = peer.out->descriptor(), .events = POLLOUT, .revents = 0});
   }
-  return patience;
+  return timeout;
 }
 
 void Messages::run(const std::stop_token& stop) {
@@ -335,21 +335,21 @@ void Messages::run(const std::stop_token& stop) {
     std::vector<pollfd> entries{{.fd = wakeup_.get(), .events = POLLIN, .revents = 0}};
     if (acceptor_) acceptor_->add_entries(entries);
     const std::size_t accepting = entries.size() - 1;
-    int patience = -1;
+    int timeout = -1;
     bool works = false;
     {
       const std::lock_guard lock(mutex_);
       works = options_.progress_thread && !idle();
       const bool attended = waiters_ > 0;  // a thread that waits makes progress itself
       if (works && moved) {
-        patience = 0;
+        timeout = 0;
       } else if (works) {
-        patience = attended ? 20 : std::max(add_sockets(entries), pause);
+        timeout = attended ? 20 : std::max(add_sockets(entries), pause);
       }
-      sleeps_ = patience < 0 || (patience > kShort && !attended);
+      sleeps_ = timeout < 0 || (timeout > kShort && !attended);
     }
-    if (acceptor_ && acceptor_->waits()) patience = patience < 0 ? 200 : patience;
-    ::poll(entries.data(), entries.size(), patience);
+    if (acceptor_ && acceptor_->waits()) timeout = timeout < 0 ? 200 : timeout;
+    ::poll(entries.data(), entries.size(), timeout);
     eventfd_t ignored = 0;
     ::eventfd_read(wakeup_.get(), &ignored);
     if (acceptor_) acceptor_->serve(std::span(entries).subspan(1, accepting));
@@ -361,7 +361,7 @@ void Messages::run(const std::stop_token& stop) {
   }
 }
 
-Result<bool> Messages::wait(const MessagePtr& message, std::chrono::nanoseconds patience) {
+Result<bool> Messages::wait(const MessagePtr& message, std::chrono::nanoseconds timeout) {
   constexpr int kSpins = 200;
   constexpr auto kYields = std::chrono::milliseconds(2);
   struct Waiter {
@@ -382,7 +382,7 @@ Result<bool> Messages::wait(const MessagePtr& message, std::chrono::nanoseconds 
         XOE_TRY(message->result);
         return true;
       }
-      if (turn < kSpins && patience.count() > 0) continue;
+      if (turn < kSpins && timeout.count() > 0) continue;
       const auto now = Clock::now();
       late = message->limit.count() > 0 && now >= message->deadline;
       if (late) {
@@ -398,7 +398,7 @@ Result<bool> Messages::wait(const MessagePtr& message, std::chrono::nanoseconds 
     if (late) continue;
     if (checks) check_failures();
     const auto waited = Clock::now() - start;
-    if (waited >= patience && !checks) return false;
+    if (waited >= timeout && !checks) return false;
     if (waited < kYields) {
       ::sched_yield();
     } else {

@@ -64,7 +64,7 @@ class Messages {
 
   // Waits for so long. True: done. Errors of the message: `peer_lost`, `timeout`, `invalid_argument` (the message has
   // another size), `unavailable`. It is over then, and its memory not used any more.
-  Result<bool> wait(const MessagePtr& message, std::chrono::nanoseconds patience);
+  Result<bool> wait(const MessagePtr& message, std::chrono::nanoseconds timeout);
   // Gives the message up: its memory is not used any more. A send of which bytes have left goes on from a copy; what
   // arrives is kept for another receive.
   void abandon(const MessagePtr& message);

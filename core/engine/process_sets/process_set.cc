@@ -13,7 +13,7 @@ namespace xoe::engine {
 namespace {
 
 constexpr std::uint32_t kUnnamed = 1024;  // names for unnamed operations of a kind, used in turns
-constexpr std::chrono::seconds kTablePatience(10);
+constexpr std::chrono::seconds kTableTimeout(10);
 
 std::shared_ptr<Submission> placeholder_of(const OpDescriptor& op, std::uint64_t signature,
                                            std::span<const TensorSize> sizes, int entry) {
@@ -153,7 +153,7 @@ Result<bool> ProcessSet::enter(const std::shared_ptr<Submission>& submission) {
   const auto gave_up = [&] {
     services_.owner.try_check_failures();
     if (!began) began = EngineClock::now();
-    return failed() || EngineClock::now() - *began > kTablePatience;
+    return failed() || EngineClock::now() - *began > kTableTimeout;
   };
   // Where the name was last time is where it is now, or the entry has another version.
   ReadinessTable::EntryRef at{submission->progress.entry, submission->progress.version};

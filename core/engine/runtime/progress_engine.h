@@ -51,12 +51,12 @@ class ProgressEngine {
   // Looks for lost ranks, unless another thread makes progress.
   void try_check_failures();
 
-  // Runs act() while no other thread makes progress, also in a callback, but gives up after `patience`: the thread that
+  // Runs act() while no other thread makes progress, also in a callback, but gives up after `timeout`: the thread that
   // makes progress may be blocked.
   template <class Act>
-  void exclusive_within(std::chrono::nanoseconds patience, Act&& act) {
+  void exclusive_within(std::chrono::nanoseconds timeout, Act&& act) {
     if (lock_.held_by_this_thread()) return act();
-    const auto until = EngineClock::now() + patience;
+    const auto until = EngineClock::now() + timeout;
     while (!lock_.try_lock()) {
       if (EngineClock::now() >= until) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -17,7 +17,7 @@ namespace xoe::engine {
 namespace {
 
 constexpr std::size_t kLongestReason = 300;  // bytes
-constexpr std::chrono::seconds kAbortPatience(1);
+constexpr std::chrono::seconds kAbortTimeout(1);
 
 std::string cut(const std::string& reason) {
   std::size_t end = 0;
@@ -96,7 +96,7 @@ Status Runtime::abort(std::string_view why) {
     world.get()->comm().backend().abort(cause);
   }
   // The other sets; what makes progress now may have waited for a peer, and does not any more.
-  progress_->exclusive_within(kAbortPatience, [&] { sets_.each([&](ProcessSet& set) { set.abort(cause); }); });
+  progress_->exclusive_within(kAbortTimeout, [&] { sets_.each([&](ProcessSet& set) { set.abort(cause); }); });
   return {};
 }
 
@@ -375,26 +375,26 @@ Status EngineHandle::wait() { return wait_for(std::chrono::nanoseconds::max()); 
 namespace {
 
 // None: further away than the clock can tell.
-std::optional<engine::EngineClock::time_point> deadline_of(std::chrono::nanoseconds patience) {
+std::optional<engine::EngineClock::time_point> deadline_of(std::chrono::nanoseconds timeout) {
   const auto now = engine::EngineClock::now();
-  if (patience < engine::EngineClock::time_point::max() - now) return now + patience;
+  if (timeout < engine::EngineClock::time_point::max() - now) return now + timeout;
   return std::nullopt;
 }
 
 }  // namespace
 
-Status EngineHandle::wait_for(std::chrono::nanoseconds patience) {
+Status EngineHandle::wait_for(std::chrono::nanoseconds timeout) {
   if (submission_->done()) return submission_->status();
   const auto runtime = submission_->runtime.lock();
   if (runtime == nullptr) return submission_->status();
-  return runtime->wait(*submission_, deadline_of(patience));
+  return runtime->wait(*submission_, deadline_of(timeout));
 }
 
-Status EngineHandle::wait_in_stream(void* stream, std::chrono::nanoseconds patience) {
+Status EngineHandle::wait_in_stream(void* stream, std::chrono::nanoseconds timeout) {
   if (submission_->done()) return submission_->status();
   const auto runtime = submission_->runtime.lock();
   if (runtime == nullptr) return submission_->status();
-  return runtime->wait_in_stream(*submission_, stream, deadline_of(patience));
+  return runtime->wait_in_stream(*submission_, stream, deadline_of(timeout));
 }
 
 const std::vector<Output>& EngineHandle::outputs() const noexcept { return submission_->outcome.outputs; }

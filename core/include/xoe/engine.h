@@ -152,12 +152,12 @@ class EngineHandle {
   bool poll();
   // Blocks until completed; returns the operation's error if it failed.
   Status wait();
-  // `timeout`: not completed within `patience`; the operation goes on.
-  Status wait_for(std::chrono::nanoseconds patience);
+  // `timeout`: not completed within `timeout`; the operation goes on.
+  Status wait_for(std::chrono::nanoseconds timeout);
   // GPU memory, with XOE_GPU_WAIT=stream and NCCL: returns once the operation's work is in the GPU's queue, and later
   // work in `stream` (a cudaStream_t) waits for the result; if the operation fails after that, the next one has its
   // error. In all other cases as wait_for(). Call it for each stream that uses the result.
-  Status wait_in_stream(void* stream, std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
+  Status wait_in_stream(void* stream, std::chrono::nanoseconds timeout = std::chrono::nanoseconds::max());
 
   // After completion:
   // Results for which the caller gave no memory, in the order of the tensors. Memory of the engine lives as long as any

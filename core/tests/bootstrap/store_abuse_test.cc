@@ -29,8 +29,8 @@ class Abuse : public testing::Test {
     thread_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         pollfd entry{.fd = service_->fd(), .events = POLLIN, .revents = 0};
-        const int patience = service_->poll_timeout_ms();
-        ::poll(&entry, 1, patience < 0 ? 10 : std::min(patience, 10));
+        const int timeout = service_->poll_timeout_ms();
+        ::poll(&entry, 1, timeout < 0 ? 10 : std::min(timeout, 10));
         service_->serve();
       }
     });

@@ -40,10 +40,10 @@ class StoreTcp : public testing::Test {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   // All that comes until the server closes; fails after so long.
-  static std::string rest_of(const Fd& socket, std::chrono::milliseconds patience = 8s) {
+  static std::string rest_of(const Fd& socket, std::chrono::milliseconds timeout = 8s) {
     std::string all;
     pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
-    while (::poll(&entry, 1, static_cast<int>(patience.count())) > 0) {
+    while (::poll(&entry, 1, static_cast<int>(timeout.count())) > 0) {
       char bytes[4096];
       const auto count = ::recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
       if (count <= 0) return all;

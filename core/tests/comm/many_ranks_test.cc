@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::chrono::minutes kPatience(5);  // a few cores may share all ranks
+constexpr std::chrono::minutes kTimeout(5);  // a few cores may share all ranks
 
 class ManyRanks : public ::testing::TestWithParam<int> {};
 
@@ -36,7 +36,7 @@ TEST_P(ManyRanks, SumsOfAllSizes) {
         }
         ASSERT_TRUE(world.barrier());
       },
-      kPatience);
+      kTimeout);
 }
 
 TEST_P(ManyRanks, MoveTheirBlocks) {
@@ -59,12 +59,12 @@ TEST_P(ManyRanks, MoveTheirBlocks) {
         EXPECT_EQ(sum, part->size());
         ASSERT_TRUE(world.barrier());
       },
-      kPatience);
+      kTimeout);
 }
 
 TEST_P(ManyRanks, TheLastOneIsMissedWhenItLeaves) {
   const int size = GetParam();
-  auto group = make_group(size, kPatience);
+  auto group = make_group(size, kTimeout);
   std::vector<std::jthread> threads;
   for (auto& member : group)
     threads.emplace_back([size, world = std::optional<Communicator>(std::move(member))]() mutable {

@@ -16,7 +16,7 @@ import unittest
 
 BIN = pathlib.Path(os.environ["XOE_BIN_DIR"])
 PROGRAMS = ("train", "data", "timeline", "report", "doctor", "pool")
-DATA_VERBS = ("make", "convert", "inspect", "verify", "stats", "index", "bench", "compare")
+DATA_VERBS = ("make", "make-xray", "convert", "inspect", "verify", "stats", "index", "bench", "compare")
 POOL_VERBS = ("serve", "agent", "acquire", "adopt", "renew", "release", "revoke", "exempt", "run", "status", "events", "usage", "team",
               "user", "backup")
 
@@ -183,7 +183,7 @@ MISTAKES = [
     ("train --synthetic --precision fp8", "expected fp32, bf16 or fp16"),
     ("train --synthetic --device gpu", "expected auto, cpu or cuda"),
     ("train --synthetic --batch 0x10", "--batch 0x10: expected a whole number"),
-    ("train --synthetic --batch 00", "--batch must be at least 1"),
+    ("train --synthetic --batch 00", "--batch 00: expected a whole number, 1 to 1048576"),
     ("train --synthetic --seed 0b1", "--seed 0b1: expected a whole number"),
     ("train exprot runs/a model.pt", "did you mean export?"),
     ("train export", "RUN is missing; usage: xoe train export [options] RUN FILE"),
@@ -193,7 +193,7 @@ MISTAKES = [
     ("train --batch 4 export runs/a model.pt", "--batch is an option of training"),
     ("train export --batch 4 runs/a model.pt", "unknown option --batch"),
     ("train --synthetic --batch many", "--batch many: expected a whole number"),
-    ("train --synthetic --batch 0", "--batch"),
+    ("train --synthetic --batch 0", "--batch 0: expected a whole number, 1 to 1048576"),
     ("train --synthetic --epocs 3", "did you mean --epochs?"),
     ("train --data x --epochs -1", "--epochs -1: expected a number above 0"),
     ("train --synthetic --steps 3 --epochs 1", "exclude each other"),

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::run_engines;
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kTimeout = std::chrono::seconds(60);
 
 std::vector<BucketParameter> parameters_of(std::initializer_list<std::pair<const char*, std::int64_t>> list) {
   std::vector<BucketParameter> parameters;
@@ -72,7 +72,7 @@ TEST(GradientBuckets, HaveTheBitsOfOneOperationForEach) {
               const std::size_t p = (i * 5 + static_cast<std::size_t>(step + engine.topology().rank)) % counts.size();
               ASSERT_TRUE(buckets->put(p, own[p].data()));
             }
-            ASSERT_TRUE(buckets->wait(kPatience).value());
+            ASSERT_TRUE(buckets->wait(kTimeout).value());
             for (std::size_t i = 0; i < counts.size(); ++i) {
               const TensorArg tensor = testing::in_place(own[i], parameters[i].shape);
               ASSERT_TRUE(engine.run({.name = parameters[i].name, .op = {.reduce = op}, .tensors = {&tensor, 1}}));
@@ -100,7 +100,7 @@ TEST(GradientBuckets, TheFirstRanksOrderCountsAndWhatNotAllHaveIsLeftOut) {
     const std::vector<float> one(4, 1);
     ASSERT_TRUE(buckets->put(a, one.data()));
     ASSERT_TRUE(buckets->put(c, one.data()));
-    ASSERT_TRUE(buckets->wait(kPatience).value());
+    ASSERT_TRUE(buckets->wait(kTimeout).value());
     EXPECT_EQ(floats_at(buckets->slot(a), 4), one);
   });
 }
@@ -112,7 +112,7 @@ TEST(GradientBuckets, AMissingGradientCountsAsZeros) {
       const std::vector<float> one(4, 1);
       ASSERT_TRUE(buckets->put(0, engine.topology().rank == 0 ? one.data() : nullptr));
       ASSERT_TRUE(buckets->put(1, one.data()));
-      ASSERT_TRUE(buckets->wait(kPatience).value());
+      ASSERT_TRUE(buckets->wait(kTimeout).value());
       EXPECT_EQ(floats_at(buckets->slot(0), 4), one);
       EXPECT_EQ(floats_at(buckets->slot(1), 4), (std::vector<float>(4, 2)));
     }
@@ -125,7 +125,7 @@ TEST(GradientBuckets, AGradientThatLiesThereIsNotCopied) {
     const std::vector<float> one(4, 1);
     std::memcpy(buckets->slot(0), one.data(), 16);
     ASSERT_TRUE(buckets->put(0, buckets->slot(0)));
-    ASSERT_TRUE(buckets->wait(kPatience).value());
+    ASSERT_TRUE(buckets->wait(kTimeout).value());
     EXPECT_EQ(floats_at(buckets->slot(0), 4), (std::vector<float>(4, 2)));
   });
 }
@@ -138,7 +138,7 @@ TEST(GradientBuckets, LayersThatOneRankLeavesOutAreAnErrorThatNamesThem) {
       const bool leaves_out = engine.topology().rank == 1 || step == 1;
       ASSERT_TRUE(buckets->put(0, one.data()));
       ASSERT_TRUE(leaves_out ? buckets->leave_out(1) : buckets->put(1, one.data()));
-      const auto done = buckets->wait(kPatience);
+      const auto done = buckets->wait(kTimeout);
       if (step == 1) {  // on all ranks
         ASSERT_TRUE(done);
         EXPECT_EQ(floats_at(buckets->slot(0), 4), one);
@@ -159,7 +159,7 @@ TEST(GradientBuckets, SayWhatIsMissingAndWhatIsTooMuch) {
         make(engine, parameters_of({{"a", 4}, {"b", 4}, {"c", 4}, {"d", 4}, {"e", 4}, {"f", 4}, {"g", 4}}));
     const std::vector<float> one(4, 1);
     ASSERT_TRUE(buckets->put(0, one.data()));
-    const auto early = buckets->wait(kPatience);
+    const auto early = buckets->wait(kTimeout);
     ASSERT_FALSE(early);
     EXPECT_EQ(early.error().message(),
               "gradient.bucket 0 (a .. g): no gradient of b, c, d, e, f and 1 more in this step");
@@ -167,7 +167,7 @@ TEST(GradientBuckets, SayWhatIsMissingAndWhatIsTooMuch) {
     ASSERT_FALSE(twice);
     EXPECT_THAT(twice.error().message(), HasSubstr("the gradient of a is there already"));
     for (std::size_t i = 1; i < 7; ++i) ASSERT_TRUE(buckets->put(i, one.data()));
-    ASSERT_TRUE(buckets->wait(kPatience).value());
+    ASSERT_TRUE(buckets->wait(kTimeout).value());
     const Status outside = buckets->put(7, one.data());
     ASSERT_FALSE(outside);
     EXPECT_EQ(outside.error().code(), Code::kInvalidArgument);
@@ -183,7 +183,7 @@ TEST(GradientBuckets, AStepThatIsGivenUpHarmsNoLaterOne) {
       put_all(*buckets, 7, {2000, 2000});  // the last bucket stays incomplete
       buckets->reset();
       put_all(*buckets, static_cast<float>(engine.topology().rank), counts);
-      ASSERT_TRUE(buckets->wait(kPatience).value());
+      ASSERT_TRUE(buckets->wait(kTimeout).value());
       for (std::size_t i = 0; i < 3; ++i)
         ASSERT_EQ(floats_at(buckets->slot(i), 2000), (std::vector<float>(2000, 0.5F)));
     }
@@ -209,7 +209,7 @@ TEST(GradientBuckets, ThreadsPutAtTheSameTime) {
             }
           });
       }
-      ASSERT_TRUE(buckets->wait(kPatience).value());
+      ASSERT_TRUE(buckets->wait(kTimeout).value());
       for (std::size_t i = 0; i < kParameters; ++i)
         ASSERT_EQ(floats_at(buckets->slot(i), 100), (std::vector<float>(100, static_cast<float>(2 * i))));
     }
@@ -223,7 +223,7 @@ TEST(GradientBuckets, ARankThatHasJoinedTakesPartWithZerosAndForbidsALayout) {
     if (rank == 0) {
       const std::vector<float> one(4, 1);
       ASSERT_TRUE(buckets->put(0, one.data()));
-      ASSERT_TRUE(buckets->wait(kPatience).value());
+      ASSERT_TRUE(buckets->wait(kTimeout).value());
       EXPECT_EQ(floats_at(buckets->slot(0), 4), one);
       const auto refused = GradientBuckets::create(engine.runtime(), parameters_of({{"a", 4}}), options_of());
       ASSERT_FALSE(refused);
@@ -261,7 +261,7 @@ TEST(GradientBuckets, CompressionLooksAtWholeTensors) {
         for (const BucketParameter& p : parameters)
           own.push_back(random_values(p.count(), static_cast<std::size_t>(100 * step + engine.topology().rank)));
         for (std::size_t i = 0; i < own.size(); ++i) ASSERT_TRUE(buckets->put(i, own[i].data()));
-        ASSERT_TRUE(buckets->wait(kPatience).value());
+        ASSERT_TRUE(buckets->wait(kTimeout).value());
         for (std::size_t i = 0; i < own.size(); ++i) {
           const TensorArg tensor = testing::in_place(own[i], parameters[i].shape);
           ASSERT_TRUE(engine.run({.name = parameters[i].name, .op = options.op, .tensors = {&tensor, 1}}));
@@ -285,7 +285,7 @@ TEST(GradientBuckets, AReduceScatterGivesEachRankItsPart) {
           const BucketPart own = part_of(buckets->plan(0), rank, 3);
           for (int step = 0; step < 3; ++step) {
             put_all(*buckets, static_cast<float>(rank + step), counts);
-            ASSERT_TRUE(buckets->wait(kPatience).value());
+            ASSERT_TRUE(buckets->wait(kTimeout).value());
             const auto* const results = reinterpret_cast<const float*>(buckets->memory(0)->data());
             for (std::size_t i = 0; i < counts.size(); ++i)
               for (std::size_t k = 0; k < static_cast<std::size_t>(counts[i]); ++k) {
@@ -311,7 +311,7 @@ TEST(GradientBuckets, OneBucketMayBeWaitedForBeforeTheOthers) {
       ASSERT_FALSE(early);
       EXPECT_THAT(early.error().message(), HasSubstr("no gradient of a in this step"));
       ASSERT_TRUE(buckets->put(0, ones.data()));
-      ASSERT_TRUE(buckets->wait(kPatience).value());
+      ASSERT_TRUE(buckets->wait(kTimeout).value());
       EXPECT_EQ(floats_at(buckets->slot(0), 1000), std::vector<float>(1000, 2));
     }
   });
@@ -353,7 +353,7 @@ TEST(GradientBuckets, ManyHostsReduceTheSame) {
                 const auto buckets = make(engine, parameters_of({{"a", 100}, {"b", 5000}}), options_of(ReduceOp::kSum));
                 for (int step = 0; step < 3; ++step) {
                   put_all(*buckets, static_cast<float>(engine.topology().rank), counts);
-                  ASSERT_TRUE(buckets->wait(kPatience).value());
+                  ASSERT_TRUE(buckets->wait(kTimeout).value());
                   EXPECT_EQ(floats_at(buckets->slot(1), 5000), (std::vector<float>(5000, 6)));
                 }
               },
@@ -367,7 +367,7 @@ TEST(GradientBuckets, OutliveTheirEngine) {
     left[rank] = make(engine, parameters_of({{"a", 4}}));
     const std::vector<float> one(4, 1);
     ASSERT_TRUE(left[rank]->put(0, one.data()));
-    ASSERT_TRUE(left[rank]->wait(kPatience).value());
+    ASSERT_TRUE(left[rank]->wait(kTimeout).value());
   });
   const std::vector<float> one(4, 1);
   EXPECT_EQ(floats_at(left[0]->slot(0), 4), one);

@@ -31,7 +31,7 @@ TEST(TraceStats, OfKnownStretches) {
 TEST(TraceStats, WithoutOtherStretches) {
   const auto rest = [](std::vector<Stretch> a, std::vector<Stretch> b) {
     std::string text;
-    for (const Stretch& each : without(a, b)) text += fmt::format("{}-{} ", each.start_ns, each.stop_ns);
+    for (const Stretch& each : subtract(a, b)) text += fmt::format("{}-{} ", each.start_ns, each.stop_ns);
     return text;
   };
   EXPECT_EQ(rest({{0, 10}}, {}), "0-10 ");

@@ -243,20 +243,17 @@ void add_bench(CLI::App& app, int& code) {
   const auto request = std::make_shared<BenchOptions>();
   BenchOptions& options = *request;
   verb->add_option("DIR", options.pipeline.directory, "the directory of the record files")->required();
-  verb->add_option("--pattern", options.pipeline.pattern, "of file names, with * and ? (default: train-*)");
-  add_missing_option(*verb, options.pipeline.allow_missing);
+  add_field_option<&Images::pattern>(*verb, options.pipeline);
+  add_missing_option(*verb, options.pipeline);
   add_max_bad_option(*verb, options.pipeline);
-  add_setting(*verb, "--batch", options.pipeline.batch, "images");
-  add_image_size(*verb, options.pipeline.image_size);
-  add_pixel_options(*verb, options.pipeline.pixels);
+  add_field_option<&Images::batch>(*verb, options.pipeline);
+  add_field_option<&Images::image_size>(*verb, options.pipeline);
+  add_field_options(*verb, options.pipeline.pixels);
   add_setting(*verb, "--threads", options.pipeline.threads, "0: as many as are needed, up to the CPUs that were given");
-  verb->add_option("--classes", options.pipeline.classes, "of TFRecord files without labels.txt");
+  add_field_option<&Images::classes>(*verb, options.pipeline);
   add_label_options(*verb, options.pipeline);
-  add_number_or(*verb, "--shuffle", options.pipeline.shuffle_buffer, "auto", data::kAutoShuffle,
-                "records to draw the next one from: a number, or auto: all, where each can be read by itself");
-  add_choice<data::Quality>(*verb, "--mode", options.pipeline.quality,
-                            {{"exact", data::Quality::kExact}, {"fast", data::Quality::kFast}},
-                            "how images are decoded and resized");
+  add_field_option<&Images::shuffle_buffer>(*verb, options.pipeline, "--shuffle");
+  add_field_option<&Images::quality>(*verb, options.pipeline, "--mode");
   std::vector<std::pair<std::string, DType>> types;
   for (const DType type : {DType::kUint8, DType::kFloat16, DType::kBfloat16, DType::kFloat32})
     types.emplace_back(dtype_name(type), type);

@@ -390,11 +390,14 @@ void add_compare(CLI::App& app, int& code) {
                    "that a consumer takes for a batch (default: most ranks want 70 % of what the new way makes)")
       ->check(CLI::PositiveNumber);
   add_number(*verb, "--batch", options.way.batch, 1, 4096, "images");
-  add_image_size(*verb, options.way.image_size);
-  add_pixel_options(*verb, options.way.pixels);
+  using examples::WayOptions;
+  constexpr auto kSize = describe::line_of<&Images::image_size>();
+  add_option_of(*verb, describe::field<&WayOptions::image_size>(kSize.name, kSize.rules), options.way);
+  add_field_options(*verb, options.way.pixels);
   add_number(*verb, "--shuffle", options.way.shuffle, 0, 1 << 20, "elements in the shuffle buffer");
   add_setting(*verb, "--label-offset", options.way.label_offset, "the label stored for the first class");
-  add_missing_option(*verb, options.way.allow_missing);
+  constexpr auto kMissing = describe::line_of<&Images::allow_missing>();
+  add_option_of(*verb, describe::field<&WayOptions::allow_missing>(kMissing.name, kMissing.rules), options.way);
   add_max_bad_option(*verb, options.way.max_bad, "bad images of a rank to leave out of an epoch; one more is an error");
   add_number(*verb, "--threads", options.way.threads, 0, 1024, "of each rank; 0: the cores, shared by the ranks");
   add_number(*verb, "--seconds", options.seconds, 0.01, 1e6, "that are measured, for each way and number of ranks");

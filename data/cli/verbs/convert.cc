@@ -93,12 +93,12 @@ void add_options(CLI::App& verb, ConvertRequest& request) {
   verb.add_option("--resize-shorter", options.reencode.resize_shorter,
                   "downscale images whose shorter side is longer than this many pixels");
   add_setting(verb, "--quality", options.reencode.quality, "quality of downscaled JPEGs, 1 to 100");
-  add_missing_option(verb, options.from.allow_missing);
+  add_missing_option(verb, options.from);
   add_max_bad_option(verb, options.from);
   add_setting(verb, "--threads", options.threads, "threads, each of which writes a file; 0: all cores");
-  verb.add_option("--pattern", options.from.pattern, "pattern of the source's file names, for TFRecord and tar");
-  verb.add_flag("--multi-label", options.from.multi_label, "the TFRecord source's images can be of several classes");
-  verb.add_option("--classes", options.from.classes, "number of classes of a TFRecord source without labels.txt");
+  add_field_option<&Images::pattern>(verb, options.from);
+  add_field_option<&Images::multi_label>(verb, options.from);
+  add_field_option<&Images::classes>(verb, options.from);
   add_label_options(verb, options.from);
   verb.add_flag("--json", request.json, "print the result as JSON");
 }

@@ -409,7 +409,7 @@ void add_inspect(CLI::App& app, int& code) {
   verb->add_option("--record", request->record, "show this one in full, counted from 0")->check(CLI::NonNegativeNumber);
   verb->add_flag("--sequence", request->sequence, "the records are tf.SequenceExamples");
   add_split_option(*verb, options->training);
-  add_missing_option(*verb, options->allow_missing);
+  add_missing_option(*verb, *options);
   add_max_bad_option(*verb, *options);
   verb->add_flag("--multi-label", options->multi_label,
                  "a directory's TFRecords can be of several classes (default: if one of the first 100 is)");

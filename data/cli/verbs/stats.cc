@@ -372,12 +372,12 @@ void add_stats(CLI::App& app, int& code) {
   const auto request = std::make_shared<StatsRequest>();
   verb->add_option("PATH", request->from.directory, "a data set of any format")->required();
   add_split_option(*verb, request->from.training);
-  add_missing_option(*verb, request->from.allow_missing);
+  add_missing_option(*verb, request->from);
   add_setting(*verb, "--sample", request->sample, "images that are decoded for the levels")
       ->check(CLI::NonNegativeNumber);
-  verb->add_option("--pattern", request->from.pattern, "of file names, for TFRecord and tar");
-  verb->add_flag("--multi-label", request->from.multi_label, "the TFRecords' images can be of several classes");
-  verb->add_option("--classes", request->from.classes, "of TFRecords without labels.txt");
+  add_field_option<&Images::pattern>(*verb, request->from);
+  add_field_option<&Images::multi_label>(*verb, request->from);
+  add_field_option<&Images::classes>(*verb, request->from);
   add_label_options(*verb, request->from);
   add_number(*verb, "--threads", request->threads, 0, 1024, "0: all cores");
   verb->add_flag("--json", request->json, "print the result as JSON");

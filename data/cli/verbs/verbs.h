@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "core/command_line/parse/command_line.h"
+#include "core/command_line/parse/field_options.h"
 #include "data/cli/image_options.h"
 #include "data/files/missing.h"
+#include "data/options/image_fields.h"
 #include "xoe/data/images.h"
 #include "xoe/status.h"
 
@@ -34,8 +36,17 @@ inline void add_split_option(CLI::App& verb, bool& training) {
   add_choice<bool>(verb, "--split", training, {{"train", true}, {"validation", false}}, "which images");
 }
 
+// Options of the image pipeline, as its table has them.
+using Images = data::ImagePipelineOptions;
+inline void add_missing_option(CLI::App& verb, Images& from) { add_field_option<&Images::allow_missing>(verb, from); }
+inline void add_label_options(CLI::App& verb, Images& from) {
+  add_field_option<&Images::image_key>(verb, from);
+  add_field_option<&Images::label_key>(verb, from);
+  add_field_option<&Images::label_offset>(verb, from);
+}
+
 // Bad images of a data set.
-inline void add_max_bad_option(CLI::App& verb, data::ImagePipelineOptions& from) {
+inline void add_max_bad_option(CLI::App& verb, Images& from) {
   add_max_bad_option(verb, from.max_bad, "bad images to leave out; one more is an error");
 }
 

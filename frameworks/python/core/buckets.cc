@@ -81,7 +81,7 @@ void Buckets::leave_out(std::size_t parameter) {
 void Buckets::wait() {
   for (;;) {
     std::int32_t done = 0;
-    const xoe_status status = call_released([&] { return xoe_buckets_wait(buckets_.get(), kSignalPatience, &done); });
+    const xoe_status status = call_released([&] { return xoe_buckets_wait(buckets_.get(), kSignalTimeout, &done); });
     if (status != XOE_OK) raise(status, xoe_last_error(), true);
     if (done != 0) return;
     look_at_signals();

@@ -38,7 +38,7 @@ void await(Start& start) {
     {
       const nb::gil_scoped_release release;
       std::unique_lock lock(start.mutex);
-      if (start.changed.wait_for(lock, std::chrono::nanoseconds(kSignalPatience), [&] { return start.done; })) return;
+      if (start.changed.wait_for(lock, std::chrono::nanoseconds(kSignalTimeout), [&] { return start.done; })) return;
     }
     look_at_signals();
   }

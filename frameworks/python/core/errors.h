@@ -28,7 +28,7 @@ xoe_status call_released(Call&& call) {
   return call();
 }
 
-inline constexpr std::int64_t kSignalPatience = 100'000'000;  // ns between two checks for signals
+inline constexpr std::int64_t kSignalTimeout = 100'000'000;  // ns between two checks for signals
 
 // Runs Python's handlers of signals that have arrived; throws what they raise.
 inline void look_at_signals() {

@@ -41,7 +41,7 @@ bool Message::poll() {
 
 void Message::wait() {
   for (std::int32_t done = 0; done == 0;) {
-    const xoe_status status = call_released([&] { return xoe_message_wait(message_.get(), kSignalPatience, &done); });
+    const xoe_status status = call_released([&] { return xoe_message_wait(message_.get(), kSignalTimeout, &done); });
     is_over(status, done);
     check(status);
     look_at_signals();

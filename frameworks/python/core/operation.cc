@@ -55,12 +55,12 @@ bool Operation::poll() {
 }
 
 void Operation::wait() {
-  wait_by([&] { return xoe_wait_for(handle_.get(), kSignalPatience); });
+  wait_by([&] { return xoe_wait_for(handle_.get(), kSignalTimeout); });
 }
 
 void Operation::wait_in_stream(std::uintptr_t stream) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): frameworks tell streams as numbers
-  wait_by([&] { return xoe_wait_in_stream(handle_.get(), reinterpret_cast<void*>(stream), kSignalPatience); });
+  wait_by([&] { return xoe_wait_in_stream(handle_.get(), reinterpret_cast<void*>(stream), kSignalTimeout); });
 }
 
 template <class Wait>

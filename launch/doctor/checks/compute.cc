@@ -121,12 +121,12 @@ Finding check_device(const ComputeFacts& facts, const std::string& device) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Product, device, name, type, size, wrong, gflops, error)
 
-ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds patience) {
+ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds timeout) {
   ComputeFacts facts;
   const auto program = remote::find_program("python3", env);
   if (!program) return facts;
   facts.program = *program;
-  const auto answer = remote::ask_program({*program, "-c", kProgram}, remote::Inherited::current(), patience);
+  const auto answer = remote::ask_program({*program, "-c", kProgram}, remote::Inherited::current(), timeout);
   if (!answer) {
     facts.error = answer.error().message();
     return facts;
@@ -147,7 +147,7 @@ ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds patience) {
     }
   }
   if (!answer->in_time) {
-    facts.error = fmt::format("no answer within {} s", patience.count() / 1000);
+    facts.error = fmt::format("no answer within {} s", timeout.count() / 1000);
   } else if (answer->status != 0) {
     facts.error = fmt::format("Python {}", remote::describe_status(answer->status));
   }

@@ -30,7 +30,7 @@ struct ComputeFacts {
 };
 
 // Multiplies in a process of its own, a second for each device and type.
-ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds patience);
+ComputeFacts ask_compute(const Env& env, std::chrono::milliseconds timeout);
 
 Findings check_compute(const ComputeFacts& facts);
 

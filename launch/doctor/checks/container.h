@@ -43,8 +43,8 @@ struct PathMtu {
 };
 
 // Sends a few UDP packets without fragmentation to a closed port of this address (IPv4 or IPv6, as a number), whose
-// host answers that it is closed. Takes at most about `patience`.
-PathMtu probe_path(const std::string& address, std::chrono::milliseconds patience);
+// host answers that it is closed. Takes at most about `timeout`.
+PathMtu probe_path(const std::string& address, std::chrono::milliseconds timeout);
 
 struct ContainerFacts {
   std::string runtime = {};  // as Virtualization::container
@@ -85,9 +85,9 @@ struct ContainerFacts {
   bool home_writable = false;
 };
 
-// Tries system calls, the leader's name and the path to it where the tree is live, each for at most `patience`.
+// Tries system calls, the leader's name and the path to it where the tree is live, each for at most `timeout`.
 ContainerFacts read_container(const Tree& tree, const std::string& runtime,
-                              const std::vector<NetworkInterface>& interfaces, std::chrono::milliseconds patience);
+                              const std::vector<NetworkInterface>& interfaces, std::chrono::milliseconds timeout);
 // In a container only.
 Findings check_container(const ContainerFacts& facts, const CpuFacts& cpu, const MemoryFacts& memory,
                          const CgroupLimits& limits);

@@ -81,8 +81,8 @@ void read_names(const Tree& tree, const Env& env, ContainerFacts& facts) {
   facts.leader = leader_of(env, facts.full_name, facts.index.has_value());
 }
 
-// Resolves in a child: a name server that does not answer takes longer than patience.
-void resolve_leader(ContainerFacts& facts, milliseconds patience) {
+// Resolves in a child: a name server that does not answer takes longer than the timeout.
+void resolve_leader(ContainerFacts& facts, milliseconds timeout) {
   LeaderFacts& leader = facts.leader;
   const auto answer = remote::run_in_child(
       [&leader] {
@@ -91,7 +91,7 @@ void resolve_leader(ContainerFacts& facts, milliseconds patience) {
                                                                   : fmt::format("tcp:{}:9", leader.host));
         return found ? "+" + found->host() : "-" + found.error().message();
       },
-      patience);
+      timeout);
   if (!answer)
     leader.error = answer.error().message();
   else if (answer->starts_with('+'))
@@ -184,11 +184,11 @@ constexpr Call kCalls[] = {
 };
 
 // Each in a process of its own: a filter may kill the process in place of refusing.
-std::vector<RefusedCall> try_calls(milliseconds patience) {
+std::vector<RefusedCall> try_calls(milliseconds timeout) {
   std::vector<RefusedCall> refused;
   for (const Call& call : kCalls) {
     const auto answer =
-        remote::run_in_child([&call] { return call.works() ? std::string("+") : errno_text(errno); }, patience);
+        remote::run_in_child([&call] { return call.works() ? std::string("+") : errno_text(errno); }, timeout);
     if (!answer || *answer != "+")
       refused.push_back({.name = call.name, .error = answer ? *answer : answer.error().message(), .loss = call.loss});
   }
@@ -198,7 +198,7 @@ std::vector<RefusedCall> try_calls(milliseconds patience) {
 }  // namespace
 
 ContainerFacts read_container(const Tree& tree, const std::string& runtime,
-                              const std::vector<NetworkInterface>& interfaces, milliseconds patience) {
+                              const std::vector<NetworkInterface>& interfaces, milliseconds timeout) {
   const Env env = environment_of(tree);
   ContainerFacts facts{.runtime = runtime, .tried = tree.live()};
   facts.ranks = ranks_of(tree, env);
@@ -213,13 +213,13 @@ ContainerFacts read_container(const Tree& tree, const std::string& runtime,
   read_files(tree, env, facts);
   facts.filtered = field(tree.text("/proc/self/status").value_or(""), "Seccomp") == "2";
   if (!facts.tried) return facts;
-  facts.refused = try_calls(patience);
-  if (!facts.leader.host.empty()) resolve_leader(facts, patience);
+  facts.refused = try_calls(timeout);
+  if (!facts.leader.host.empty()) resolve_leader(facts, timeout);
   const auto is_own = [&facts](const NetworkInterface& card) {
     return std::find(card.addresses.begin(), card.addresses.end(), facts.leader.address) != card.addresses.end();
   };
   if (!facts.leader.address.empty() && std::none_of(interfaces.begin(), interfaces.end(), is_own))
-    facts.path = probe_path(facts.leader.address, patience);
+    facts.path = probe_path(facts.leader.address, timeout);
   return facts;
 }
 

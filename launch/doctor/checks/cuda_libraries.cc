@@ -92,7 +92,7 @@ void ask_runtimes(CudaLibraries& facts) {
 
 }  // namespace
 
-CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseconds patience) {
+CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseconds timeout) {
   using nlohmann::json;
   const auto answer = remote::run_in_child(
       [&nccl] {
@@ -101,7 +101,7 @@ CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseco
         ask_runtimes(facts);
         return json(facts).dump(-1, ' ', false, json::error_handler_t::replace);
       },
-      patience);
+      timeout);
   CudaLibraries facts;
   const auto parsed = answer ? json::parse(*answer, nullptr, false) : json();
   if (parsed.is_object())

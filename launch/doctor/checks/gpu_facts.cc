@@ -176,7 +176,7 @@ GpuFacts read_gpus(const NvmlApi& nvml) {
   return facts;
 }
 
-GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds patience) {
+GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds timeout) {
   using nlohmann::json;
   const auto answer = remote::run_in_child(
       [&library] {
@@ -189,7 +189,7 @@ GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds patience
           facts.error = nvml.error().message();
         return json(facts).dump(-1, ' ', false, json::error_handler_t::replace);
       },
-      patience);
+      timeout);
   GpuFacts facts;
   if (!answer) {
     facts.error = "the driver's library: " + answer.error().message();

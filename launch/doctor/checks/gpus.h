@@ -68,8 +68,8 @@ struct GpuTraces {
 
 GpuFacts read_gpus(const NvmlApi& nvml);
 // Loads the library and asks it in a process of its own: drivers hang and crash.
-GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds patience);
-CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseconds patience);
+GpuFacts ask_nvml(const std::string& library, std::chrono::milliseconds timeout);
+CudaLibraries ask_cuda_libraries(const std::string& nccl, std::chrono::milliseconds timeout);
 GpuTraces read_gpu_traces(const Tree& tree, const GpuFacts& facts);
 
 Findings check_gpus(const GpuFacts& facts, const CudaLibraries& libraries, const GpuTraces& traces,

@@ -65,14 +65,14 @@ std::string load_plugin(const std::string& path) {
 }
 
 PluginFacts find_plugin(const std::string& name, const std::string& version, const std::vector<std::string>& folders,
-                        std::chrono::milliseconds patience) {
+                        std::chrono::milliseconds timeout) {
   PluginFacts plugin{.name = name};
   std::error_code ignored;
   for (const std::string& folder : folders) {
     const fs::path path = fs::path(folder) / fmt::format("libxoe-{}.so", name);
     if (!fs::exists(path, ignored)) continue;
     plugin.path = path.string();
-    const auto answer = remote::run_in_child([&plugin] { return load_plugin(plugin.path); }, patience);
+    const auto answer = remote::run_in_child([&plugin] { return load_plugin(plugin.path); }, timeout);
     if (!answer)
       plugin.error = answer.error().message();
     else if (answer->starts_with('+'))
@@ -171,7 +171,7 @@ Finding check_backend(const InstallationFacts& facts) {
 
 }  // namespace
 
-std::string try_sharing(std::chrono::milliseconds patience) {
+std::string try_sharing(std::chrono::milliseconds timeout) {
   const Fd memory(::memfd_create("xoe-doctor", MFD_CLOEXEC));
   if (!memory.valid()) return fmt::format("cannot create shared memory (memfd_create): {}", errno_text(errno));
   if (::ftruncate(memory.get(), kPage) != 0) return fmt::format("cannot size shared memory: {}", errno_text(errno));
@@ -179,18 +179,18 @@ std::string try_sharing(std::chrono::milliseconds patience) {
   if (!page.valid()) return fmt::format("cannot map shared memory: {}", errno_text(errno));
   page.word().store(0);
   const auto answer =
-      remote::run_in_child([&memory, owner = ::getpid()] { return play_peer(owner, memory.get()); }, patience);
+      remote::run_in_child([&memory, owner = ::getpid()] { return play_peer(owner, memory.get()); }, timeout);
   if (!answer) return "another process: " + answer.error().message();
   if (!answer->empty()) return *answer;
   return page.word().load() == kSeen ? "" : "what another process wrote did not arrive";
 }
 
-void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds patience) {
+void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds timeout) {
   const fs::path own = fs::path(facts.program).parent_path();
   facts.searched = {folder};
   if (folder.empty()) facts.searched = {own.string(), (own.parent_path() / "lib").string()};
   for (const char* const name : kPlugins)
-    facts.plugins.push_back(find_plugin(name, facts.version, facts.searched, patience));
+    facts.plugins.push_back(find_plugin(name, facts.version, facts.searched, timeout));
 }
 
 std::vector<std::string> loading_engines(const InstallationFacts& facts) {

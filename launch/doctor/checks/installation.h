@@ -30,10 +30,10 @@ struct InstallationFacts {
 };
 
 // Shares a page with a process, wakes it, and watches it end. Returns the error; empty: all of it works.
-std::string try_sharing(std::chrono::milliseconds patience);
+std::string try_sharing(std::chrono::milliseconds timeout);
 // Loads each installed plug-in in a process of its own. Looks in `folder` if it is given, else beside the program
 // and in the `lib` folder beside its own.
-void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds patience);
+void find_plugins(InstallationFacts& facts, const std::string& folder, std::chrono::milliseconds timeout);
 
 // The backends that load here and can connect this host with others: "gloo", "mpi".
 std::vector<std::string> loading_engines(const InstallationFacts& facts);

@@ -44,7 +44,7 @@ class Probe {
   }
 
   // The answer to a packet of so many bytes, headers included.
-  Answer ask(std::size_t bytes, milliseconds patience) {
+  Answer ask(std::size_t bytes, milliseconds timeout) {
     constexpr std::size_t kHeaders4 = 28, kHeaders6 = 48;
     const std::vector<char> data(bytes - (ipv6_ ? kHeaders6 : kHeaders4));
     for (int i = 0; i < kTries; ++i) {
@@ -53,7 +53,7 @@ class Probe {
         continue;
       }
       pollfd entry{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-      if (::poll(&entry, 1, static_cast<int>(patience.count() / kTries)) <= 0) continue;
+      if (::poll(&entry, 1, static_cast<int>(timeout.count() / kTries)) <= 0) continue;
       int error = 0;
       socklen_t size = sizeof error;
       ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -76,14 +76,14 @@ class Probe {
 
 }  // namespace
 
-PathMtu probe_path(const std::string& address, milliseconds patience) {
+PathMtu probe_path(const std::string& address, milliseconds timeout) {
   const auto peer = bootstrap::SocketAddress::tcp(address, kDiscard);
   if (!peer) return {};
   Probe probe(*peer);
   const std::int64_t first = probe.connected() ? std::min(probe.route_mtu(), kMaxPacket) : 0;
   if (first <= static_cast<std::int64_t>(kSmall)) return {};
-  if (probe.ask(kSmall, patience / 2) != Answer::kClosed) return {.mtu = first};
-  switch (probe.ask(static_cast<std::size_t>(first), patience / 2)) {
+  if (probe.ask(kSmall, timeout / 2) != Answer::kClosed) return {.mtu = first};
+  switch (probe.ask(static_cast<std::size_t>(first), timeout / 2)) {
     case Answer::kClosed: return {.state = PathMtu::State::kReached, .mtu = first};
     case Answer::kTooLarge: return {.state = PathMtu::State::kSmaller, .mtu = probe.route_mtu()};
     case Answer::kNone: break;

@@ -130,13 +130,13 @@ Finding check_registration(const PythonFacts& facts) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PythonFacts, version, xoe, xoe_path, xoe_error, torch, torch_error,
                                                 backend, backend_error)
 
-PythonFacts ask_python(const Env& env, std::chrono::milliseconds patience) {
+PythonFacts ask_python(const Env& env, std::chrono::milliseconds timeout) {
   PythonFacts facts;
   const auto program = remote::find_program("python3", env);
   if (!program) return facts;
-  const auto answer = remote::ask_program({*program, "-c", kQuestions}, remote::Inherited::current(), patience);
+  const auto answer = remote::ask_program({*program, "-c", kQuestions}, remote::Inherited::current(), timeout);
   if (answer && !answer->in_time) {
-    facts.error = fmt::format("no answer within {} s", patience.count() / 1000);
+    facts.error = fmt::format("no answer within {} s", timeout.count() / 1000);
   } else if (answer) {
     const auto end = answer->out.find_last_not_of('\n');
     const auto begin = answer->out.rfind('\n', end);

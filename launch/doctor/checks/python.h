@@ -24,7 +24,7 @@ struct PythonFacts {
 };
 
 // Imports the packages in a process of their own.
-PythonFacts ask_python(const Env& env, std::chrono::milliseconds patience);
+PythonFacts ask_python(const Env& env, std::chrono::milliseconds timeout);
 
 // `version`: of this Xoe; `program`: the whole path of this one, which may lie in a package of another Python.
 Findings check_python(const PythonFacts& facts, const std::string& version, const std::string& program);

@@ -22,10 +22,10 @@ constexpr std::size_t kMaxAtOnce = 64;
 constexpr int kClockQuestions = 8;
 constexpr std::size_t kAllPairs = 8;   // hosts of which all pairs are measured
 constexpr std::size_t kMaxLoaded = 4;  // interfaces of a host
-constexpr auto kPatience = milliseconds(2000);
-constexpr auto kLoginPatience = std::chrono::seconds(10);  // on top of the time to connect
-constexpr auto kReportPatience = std::chrono::seconds(60);
-constexpr auto kProbePatience = milliseconds(5000);
+constexpr auto kTimeout = milliseconds(2000);
+constexpr auto kLoginTimeout = std::chrono::seconds(10);  // on top of the time to connect
+constexpr auto kReportTimeout = std::chrono::seconds(60);
+constexpr auto kProbeTimeout = milliseconds(5000);
 constexpr auto kPollInterval = std::chrono::seconds(1);
 
 Json parsed(const std::string& text) {
@@ -105,7 +105,7 @@ class Cluster {
       host.agent = agents_.back().get();
     }
     const auto batch = std::span(hosts_).subspan(from, to - from);
-    wait_for(batch, start + options_.connect.start_timeout + kLoginPatience, [](const Reached& h) { return h.ready; });
+    wait_for(batch, start + options_.connect.start_timeout + kLoginTimeout, [](const Reached& h) { return h.ready; });
     for (Reached& host : batch) {
       if (host.agent == nullptr) continue;
       host.result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -203,13 +203,13 @@ class Cluster {
     host.agent->write();
   }
 
-  Result<std::string> ask_text(Reached& host, std::string_view request, milliseconds patience) {
+  Result<std::string> ask_text(Reached& host, std::string_view request, milliseconds timeout) {
     send(host, request);
-    wait_for(std::span(&host, 1), Clock::now() + patience, [](const Reached& h) { return h.answer.has_value(); });
+    wait_for(std::span(&host, 1), Clock::now() + timeout, [](const Reached& h) { return h.answer.has_value(); });
     if (host.answer) return *std::exchange(host.answer, std::nullopt);
     if (host.agent == nullptr || host.agent->frames().closed())
       return failure(Code::kUnavailable, "it ended without an answer");
-    return failure(Code::kTimeout, "no answer within {} ms", patience.count());
+    return failure(Code::kTimeout, "no answer within {} ms", timeout.count());
   }
 
   // The true offset differs from the middle's by at most half of the time that the question took; the quickest counts.
@@ -218,7 +218,7 @@ class Cluster {
     for (int i = 0; i < kClockQuestions; ++i) {
       const auto start = Clock::now();
       const std::int64_t before = remote::clock_now();
-      const auto answer = ask_text(host, "clock", kPatience);
+      const auto answer = ask_text(host, "clock", kTimeout);
       if (!answer) return;
       const double took = std::chrono::duration<double>(Clock::now() - start).count();
       const auto theirs = parsed(*answer).value("clock_ns", Json());
@@ -233,7 +233,7 @@ class Cluster {
   void read_reports() {
     for (Reached& host : hosts_)
       if (host.agent != nullptr) send(host, "report");
-    wait_for(hosts_, Clock::now() + kReportPatience, [](const Reached& h) { return h.answer.has_value(); });
+    wait_for(hosts_, Clock::now() + kReportTimeout, [](const Reached& h) { return h.answer.has_value(); });
     for (Reached& host : hosts_) {
       if (host.agent == nullptr) continue;
       auto report =
@@ -262,8 +262,8 @@ class Cluster {
     return pairs;
   }
 
-  Result<Json> ask(Reached& host, const std::string& request, milliseconds patience) {
-    auto answer = ask_text(host, request, patience);
+  Result<Json> ask(Reached& host, const std::string& request, milliseconds timeout) {
+    auto answer = ask_text(host, request, timeout);
     if (!answer) return failure(answer.error().code(), "{}: {}", host.result.name, answer.error().message());
     Json json = parsed(*answer);
     if (const std::string error = printable_at(json, "error"); !error.empty())
@@ -289,12 +289,12 @@ class Cluster {
       pair.paths.push_back({.interface = address.interface, .address = address.address});
       words += " " + address.address;
     }
-    XOE_ASSIGN(const Json listening, ask(to, "listen " + token, kPatience));
+    XOE_ASSIGN(const Json listening, ask(to, "listen " + token, kTimeout));
     XOE_ASSIGN(const Json probed, ask(from,
                                       fmt::format("probe {:.0f} {} {}{}", number_at(listening, "port"), token,
                                                   load.empty() ? "-" : load, words),
-                                      kProbePatience));
-    XOE_ASSIGN(const Json received, ask(to, "received", kPatience));
+                                      kProbeTimeout));
+    XOE_ASSIGN(const Json received, ask(to, "received", kTimeout));
     read_paths(probed, received, pair);
     return {};
   }

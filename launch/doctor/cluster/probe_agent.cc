@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Kind = remote::Frame::Kind;
-constexpr auto kIdlePatience = std::chrono::minutes(2);
+constexpr auto kIdleTimeout = std::chrono::minutes(2);
 constexpr int kServeEvery = 100;  // ms between checks for clients that are too late
 
 class ProbeAgent {
@@ -29,7 +29,7 @@ class ProbeAgent {
     while (true) {
       frames_.write();
       if (frames_.closed()) return {};
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(frames_.heard() + kIdlePatience - Clock::now());
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(frames_.heard() + kIdleTimeout - Clock::now());
       if (left.count() <= 0) return failure(Code::kTimeout, "no request for two minutes");
       std::vector<pollfd> entries = {{frames_.in(), POLLIN, 0},
                                      {frames_.wants_to_write() ? frames_.out() : -1, POLLOUT, 0}};

@@ -15,8 +15,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kConnectPatience = milliseconds(300);
-constexpr auto kEchoPatience = milliseconds(200);  // for all of them on one address
+constexpr auto kConnectTimeout = milliseconds(300);
+constexpr auto kEchoTimeout = milliseconds(200);  // for all of them on one address
 constexpr auto kEchoTime = milliseconds(30);
 constexpr auto kLoadTime = milliseconds(400);  // for all addresses together
 constexpr int kMaxEchoes = 200;
@@ -43,7 +43,7 @@ Result<Fd> begin_connection(const std::string& text, int port) {
 Status finish_connection(const Fd& fd, Clock::time_point deadline) {
   pollfd entry{fd.get(), POLLOUT, 0};
   if (::poll(&entry, 1, milliseconds_to(deadline)) <= 0)
-    return failure(Code::kTimeout, "no answer within {} ms", kConnectPatience.count());
+    return failure(Code::kTimeout, "no answer within {} ms", kConnectTimeout.count());
   int error = 0;
   socklen_t size = sizeof error;
   ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -65,7 +65,7 @@ bool receive(const Fd& fd, std::span<char> to, Clock::time_point deadline) {
 
 bool send_hello(const Fd& fd, const std::string& token, char mode, std::size_t number) {
   std::string nonce(bootstrap::kNonceBytes, '\0');
-  if (!receive(fd, nonce, Clock::now() + kConnectPatience)) return false;
+  if (!receive(fd, nonce, Clock::now() + kConnectTimeout)) return false;
   const std::string asked = std::string("XOE2") + mode + static_cast<char>(number);
   const std::string hello = asked + bootstrap::make_proof(token, bootstrap::End::kClient, asked, nonce);
   return ::send(fd.get(), hello.data(), hello.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(hello.size());
@@ -82,7 +82,7 @@ void measure_latency(const Fd& fd, ProbedAddress& result) {
   const auto start = Clock::now();
   while (times.size() < kMaxEchoes && (times.empty() || Clock::now() < start + kEchoTime)) {
     const auto begin = Clock::now();
-    if (!echo(fd, start + kEchoPatience)) break;
+    if (!echo(fd, start + kEchoTimeout)) break;
     times.push_back(std::chrono::duration<double>(Clock::now() - begin).count() / 2);
   }
   if (times.empty()) {
@@ -110,8 +110,8 @@ bool send_load(const Fd& fd, Clock::duration time) {
 
 void measure_load(const std::string& token, std::size_t number, int port, Clock::duration time, ProbedAddress& result) {
   auto fd = begin_connection(result.address, port);
-  result.loaded = fd && finish_connection(*fd, Clock::now() + kConnectPatience) &&
-                  send_hello(*fd, token, 'B', number) && send_load(*fd, time);
+  result.loaded = fd && finish_connection(*fd, Clock::now() + kConnectTimeout) && send_hello(*fd, token, 'B', number) &&
+                  send_load(*fd, time);
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ std::vector<ProbedAddress> probe_addresses(const std::vector<std::string>& addre
     if (!fd) results.back().error = fd.error().message();
     connections.push_back(fd ? std::move(*fd) : Fd());
   }
-  const auto deadline = Clock::now() + kConnectPatience;
+  const auto deadline = Clock::now() + kConnectTimeout;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].error.empty()) continue;
     if (const Status made = finish_connection(connections[i], deadline); !made) {

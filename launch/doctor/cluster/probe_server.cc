@@ -11,8 +11,8 @@ namespace xoe::doctor {
 namespace {
 
 constexpr std::size_t kMaxPeers = 16;
-constexpr auto kHelloPatience = std::chrono::seconds(1);
-constexpr auto kPeerPatience = std::chrono::seconds(3);
+constexpr auto kHelloTimeout = std::chrono::seconds(1);
+constexpr auto kPeerTimeout = std::chrono::seconds(3);
 
 Result<Fd> listening_socket() {
   Fd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -88,7 +88,7 @@ void ProbeServer::accept_peers() {
     peers_.push_back({.fd = std::move(fd),
                       .nonce = std::move(nonce),
                       .hello = {},
-                      .deadline = Clock::now() + kHelloPatience,
+                      .deadline = Clock::now() + kHelloTimeout,
                       .first = {},
                       .last = {}});
   }
@@ -101,7 +101,7 @@ bool ProbeServer::read_hello(Peer& peer) {
   peer.hello.append(part, static_cast<std::size_t>(count));
   if (peer.hello.size() < kHelloBytes) return true;
   const std::string_view hello = peer.hello, asked = hello.substr(0, kAsked);
-  peer.deadline = Clock::now() + kPeerPatience;
+  peer.deadline = Clock::now() + kPeerTimeout;
   return (asked.starts_with("XOE2L") || asked.starts_with("XOE2B")) &&
          equal_in_constant_time(hello.substr(kAsked),
                                 bootstrap::make_proof(token_, bootstrap::End::kClient, asked, peer.nonce));

@@ -21,9 +21,9 @@ class PretendedPython {
     put_file(folder_.file("python3"), "#!/bin/sh\n" + lines);
     std::filesystem::permissions(folder_.file("python3"), std::filesystem::perms::owner_all);
   }
-  ComputeFacts ask(std::chrono::milliseconds patience = std::chrono::seconds(60)) const {
+  ComputeFacts ask(std::chrono::milliseconds timeout = std::chrono::seconds(60)) const {
     const Setting path("PATH", (folder_.path() + ":/usr/bin:/bin").c_str());
-    return ask_compute(Env::process(), patience);
+    return ask_compute(Env::process(), timeout);
   }
 
  private:

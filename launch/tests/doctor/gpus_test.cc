@@ -13,10 +13,10 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-constexpr auto kPatience = 20s;
+constexpr auto kTimeout = 20s;
 
 Findings check(const GpuTraces& traces = {}, const CudaLibraries& libraries = {.nccl = 22705, .nccl_cuda = "12.4"}) {
-  return check_gpus(ask_nvml(built_file("libmock_nvml.so"), kPatience), libraries, traces);
+  return check_gpus(ask_nvml(built_file("libmock_nvml.so"), kTimeout), libraries, traces);
 }
 
 TEST(Gpus, PairWithNvlinks) {
@@ -75,18 +75,18 @@ TEST(Gpus, NewerCudaThanTheDriverIsAProblem) {
 }
 
 TEST(Gpus, NcclTellsItsVersionAndItsCuda) {
-  const CudaLibraries libraries = ask_cuda_libraries(built_file("libmock_nccl_version.so"), kPatience);
+  const CudaLibraries libraries = ask_cuda_libraries(built_file("libmock_nccl_version.so"), kTimeout);
   EXPECT_EQ(nccl_version_text(libraries.nccl), "2.27.5");
   EXPECT_EQ(libraries.nccl_cuda, "13.0");
   const Setting old("XOE_MOCK_NCCL", "2708");
-  EXPECT_EQ(nccl_version_text(ask_cuda_libraries(built_file("libmock_nccl_version.so"), kPatience).nccl), "2.7.8");
-  const CudaLibraries none = ask_cuda_libraries("libxoe-no-such.so", kPatience);
+  EXPECT_EQ(nccl_version_text(ask_cuda_libraries(built_file("libmock_nccl_version.so"), kTimeout).nccl), "2.7.8");
+  const CudaLibraries none = ask_cuda_libraries("libxoe-no-such.so", kTimeout);
   expect_states(check({}, none), {{"gpu.nccl", Severity::kWarning}});
   EXPECT_THAT(find(check({}, none), "gpu.nccl").what, HasSubstr("libxoe-no-such.so"));
 }
 
 TEST(Gpus, TheWayOfCollectives) {
-  const GpuFacts facts = ask_nvml(built_file("libmock_nvml.so"), kPatience);
+  const GpuFacts facts = ask_nvml(built_file("libmock_nvml.so"), kTimeout);
   const auto collectives = [&](int nccl, const GpuVariables& variables) {
     return find(check_gpus(facts, {.nccl_error = nccl == 0 ? "none" : "", .nccl = nccl}, {}, variables),
                 "gpu.collectives");
@@ -128,7 +128,7 @@ TEST(Gpus, MismatchCrashAndHangAreProblemsNotOurs) {
 }
 
 TEST(Gpus, WithoutADriverItDependsOnWhatIsOnPci) {
-  const GpuFacts none = ask_nvml("libxoe-no-such.so", kPatience);
+  const GpuFacts none = ask_nvml("libxoe-no-such.so", kTimeout);
   EXPECT_THAT(none.absent, HasSubstr("libxoe-no-such.so"));
   expect_states(check_gpus(none, {}, {}), {{"gpu.driver", Severity::kOk}});
   const Findings bare = check_gpus(none, {}, {.on_pci = 2});

@@ -27,8 +27,8 @@ class Agents : public testing::Test {
     return *agents_.back();
   }
   // Until a frame comes, the connection ends, or the time is over.
-  std::optional<Frame> next_frame(AgentConnection& agent, std::chrono::milliseconds patience = 20s) {
-    const auto deadline = Clock::now() + patience;
+  std::optional<Frame> next_frame(AgentConnection& agent, std::chrono::milliseconds timeout = 20s) {
+    const auto deadline = Clock::now() + timeout;
     while (Clock::now() < deadline) {
       const auto frame = agent.frames().next();
       if (!frame || *frame) return frame ? *frame : std::nullopt;

@@ -15,8 +15,8 @@ namespace xoe::engine {
 namespace {
 
 // NCCL notices a lost peer at once, but cannot name it; the ranks' own failure detection does within a second.
-constexpr std::chrono::milliseconds kCausePatience(1500);
-constexpr std::chrono::seconds kJoinPatience(60);
+constexpr std::chrono::milliseconds kCauseTimeout(1500);
+constexpr std::chrono::seconds kJoinTimeout(60);
 
 }  // namespace
 
@@ -61,7 +61,7 @@ class GpuCommunicator::Work final : public Handle::Work, public LaunchListener {
     if (!finished_) return false;
     if (status_) return true;
     const bool unnamed = status_.error().code() == Code::kPeerLost || status_.error().code() == Code::kUnavailable;
-    if (unnamed && net::Clock::now() < *finished_ + kCausePatience) return false;
+    if (unnamed && net::Clock::now() < *finished_ + kCauseTimeout) return false;
     return failure(status_.error());
   }
   Status wait() override {
@@ -146,7 +146,7 @@ struct GpuCommunicator::State {
   // NCCL may refuse on some ranks only: then all stage.
   Result<std::unique_ptr<net::Net>> connect_nccl(net::Provider& provider, const std::vector<RankGpu>& ranks) {
     const auto exchange_with_all = [this](const std::string& mine) { return exchange(mine); };
-    auto made = provider.connect(members, exchange_with_all, net::Clock::now() + kJoinPatience);
+    auto made = provider.connect(members, exchange_with_all, net::Clock::now() + kJoinTimeout);
     XOE_ASSIGN(const auto outcomes, exchange(made ? "" : made.error().message()));
     const auto failed = std::ranges::find_if(outcomes, [](const std::string& text) { return !text.empty(); });
     if (failed == outcomes.end()) return made;

@@ -303,12 +303,12 @@ XOE_API xoe_status xoe_run(xoe_engine* engine, const xoe_request* request);
 XOE_API xoe_status xoe_poll(xoe_handle* handle, int32_t* done);
 /* Blocks until completed; the operation's own error if it failed. */
 XOE_API xoe_status xoe_wait(xoe_handle* handle);
-/* XOE_TIMEOUT if it is not completed by then; the operation goes on. patience >= 0. */
-XOE_API xoe_status xoe_wait_for(xoe_handle* handle, int64_t patience);
+/* XOE_TIMEOUT if it is not completed by then; the operation goes on. timeout >= 0. */
+XOE_API xoe_status xoe_wait_for(xoe_handle* handle, int64_t timeout);
 /* For GPU memory, with XOE_GPU_WAIT=stream and NCCL: returns once the operation's work is in the GPU's queue, and later
    work in `stream` (a cudaStream_t) waits for the result; if the operation fails after that, the next one has its
-   error. In all other cases as xoe_wait_for(). Call it for each stream that uses the result. patience >= 0. */
-XOE_API xoe_status xoe_wait_in_stream(xoe_handle* handle, void* stream, int64_t patience);
+   error. In all other cases as xoe_wait_for(). Call it for each stream that uses the result. timeout >= 0. */
+XOE_API xoe_status xoe_wait_in_stream(xoe_handle* handle, void* stream, int64_t timeout);
 /* Why the operation failed; "" if it did not, or is not completed. Never null; good until xoe_release(). */
 XOE_API const char* xoe_handle_error(xoe_handle* handle);
 /* Drops the handle, completed or not; the operation goes on. Null is ignored. */
@@ -391,8 +391,8 @@ XOE_API xoe_status xoe_buckets_leave_out(xoe_buckets* buckets, size_t parameter)
 
 /* Waits for all buckets, for so long. *done: 1: the slots hold the results, and the next put begins the next step; 0:
  * not yet, wait again. An operation's error ends the step. XOE_INVALID_ARGUMENT names gradients that are not there, and
- * the step goes on. patience >= 0. Not while another thread puts. */
-XOE_API xoe_status xoe_buckets_wait(xoe_buckets* buckets, int64_t patience, int32_t* done);
+ * the step goes on. timeout >= 0. Not while another thread puts. */
+XOE_API xoe_status xoe_buckets_wait(xoe_buckets* buckets, int64_t timeout, int32_t* done);
 /* Gives up on the step: operations under way go on, and a put to their buckets waits for them. Not while another thread
  * puts. */
 XOE_API xoe_status xoe_buckets_reset(xoe_buckets* buckets);
@@ -448,7 +448,7 @@ XOE_API xoe_status xoe_message_receive(xoe_messages* messages, int32_t from, uin
 /* Waits for so long (nanoseconds, >= 0). *done: 1: it has been received, or its memory is free again; 0: not yet. Every
  * error but XOE_INVALID_ARGUMENT of this call itself ends the message: XOE_PEER_LOST, XOE_TIMEOUT,
  * XOE_INVALID_ARGUMENT (it has another size), XOE_UNAVAILABLE. */
-XOE_API xoe_status xoe_message_wait(xoe_message* message, int64_t patience, int32_t* done);
+XOE_API xoe_status xoe_message_wait(xoe_message* message, int64_t timeout, int32_t* done);
 /* The rank that a message came from, or goes to; XOE_ANY_RANK: not known yet. */
 XOE_API xoe_status xoe_message_peer(const xoe_message* message, int32_t* rank);
 /* A message that is not over is given up, as one that timed out is: a send of which bytes have left goes on from a

@@ -36,8 +36,8 @@ def initialize_engine(store: Any, rank: int, size: int, timeout: timedelta) -> b
     started = not _world.is_initialized()
     if started:
         with variables({**_missing_variables(store, rank, size), **deadlines(timeout)}):
-            patience = None if "XOE_START_TIMEOUT" in os.environ else timeout.total_seconds()
-            init(start_timeout=patience)
+            start_timeout = None if "XOE_START_TIMEOUT" in os.environ else timeout.total_seconds()
+            init(start_timeout=start_timeout)
     at = _world.current()
     if (at.rank, at.size) != (rank, size):
         message = _conflict("the engine", at.rank, at.size, rank, size)
