@@ -88,7 +88,7 @@ void add_field_options(CLI::App& app, T& object, std::string_view group = {}) {
   });
 }
 
-// That of one field, by its members: add_field_option<&TrainOptions::batch>(app, options, "--batch-size").
+// The option of one field, by its members: add_field_option<&TrainOptions::batch>(app, options, "--batch-size").
 template <auto... kPath, class T>
 CLI::Option* add_field_option(CLI::App& app, T& object, std::string name = {}) {
   return add_option_of(app, describe::line_of<kPath...>(), object, std::move(name));
