@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 
 #include "core/base/error.h"
 #include "core/base/nearest_word.h"
-#include "core/base/text.h"
 #include "core/command_line/help.h"
 #include "core/command_line/parse/app_command.h"
 #include "core/command_line/parse/mistakes.h"
@@ -96,20 +94,6 @@ CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& va
   pairs.reserve(choices.size());
   for (const std::string& choice : choices) pairs.emplace_back(choice, choice);
   return add_choice<std::string>(app, names, value, std::move(pairs), what);
-}
-
-CLI::Option* add_number_or(CLI::App& app, const std::string& name, int& value, const std::string& word, int word_value,
-                           const std::string& what) {
-  const auto set = [&value, name, word, word_value](const std::string& given) {
-    const auto number = given == word ? word_value : parse_integer(given);
-    if (!number || (given != word && (*number < 0 || *number > INT_MAX)))
-      throw CLI::ValidationError(fmt::format("{} {}: expected a whole number from 0 on, or {}", name, given, word),
-                                 CLI::ExitCodes::ValidationError);
-    value = static_cast<int>(*number);
-  };
-  return app.add_option_function<std::string>(name, set, what)
-      ->type_name("N")
-      ->default_str(value == word_value ? word : std::to_string(value));
 }
 
 }  // namespace xoe::tools

@@ -76,8 +76,4 @@ CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<T>& v
   return app.add_option(names, values, what)->delimiter(',')->allow_extra_args(false);
 }
 
-// A whole number from 0 on, or a word that stands for `word_value`.
-CLI::Option* add_number_or(CLI::App& app, const std::string& name, int& value, const std::string& word, int word_value,
-                           const std::string& what);
-
 }  // namespace xoe::tools
