@@ -2,7 +2,10 @@
 
 A script begins with `ranks.start(__file__, sizes=(1, 2, 3, 4))`, before it imports what only PyTorch's environment has: started by
 itself it starts the ranks, for each size in turn, and ends; in a rank that returns. `ranks.call_tests(globals())` at its end calls
-every function whose name begins with test_, in order. XOE_BUILD_DIR: the build to test.
+every function whose name begins with test_, in order. XOE_BUILD_DIR: the build to test. On the command line numbers choose sizes,
+and words the tests whose names have one of them:
+
+    optimizer_test.py 2 names clip
 """
 
 import functools
@@ -22,6 +25,7 @@ import peer_python
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build" / "release"))
 _MARK = "XOE_TEST_RANK"
+_CHOSEN = "XOE_TEST_CHOSEN"  # words that names of tests have one of, separated by commas
 HANGS = 900  # seconds: a limit for what hangs, far beyond what it takes beside a load of 20
 IN_A_RANK = {_MARK: "1"}  # the environment in which start() returns
 
@@ -104,8 +108,9 @@ def start(script, sizes=(1, 2, 3, 4), timeout=HANGS, **variables):
     if _MARK in os.environ:
         return
     failed = []
-    for size in [int(word) for word in sys.argv[1:]] or sizes:
-        done = run(size, script, timeout=timeout, **IN_A_RANK, **variables)
+    chosen = ",".join(word for word in sys.argv[1:] if not word.isdigit())
+    for size in [int(word) for word in sys.argv[1:] if word.isdigit()] or sizes:
+        done = run(size, script, timeout=timeout, **IN_A_RANK, **{_CHOSEN: chosen}, **variables)
         print(
             f"{pathlib.Path(script).name} on {size} ranks: exit code {done.returncode} after {done.seconds:.1f} s", flush=True
         )
@@ -115,6 +120,15 @@ def start(script, sizes=(1, 2, 3, 4), timeout=HANGS, **variables):
     sys.exit(f"failed on {failed} ranks" if failed else 0)
 
 
+def _tests_of(namespace, words):
+    """(name, function) of the tests that were chosen, or of all; none is an error."""
+    tests = [(name, test) for name, test in namespace.items() if name.startswith("test_") and callable(test)]
+    chosen = [(name, test) for name, test in tests if not words or any(word in name for word in words)]
+    if not chosen:
+        sys.exit(f"no test's name has {' or '.join(words)}; there are {', '.join(name for name, _ in tests)}")
+    return chosen
+
+
 def drive(namespace):
     """Calls the tests of a script that starts ranks itself, given its globals(), each with a folder of its own; ends the process."""
 
@@ -122,15 +136,13 @@ def drive(namespace):
         with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
             test(pathlib.Path(folder))
 
-    tests = [(name, functools.partial(in_a_folder, test)) for name, test in namespace.items() if name.startswith("test_")]
-    sys.exit(cases.run(tests))
+    chosen = _tests_of(namespace, sys.argv[1:])
+    sys.exit(cases.run([(name, functools.partial(in_a_folder, test)) for name, test in chosen]))
 
 
 def call_tests(namespace):
     """Calls the tests of a script, given its globals(); the first that fails ends the process."""
-    for name, test in list(namespace.items()):
-        if not name.startswith("test_") or not callable(test):
-            continue
+    for name, test in _tests_of(namespace, list(filter(None, os.environ.get(_CHOSEN, "").split(",")))):
         try:
             test()
         except BaseException:
