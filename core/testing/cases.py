@@ -1,38 +1,62 @@
-"""Runs the cases of a test program one after the other, tells how each ended, and gives the program's exit code."""
+"""Runs tests by unittest that are functions, or methods of one object: a fixture for all of them, or a process that must end with the
+first that fails.
+"""
 
-import subprocess
+import sys
 import time
-import traceback
+import unittest
 
 SKIPPED = 77  # the exit code of a test that could not run, or not as a whole
 
 
-class Skip(Exception):
-    """Raised by a case that cannot run here; its text says why."""
+class _Case(unittest.FunctionTestCase):
+    def __init__(self, name, function, after):
+        super().__init__(function)
+        self._name, self._after = name, after
+
+    def __str__(self):
+        return self._name
+
+    def shortDescription(self):  # noqa: N802
+        return None
+
+    def tearDown(self):  # noqa: N802
+        self._after()
 
 
-def methods(tests, chosen=()):
-    """The cases of an object: its methods test_*, or those that are chosen."""
-    names = chosen or [name for name in dir(tests) if name.startswith("test_")]
-    return [(name, getattr(tests, name)) for name in names]
+class _Result(unittest.TextTestResult):
+    """Says how long each took, too."""
+
+    def startTest(self, test):  # noqa: N802
+        self._began = time.monotonic()
+        super().startTest(test)
+
+    def addSuccess(self, test):  # noqa: N802
+        self.stream.write(f"({time.monotonic() - self._began:.1f} s) ")
+        super().addSuccess(test)
 
 
-def run(cases, after=lambda: None):
-    """cases: names and functions. after: called behind each. 1: one has failed; SKIPPED: none has, and some could not run; else 0."""
-    ended = {"ok": 0, "skipped": 0, "FAILED": 0}
-    for name, case in cases:
-        began = time.monotonic()
-        how, why = "ok", ""
-        try:
-            case()
-        except Skip as reason:
-            how, why = "skipped", str(reason)
-        except (AssertionError, RuntimeError, subprocess.SubprocessError) as error:
-            how, why = "FAILED", str(error) or traceback.format_exc()
-        except Exception:
-            how, why = "FAILED", traceback.format_exc()
-        after()
-        ended[how] += 1
-        print(f"{how:8}{name} ({time.monotonic() - began:.1f} s)" + (f": {why}" if why else ""), flush=True)
-    print(f"{ended['ok']} passed, {ended['FAILED']} failed, {ended['skipped']} skipped", flush=True)
-    return 1 if ended["FAILED"] else SKIPPED if ended["skipped"] else 0
+def functions(namespace):
+    """The tests of a script, given its globals()."""
+    return [(name, test) for name, test in namespace.items() if name.startswith("test_") and callable(test)]
+
+
+def methods(tests):
+    """The tests of an object."""
+    return [(name, getattr(tests, name)) for name in dir(tests) if name.startswith("test_")]
+
+
+def chosen(tests, words):
+    """Those whose names have one of the words, or all; none is an error."""
+    found = [(name, test) for name, test in tests if not words or any(word in name for word in words)]
+    if not found:
+        sys.exit(f"no test's name has {' or '.join(words)}; there are {', '.join(name for name, _ in tests)}")
+    return found
+
+
+def run(tests, after=lambda: None, failfast=False):
+    """tests: names and functions. after: called behind each. 1: one has failed; SKIPPED: none has, and some could not run; else 0."""
+    suite = unittest.TestSuite(_Case(name, test, after) for name, test in tests)
+    runner = unittest.TextTestRunner(sys.stdout, verbosity=2, failfast=failfast, resultclass=_Result)
+    result = runner.run(suite)
+    return 1 if not result.wasSuccessful() else SKIPPED if result.skipped else 0

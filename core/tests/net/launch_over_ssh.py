@@ -315,7 +315,7 @@ def main_of(kind, xoe, names):
         hosts = Hosts(f"{scratch}/hosts")
         try:
             tests = kind(hosts, pathlib.Path(xoe).resolve())
-            return cases.run(cases.methods(tests, names))
+            return cases.run(cases.chosen(cases.methods(tests), names))
         finally:
             hosts.call("down")
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import textwrap
 import time
+import unittest
 
 import ranks
 
@@ -271,7 +272,7 @@ def test_out_of_memory(folder):
     """The kernel kills a rank whose cgroup is full: as root only, and where cgroups can be made."""
     group = pathlib.Path("/sys/fs/cgroup/memory") / f"xoe-test-{os.getpid()}"
     if os.geteuid() != 0 or not group.parent.is_dir():
-        raise ranks.cases.Skip("needs root and a memory cgroup")
+        raise unittest.SkipTest("needs root and a memory cgroup")
     last = f"""
     if rank == 1:
         open("{group}/cgroup.procs", "w").write(str(os.getpid()))

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import textwrap
+import unittest
 
 import ranks
 
@@ -220,7 +221,7 @@ def test_wheel(folder):
     code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
     needed = "import setuptools, sys; sys.exit(int(setuptools.__version__.partition('.')[0]) < 77)"
     if subprocess.run([python, "-c", needed], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        raise ranks.cases.Skip("no setuptools, or one before 77")
+        raise unittest.SkipTest("no setuptools, or one before 77")
     done = subprocess.run([python, "-c", code, folder], cwd=copy, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     wheel = pathlib.Path(folder) / done.stdout.splitlines()[-1]

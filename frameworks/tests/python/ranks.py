@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testing"))
 import cases
@@ -120,15 +119,6 @@ def start(script, sizes=(1, 2, 3, 4), timeout=HANGS, **variables):
     sys.exit(f"failed on {failed} ranks" if failed else 0)
 
 
-def _tests_of(namespace, words):
-    """(name, function) of the tests that were chosen, or of all; none is an error."""
-    tests = [(name, test) for name, test in namespace.items() if name.startswith("test_") and callable(test)]
-    chosen = [(name, test) for name, test in tests if not words or any(word in name for word in words)]
-    if not chosen:
-        sys.exit(f"no test's name has {' or '.join(words)}; there are {', '.join(name for name, _ in tests)}")
-    return chosen
-
-
 def drive(namespace):
     """Calls the tests of a script that starts ranks itself, given its globals(), each with a folder of its own; ends the process."""
 
@@ -136,17 +126,14 @@ def drive(namespace):
         with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
             test(pathlib.Path(folder))
 
-    chosen = _tests_of(namespace, sys.argv[1:])
-    sys.exit(cases.run([(name, functools.partial(in_a_folder, test)) for name, test in chosen]))
+    tests = cases.chosen(cases.functions(namespace), sys.argv[1:])
+    sys.exit(cases.run([(name, functools.partial(in_a_folder, test)) for name, test in tests]))
 
 
 def call_tests(namespace):
     """Calls the tests of a script, given its globals(); the first that fails ends the process."""
-    for name, test in _tests_of(namespace, list(filter(None, os.environ.get(_CHOSEN, "").split(",")))):
-        try:
-            test()
-        except BaseException:
-            traceback.print_exc()
-            print(f"FAILED: {name}", file=sys.stderr, flush=True)
-            # At once: the other ranks are waiting for this one.
-            os._exit(1)
+    words = list(filter(None, os.environ.get(_CHOSEN, "").split(",")))
+    if cases.run(cases.chosen(cases.functions(namespace), words), failfast=True) == 1:
+        sys.stdout.flush()
+        # At once: the other ranks are waiting for this one.
+        os._exit(1)
