@@ -86,6 +86,7 @@ std::optional<T> read_text(std::string_view text, const Rules& rules) {
     if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
     return value;
   } else if constexpr (std::floating_point<T>) {
+    if (rules.automatic && text == "auto") return static_cast<T>(*rules.automatic);
     return parse_number(text);
   } else if constexpr (kIsOptional<T>) {
     using Value = typename T::value_type;

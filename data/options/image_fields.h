@@ -87,20 +87,20 @@ constexpr auto labels() {
       field<&O::image_key>("image_key", {.what = "the feature of TFRecords that has the image"}),
       field<&O::label_key>("label_key", {.what = "the feature of TFRecords that has the label"}),
       field<&O::multi_label>("multi_label", {.what = "the label feature lists several classes: batches have targets"}),
-      field<&O::classes>("classes", {.what = "their number; 0: from names or labels.txt, else not known until they are "
-                                             "counted",
-                                     .least = 0}));
+      field<&O::classes>("classes",
+                         {.what = "number of classes; 0: from names or labels.txt, else not known until they are "
+                                  "counted",
+                          .least = 0}));
 }
 
 constexpr auto pixels() {
   return std::tuple_cat(
-      std::tuple(
-          field<&O::batch>("batch",
-                           {.what = "images of a rank in one", .least = 1, .most = 1 << 20, .group = "Pixels"}),
-          field<&O::image_size>("image_size", {.what = "of what is delivered: 224, or 192x256 for height and width",
-                                               .placeholder = "SIZE"}),
-          field<&O::whole>("whole",
-                           {.what = "the whole image becomes image_size, in training and evaluation: no crop"})),
+      std::tuple(field<&O::batch>(
+                     "batch", {.what = "images of a rank in a batch", .least = 1, .most = 1 << 20, .group = "Pixels"}),
+                 field<&O::image_size>("image_size", {.what = "height and width of what is delivered: 224, or 192x256",
+                                                      .placeholder = "SIZE"}),
+                 field<&O::whole>("whole",
+                                  {.what = "the whole image becomes image_size, in training and evaluation: no crop"})),
       describe::fields_below<&O::pixels>(),
       std::tuple(field<&O::quality>("quality", {.what = "fast: 8 % less CPU time, 0.34 of 255 levels off on average"}),
                  field<&O::dtype>("dtype", {.what = "uint8 is 0 to 255, not normalised"}),
