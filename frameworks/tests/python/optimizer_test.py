@@ -160,6 +160,37 @@ def test_groups():
     same_parameters(model, reference(5))
 
 
+class OwnCompressor:
+    """A program's own: double precision on the wire."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor.double(), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+
+
+def test_groups_whose_results_are_copied():
+    """The copy of one result is no change of the others' gradients."""
+    for compression, tolerance in ((hvd.Compression.fp16, 2e-3), (hvd.Compression.bf16, 2e-2), (OwnCompressor, 1e-5)):
+        for groups in (None, 1, 2):
+            model = network()
+            train(model, distributed(model, groups=groups, compression=compression))
+            same_parameters(model, reference(5), rtol=tolerance, atol=tolerance)
+    # Gradients that are not contiguous are reduced through copies, too.
+    weights = [torch.nn.Parameter(torch.ones(4, 6)) for _ in range(3)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=1.0), list(zip("abc", weights, strict=True)), groups=1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        for weight in weights:
+            weight.grad = torch.full((6, 4), float(RANK + 1)).t()
+        optimizer.step()
+    for weight in weights:
+        torch.testing.assert_close(weight.detach(), torch.full((4, 6), 1.0 - (SIZE + 1)))
+
+
 def test_predivide_and_sum():
     model = network()
     train(model, distributed(model, gradient_predivide_factor=float(SIZE)))
@@ -286,6 +317,41 @@ def test_sparse_gradients():
             wanted[9] -= 1.0 / SIZE
         torch.testing.assert_close(table.weight.detach(), wanted)
         del optimizer
+
+
+def test_sparse_gradients_become_dense():
+    """For optimizers that take no sparse ones, on any number of ranks, in groups and outside of them."""
+
+    def make():
+        torch.manual_seed(0)
+        return torch.nn.ModuleList([torch.nn.Embedding(10, 3, sparse=True), torch.nn.Linear(3, 2)])
+
+    def loss(model, step, rank):
+        return model[1](model[0](torch.tensor([rank, step, 9]))).square().sum()
+
+    for kind in (torch.optim.Adam, functools.partial(torch.optim.SGD, weight_decay=0.1, momentum=0.9)):
+        alone = make()
+        alone[0].sparse = False
+        plain = kind(alone.parameters(), lr=0.1)
+        for step in range(4):
+            plain.zero_grad()
+            sum(loss(alone, step, rank) for rank in range(SIZE)).div(SIZE).backward()
+            plain.step()
+        wanted = [p.detach() for p in alone.parameters()]
+        for groups in (None, 1, "others", "the table"):
+            model = make()
+            lists = {"others": [list(model[1].parameters())], "the table": [[model[0].weight]]}.get(groups, groups)
+            optimizer = hvd.DistributedOptimizer(
+                kind(model.parameters(), lr=0.1), model.named_parameters(), sparse_as_dense=True, groups=lists
+            )
+            for step in range(4):
+                optimizer.zero_grad()
+                loss(model, step, RANK).backward()
+                optimizer.step()
+                assert not model[0].weight.grad.is_sparse
+            for p, q in zip(model.parameters(), wanted, strict=True):
+                torch.testing.assert_close(p.detach(), q, rtol=1e-4, atol=1e-5)
+            del optimizer
 
 
 def test_adasum():
