@@ -163,4 +163,23 @@ void find_absent_shards(const std::vector<std::string>& paths,
   }
 }
 
+std::string describe_two_divisions(const std::vector<std::string>& paths) {
+  std::map<std::pair<std::string_view, std::string_view>, std::map<std::string_view, std::int64_t>> divisions;
+  for (const std::string& path : paths)
+    if (const auto name = parse_shard(path)) {
+      const std::size_t ending = std::min(name->after.find_first_not_of("-of0123456789"), name->after.size());
+      ++divisions[{name->before, name->after.substr(ending)}][name->after];
+    }
+  for (const auto& [name, counts] : divisions) {
+    if (counts.size() < 2) continue;
+    const std::string_view stem = name.first.substr(name.first.rfind('/') + 1);
+    const auto text = [&](const auto& one) { return fmt::format("{}*{}", stem, one.first); };
+    const auto first = *counts.begin();
+    const auto second = *std::next(counts.begin());
+    return fmt::format("{} {} {}, and {} {}", counted(first.second, "file"), first.second == 1 ? "is" : "are",
+                       text(first), second.second, text(second));
+  }
+  return {};
+}
+
 }  // namespace xoe::data

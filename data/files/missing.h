@@ -62,4 +62,7 @@ std::vector<std::uint64_t> keep_files(std::vector<std::string>& paths, int threa
 void find_absent_shards(const std::vector<std::string>& paths,
                         const std::function<bool(const std::string& path)>& wanted, MissingData& missing);
 
+// Says which names stand there in two divisions: "4 files are train-*-of-00004, and 8 train-*-of-00008". Empty: none.
+std::string describe_two_divisions(const std::vector<std::string>& paths);
+
 }  // namespace xoe::data

@@ -18,6 +18,14 @@ bool holds_records(const std::shared_ptr<const OpenFile>& file, Compression comp
 
 }  // namespace
 
+bool holds_records(const std::shared_ptr<const OpenFile>& file) {
+  const auto compression = detect_compression(file);
+  if (!compression) return false;
+  const auto head = *compression == Compression::kNone ? read_head(*file, kRecordHeader)
+                                                       : inflate_head(file, *compression, kRecordHeader);
+  return head && head->size() == kRecordHeader && parse_record_header(*head);
+}
+
 Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file) {
   std::array<char, kRecordHeader> header;
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(header.size(), file->bytes));

@@ -14,6 +14,7 @@
 #include "data/records/record_file.h"
 #include "data/records/record_index.h"
 #include "data/source/formats.h"
+#include "data/source/other_files.h"
 #include "data/threads.h"
 
 namespace xoe::data {
@@ -195,8 +196,14 @@ class ArchiveIndex {
 
 class TarImages final : public ImageSource {
  public:
-  TarImages(std::string root, std::vector<Archive> archives, std::int64_t lost, int label_offset)
-      : root_(std::move(root)), archives_(std::move(archives)), lost_(lost), label_offset_(label_offset) {
+  // warnings: of describe_other_files().
+  TarImages(std::string root, std::vector<Archive> archives, std::int64_t lost, int label_offset,
+            std::vector<std::string> warnings)
+      : root_(std::move(root)),
+        archives_(std::move(archives)),
+        lost_(lost),
+        label_offset_(label_offset),
+        warnings_(std::move(warnings)) {
     for (const Archive& archive : archives_)
       first_.push_back(first_.back() + static_cast<std::int64_t>(archive.samples.size()));
   }
@@ -210,6 +217,7 @@ class TarImages final : public ImageSource {
   int classes() const noexcept override { return 0; }
   int label_offset() const noexcept override { return label_offset_; }
   std::int64_t lost() const noexcept override { return lost_; }
+  std::vector<std::string> warnings() const override { return warnings_; }
   std::size_t files() const noexcept override { return archives_.size(); }
   OpenedFile file(std::size_t number) const override {
     const Archive& archive = archives_[number];
@@ -261,6 +269,7 @@ class TarImages final : public ImageSource {
   std::vector<std::int64_t> first_ = {0};
   std::int64_t lost_;
   int label_offset_;
+  std::vector<std::string> warnings_;
 };
 
 // The archives of a directory whose names, without their ending, match.
@@ -344,7 +353,13 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& mis
     return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {}; {}", options.directory,
                    counted(std::ssize(paths), "archive"),
                    bad != nullptr && bad->count() > 0 ? bad->text() : std::string(kLayout));
-  return std::make_unique<TarImages>(options.directory, std::move(archives), lost, label_offset_of(options, 0));
+  ImagePipelineOptions other = options;
+  other.training = !options.training;
+  const auto none = std::vector<std::string>();
+  auto warnings = describe_other_files(options, match_archives(options.directory, "*").value_or(none), paths,
+                                       find_archives(other).value_or(none));
+  return std::make_unique<TarImages>(options.directory, std::move(archives), lost, label_offset_of(options, 0),
+                                     std::move(warnings));
 }
 
 }  // namespace

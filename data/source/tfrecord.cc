@@ -8,11 +8,12 @@
 #include "core/base/text.h"
 #include "data/failure_in.h"
 #include "data/files/foreign.h"
-#include "data/files/image_tree.h"
 #include "data/files/listing.h"
+#include "data/records/compression.h"
 #include "data/records/example.h"
 #include "data/records/record_index.h"
 #include "data/source/formats.h"
+#include "data/source/other_files.h"
 
 namespace xoe::data {
 namespace {
@@ -21,13 +22,13 @@ constexpr std::int64_t kLabelSample = 100;  // records that lists_labels() reads
 
 class TfRecordImages final : public ImageSource {
  public:
-  // left_out: a sentence about files that no split takes; may be empty.
+  // warnings: of describe_other_files().
   TfRecordImages(std::shared_ptr<const RecordIndex> index, ImagePipelineOptions options, std::vector<std::string> names,
-                 std::string left_out)
+                 std::vector<std::string> warnings)
       : index_(std::move(index)),
         options_(std::move(options)),
         names_(std::move(names)),
-        left_out_(std::move(left_out)) {}
+        warnings_(std::move(warnings)) {}
 
   std::int64_t records() const noexcept override { return index_->records(); }
   std::size_t groups() const noexcept override { return index_->files(); }
@@ -50,9 +51,7 @@ class TfRecordImages final : public ImageSource {
     return number && find_text(*example) == names_[static_cast<std::size_t>(*number)];
   }
   std::int64_t lost() const noexcept override { return index_->lost(); }
-  std::vector<std::string> warnings() const override {
-    return left_out_.empty() ? std::vector<std::string>() : std::vector{left_out_};
-  }
+  std::vector<std::string> warnings() const override { return warnings_; }
   std::size_t files() const noexcept override { return index_->files(); }
   OpenedFile file(std::size_t number) const override {
     return {.name = name_below(options_.directory, index_->path(number)),
@@ -107,7 +106,7 @@ class TfRecordImages final : public ImageSource {
   std::shared_ptr<const RecordIndex> index_;
   ImagePipelineOptions options_;
   std::vector<std::string> names_;
-  std::string left_out_;
+  std::vector<std::string> warnings_;
 };
 
 // labels.txt in the directory, or beside the file.
@@ -140,6 +139,10 @@ Result<int> count_classes_of(const ImagePipelineOptions& options, const std::vec
 constexpr std::array kTrainingFiles = {"train-*", "*train*.tfrec*", "*train*.record*"};
 constexpr std::array kValidationFiles = {"validation-*",  "val-*",         "*val*.tfrec*",
                                          "*test*.tfrec*", "*val*.record*", "*test*.record*"};
+
+bool is_split_name(const std::string& name) {
+  return name.starts_with("train-") || name.starts_with("validation-") || name.starts_with("val-");
+}
 
 // What the first of the patterns that matches anything does.
 Result<std::vector<std::string>> match_split(const std::string& directory, bool training) {
@@ -181,34 +184,30 @@ Result<std::vector<std::string>> find_files(const ImagePipelineOptions& options)
   return found;
 }
 
-bool matches_any(const std::string& name, std::span<const char* const> patterns) {
-  return std::ranges::any_of(patterns, [&name](const char* pattern) { return matches(name, pattern); });
+constexpr int kMostExamined = 1000;  // files whose names say nothing, as "part-r-00000"
+
+// Whether a file begins as files of records do, compressed or not.
+bool begins_with_record(const std::string& path) {
+  auto opened = OpenFile::open(path);
+  return opened && opened->bytes > 0 && holds_records(std::make_shared<const OpenFile>(std::move(*opened)));
 }
 
-// Says which files of records a directory has that no split takes by their names, as where two kinds of names are in
-// it. The text is empty where there are none.
-std::string describe_left_out(const ImagePipelineOptions& options, const std::vector<std::string>& taken) {
-  if (!options.pattern.empty() || !is_directory(options.directory)) return {};
-  auto all = match_all(options.directory, {"train-*", "validation-*", "val-*", "*.tfrec*", "*.record*"});
-  const std::span<const char* const> other_split =
-      options.training ? std::span<const char* const>(kValidationFiles) : std::span<const char* const>(kTrainingFiles);
-  FilesOfAKind left;
-  for (const std::string& path : without(std::move(all), taken)) {
+// The files of a directory that are of records by their names, or by their first bytes.
+std::vector<std::string> files_of_records(const std::string& directory) {
+  std::vector<std::string> found;
+  int examined = 0;
+  for (std::string& path : match_files(directory, "*").value_or(std::vector<std::string>())) {
     const std::string name = std::filesystem::path(path).filename();
-    if (!matches_any(name, other_split) && !matches(name, "*test*")) left.add(name);
+    if (is_split_name(name) || is_record_name(name) || (examined++ < kMostExamined && begins_with_record(path)))
+      found.push_back(std::move(path));
   }
-  if (left.count == 0) return {};
-  return fmt::format(
-      "{}: {} left out, whose names are not like those of the split's other files: {}; the option "
-      "pattern (--pattern) chooses files",
-      options.directory, counted(left.count, "file"), left.text());
+  return found;
 }
 
 // Any single file may be one of records.
 bool is_tfrecord(const std::string&, bool is_directory, const Listing& contents) {
   return !is_directory || std::any_of(contents.files.begin(), contents.files.end(), [](const std::string& name) {
-    return name.starts_with("train-") || name.starts_with("validation-") || name.starts_with("val-") ||
-           is_record_name(name);
+    return is_split_name(name) || is_record_name(name);
   });
 }
 
@@ -251,8 +250,11 @@ Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData
   XOE_TRY(missing.check(options.directory));
   if (index->records() == 0 && index->lost() == 0)
     return failure(Code::kDataLoss, "{}: no record in it", options.directory);
-  std::string left_out = describe_left_out(options, paths);
-  return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names), std::move(left_out));
+  ImagePipelineOptions other = options;
+  other.training = !options.training;
+  const auto other_split = find_files(other).value_or(std::vector<std::string>());
+  auto warnings = describe_other_files(options, files_of_records(options.directory), paths, other_split);
+  return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names), std::move(warnings));
 }
 
 }  // namespace

@@ -456,6 +456,15 @@ TEST(Splits, OfRecordsOfOtherEndings) {
   EXPECT_EQ(opened({.directory = scratch.path(), .pattern = "part-*"})->records(), 2);
 }
 
+void put_archive(const Scratch& scratch, const std::string& name, int samples) {
+  auto tar = TarWriter::create(scratch.file(name)).value();
+  for (int i = 0; i < samples; ++i) {
+    ASSERT_TRUE(tar.write(fmt::format("{}.jpg", i), "jpeg"));
+    ASSERT_TRUE(tar.write(fmt::format("{}.cls", i), "0"));
+  }
+  ASSERT_TRUE(tar.finish());
+}
+
 // Records are not lost without a word where a folder has two kinds of names.
 TEST(Splits, FilesOfRecordsThatNoSplitTakesAreNamed) {
   const Scratch mixed;
@@ -476,28 +485,57 @@ TEST(Splits, FilesOfRecordsThatNoSplitTakesAreNamed) {
   EXPECT_THAT(opened({.directory = scratch.path(), .pattern = "train-*"})->warnings(), IsEmpty());
 }
 
+// Names of other tools say nothing, but the first bytes do.
+TEST(Splits, FilesOfRecordsAreKnownByTheirBytes) {
+  for (const char* name : {"part-r-00000", "data-00000-of-00001", "TRAIN-00000-of-00001", "more.gz"}) {
+    const Scratch scratch;
+    write_images(scratch.file("train-00000-of-00001"), 2);
+    std::ofstream(scratch.file("readme.txt")) << "Twelve bytes and more of text.\n";
+    std::ofstream(scratch.file("labels")) << "";
+    EXPECT_THAT(opened({.directory = scratch.path()})->warnings(), IsEmpty());
+    const bool compressed = std::string_view(name).ends_with(".gz");
+    write_images(scratch.file(name), 2, compressed ? Compression::kGzip : Compression::kNone);
+    const auto source = opened({.directory = scratch.path()});
+    EXPECT_EQ(source->records(), 2);
+    EXPECT_THAT(source->warnings(),
+                ElementsAre(AllOf(HasSubstr("1 file left out, whose names are not like those"), HasSubstr(name))));
+  }
+}
+
+TEST(Splits, TwoDivisionsAreNamed) {
+  const Scratch scratch;
+  for (int shard = 0; shard < 2; ++shard) write_images(scratch.file(fmt::format("train-0000{}-of-00002", shard)), 2);
+  EXPECT_THAT(opened({.directory = scratch.path()})->warnings(), IsEmpty());
+  for (int shard = 0; shard < 4; ++shard) write_images(scratch.file(fmt::format("train-0000{}-of-00004", shard)), 1);
+  const auto source = opened({.directory = scratch.path()});
+  EXPECT_EQ(source->records(), 8);
+  EXPECT_THAT(source->warnings(),
+              ElementsAre(HasSubstr("2 files are train-*-of-00002, and 4 train-*-of-00004; where")));
+}
+
+TEST(Splits, ArchivesThatNoSplitTakesAreNamed) {
+  const Scratch scratch;
+  for (const char* name : {"train-0.tar", "val-0.tar", "test-0.tar"}) put_archive(scratch, name, 1);
+  EXPECT_THAT(opened({.directory = scratch.path()})->warnings(), IsEmpty());
+  EXPECT_THAT(opened({.directory = scratch.path(), .training = false})->warnings(), IsEmpty());
+  put_archive(scratch, "part-0.tar", 1);
+  EXPECT_THAT(opened({.directory = scratch.path()})->warnings(), ElementsAre(HasSubstr("part-0.tar")));
+}
+
 TEST(Splits, OfArchivesDoNotOverlap) {
   const Scratch scratch;
-  const auto put_archive = [&scratch](const std::string& name, int samples) {
-    auto tar = TarWriter::create(scratch.file(name)).value();
-    for (int i = 0; i < samples; ++i) {
-      ASSERT_TRUE(tar.write(fmt::format("{}.jpg", i), "jpeg"));
-      ASSERT_TRUE(tar.write(fmt::format("{}.cls", i), "0"));
-    }
-    ASSERT_TRUE(tar.finish());
-  };
   const auto records = [&scratch](bool training) {
     return opened({.directory = scratch.path(), .training = training})->records();
   };
-  put_archive("interval.tar", 1);
+  put_archive(scratch, "interval.tar", 1);
   EXPECT_EQ(records(true), 1);
   EXPECT_FALSE(has_split({.directory = scratch.path(), .training = false})) << "no word of its name is val";
-  put_archive("images_val_0.tar", 2);
-  put_archive("val-1.tar", 4);
+  put_archive(scratch, "images_val_0.tar", 2);
+  put_archive(scratch, "val-1.tar", 4);
   EXPECT_EQ(records(true), 1);
   EXPECT_EQ(records(false), 6);
   EXPECT_TRUE(has_split({.directory = scratch.path(), .training = false}));
-  put_archive("train-val-0.tar", 8);
+  put_archive(scratch, "train-val-0.tar", 8);
   EXPECT_EQ(records(true), 8);
   EXPECT_EQ(records(false), 6);
 }

@@ -47,8 +47,8 @@ inline Error error_of(const ImagePipelineOptions& options) {
   return source.error();
 }
 
-inline void write_images(const std::string& path, int count) {
-  auto writer = RecordWriter::create(path).value();
+inline void write_images(const std::string& path, int count, Compression compression = Compression::kNone) {
+  auto writer = RecordWriter::create(path, compression).value();
   for (int i = 0; i < count; ++i)
     EXPECT_TRUE(writer.write(make_image_example({.encoded = "jpeg" + std::to_string(i), .label = i + 1})));
   EXPECT_TRUE(writer.finish());
