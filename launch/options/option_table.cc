@@ -12,6 +12,7 @@
 #include "core/base/fd.h"
 #include "core/base/nearest_word.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "core/command_line/command.h"
 #include "launch/options/horovod_settings.h"
 #include "launch/remote/host_list.h"
@@ -614,7 +615,7 @@ const Option* find_option(std::string_view name) noexcept {
 Status apply_option(const Option& option, std::string_view name, std::string_view value, RunArguments& run) {
   const Status applied = option.has_value() && value.empty() ? Status(wrong_form()) : option.apply(run, value);
   if (applied) return {};
-  const std::string given = value.empty() ? std::string(name) : fmt::format("{} {}", name, value);
+  const std::string given = value.empty() ? std::string(name) : fmt::format("{} {}", name, printable_utf8(value));
   const std::string& message = applied.error().message();
   return failure(Code::kInvalidArgument, "{}: {}", given, message.empty() ? expected_text(option, value) : message);
 }
@@ -625,7 +626,7 @@ tl::unexpected<Error> unknown_option(std::string_view name) {
     for (const auto& list : {option.names, option.others}) names.insert(names.end(), list.begin(), list.end());
   for (const HorovodSetting& setting : horovod_settings()) names.push_back(setting.flag);
   std::erase(names, std::string_view());
-  return failure(Code::kInvalidArgument, "unknown option {}{}", name,
+  return failure(Code::kInvalidArgument, "unknown option {}{}", printable_utf8(name),
                  did_you_mean(name, names, "; see xoe run --help"));
 }
 

@@ -1,5 +1,6 @@
 #include "launch/remote/host_list.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
+#include "core/base/utf8.h"
 
 namespace xoe::remote {
 namespace {
@@ -21,12 +23,19 @@ int parse_slots(std::string_view text) {
   return number < 1 || number > kMaxSlots ? 0 : static_cast<int>(number);
 }
 
-// Refuses names that ssh could take for an option, or a shell for more than a name.
+bool is_ipv6(std::string_view text) {
+  in6_addr address;
+  return ::inet_pton(AF_INET6, std::string(text.substr(0, text.find('%'))).c_str(), &address) == 1;
+}
+
+// Refuses names that ssh could take for an option, a shell for more than a name, and srun for a file.
 bool good_name(std::string_view name) {
   static constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:@%";
   const auto host = name.substr(name.rfind('@') + 1);
-  return !host.empty() && host.front() != '-' && name.front() != '-' && name.front() != '@' &&
-         name.size() <= kMaxNameBytes && name.find_first_not_of(kAllowed) == std::string_view::npos;
+  return host.find_first_not_of('.') != std::string_view::npos && host.front() != '-' && name.front() != '-' &&
+         name.front() != '@' && name.size() <= kMaxNameBytes &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos &&
+         (host.find(':') == std::string_view::npos || is_ipv6(host));
 }
 
 // "name", "name:4", "[ipv6]:4", each perhaps after "user@"; nullopt for anything else.
@@ -72,7 +81,7 @@ Status apply_word(Host& host, const std::string& word, std::string_view where) {
     host.max_slots = value;
   else
     return failure(Code::kInvalidArgument, "{}: \"{}\" is not understood; expected e.g. slots=4 or max-slots=8", where,
-                   word);
+                   printable_utf8(word));
   return {};
 }
 
@@ -81,7 +90,7 @@ Status apply_word(Host& host, const std::string& word, std::string_view where) {
 constexpr std::size_t kMaxExpanded = 65536;
 
 tl::unexpected<Error> malformed(std::string_view text) {
-  return failure(Code::kInvalidArgument, "host list \"{}\": expected e.g. n[1-3,07],login", text);
+  return failure(Code::kInvalidArgument, "host list \"{}\": expected e.g. n[1-3,07],login", printable_utf8(text));
 }
 
 // At commas outside of brackets.
@@ -131,8 +140,8 @@ Result<std::vector<Host>> parse_hosts(std::string_view text) {
   for (const std::string& one : split_text(text, ',')) {
     auto host = parse_host(one);
     if (!host)
-      return failure(Code::kInvalidArgument, "\"{}\" is not a host; expected e.g. nodeA:4,nodeB:4 (1 to {} slots)", one,
-                     kMaxSlots);
+      return failure(Code::kInvalidArgument, "\"{}\" is not a host; expected e.g. nodeA:4,nodeB:4 (1 to {} slots)",
+                     printable_utf8(one), kMaxSlots);
     add(hosts, std::move(*host));
   }
   return hosts;
@@ -148,7 +157,7 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
     auto host = parse_host(words.front());
     if (!host)
       return failure(Code::kInvalidArgument, "{}: \"{}\" is not a host; expected e.g. nodeA slots=4", where,
-                     words.front());
+                     printable_utf8(words.front()));
     for (std::size_t i = 1; i < words.size(); ++i) XOE_TRY(apply_word(*host, words[i], where));
     if (host->max_slots != 0 && host->max_slots < host->slots)
       return failure(Code::kInvalidArgument, "{}: max-slots={} is below slots={}", where, host->max_slots, host->slots);
@@ -198,7 +207,8 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
       expanded = std::move(next);
       name.remove_prefix(close + 1);
     }
-    if (all.size() + expanded.size() > kMaxExpanded) return malformed(text);
+    if (all.size() + expanded.size() > kMaxExpanded || !std::ranges::all_of(expanded, good_name))
+      return malformed(text);
     all.insert(all.end(), expanded.begin(), expanded.end());
   }
   return all;

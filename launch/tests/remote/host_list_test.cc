@@ -21,9 +21,33 @@ TEST(HostList, NamesSlotsUsersAndAddresses) {
               ElementsAre(host("a", 4), host("b", 1), host("me@c", 2), host("fe80::1", 3), host("::1", 1),
                           host("me@fe80::2", 5)));
   EXPECT_THAT(parse_hosts("a:1,b:1,a:2").value(), ElementsAre(host("a", 3), host("b", 1)));
-  for (const char* wrong : {"a:", "a:0", "a:x", ":4", "a,,b", "-oProxyCommand=x", "me@-oProxyCommand=x", "a b", "a;b",
-                            "$(x)", "", "@a", "a:99999", "[::1", "a:-1"})
+  for (const char* wrong : {"a:",
+                            "a:0",
+                            "a:x",
+                            ":4",
+                            "a,,b",
+                            "-oProxyCommand=x",
+                            "me@-oProxyCommand=x",
+                            "a b",
+                            "a;b",
+                            "$(x)",
+                            "",
+                            "@a",
+                            "a:99999",
+                            "[::1",
+                            "a:-1",
+                            ".",
+                            "..",
+                            "me@..",
+                            "../x",
+                            "a:0:1",
+                            "a:-1:1",
+                            "dead:beef:1",
+                            "fe80::1::2",
+                            "[a]:2:2"})
     EXPECT_FALSE(parse_hosts(wrong)) << wrong;
+  const std::string message = parse_hosts("a\x1b[31m\n\xe2\x80\xae").error().message();
+  EXPECT_EQ(message.find_first_of("\x1b\n"), std::string::npos) << message;
 }
 
 TEST(HostList, FilesOfOpenMpiHorovodAndMpich) {
@@ -53,7 +77,8 @@ TEST(SlurmList, ShortForms) {
       expand_hostlist("n[1-3,07],login,r[0-1]c[08-10]x").value(),
       ElementsAre("n1", "n2", "n3", "n07", "login", "r0c08x", "r0c09x", "r0c10x", "r1c08x", "r1c09x", "r1c10x"));
   EXPECT_THAT(expand_counts("2(x3),1").value(), ElementsAre(2, 2, 2, 1));
-  for (const char* wrong : {"", "n[", "n]", "n[1-", "n[3-1]", "n[a]", "n[]", "a,,b", "n[[1]]", "n[0-999999999]", ",a"})
+  for (const char* wrong : {"", "n[", "n]", "n[1-", "n[3-1]", "n[a]", "n[]", "a,,b", "n[[1]]", "n[0-999999999]", ",a",
+                            "../x,b", "a/b", "a\nb", "-x", "a b", "..", "a\xe2\x80\xae"})
     EXPECT_FALSE(expand_hostlist(wrong)) << wrong;
   for (const char* wrong : {"", "x", "2(x", "2(x0)", "1(x99999999)", "-1"}) EXPECT_FALSE(expand_counts(wrong)) << wrong;
 }
