@@ -52,7 +52,7 @@ def missing_headers(headers):
     command = [*_compiler(), "-std=c++20", "-x", "c++", "-E", "-P", "-I", sysconfig.get_paths()["include"], "-"]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Missing(f"the compiler `{shlex.join(_compiler())}` does not take C++20 (g++ 12 does): {done.stderr.strip()[:200]}")
+        raise Missing(f"the compiler `{shlex.join(_compiler())}` does not take C++20 (g++ 12 does): {done.stderr[:200]}")
     return re.findall(r"^missing (.+?)\s*$", done.stdout, re.MULTILINE)
 
 

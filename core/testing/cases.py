@@ -20,7 +20,7 @@ class _Case(unittest.FunctionTestCase):
     def shortDescription(self):  # noqa: N802
         return None
 
-    def tearDown(self):  # noqa: N802
+    def tearDown(self):
         self._after()
 
 
