@@ -16,17 +16,22 @@
 namespace xoe::pool {
 namespace {
 
+// What one report does not tell: what earlier ones told, and what has happened since the agent looked.
+void add_history(const State& state, const Gpu& gpu, const GpuActivity& before, Time looked, GpuActivity& seen) {
+  if (before.stale_since > looked) seen.stale_since = before.stale_since;
+  const bool is_by_lease = seen.is_stale() || state.holder_of(gpu.uuid) != nullptr;
+  if (!is_by_lease && before.worked > looked - kPause) seen.worked = before.worked;
+  if (!is_by_lease && state.works_unlisted(gpu)) seen.worked = looked;
+}
+
 void take_activity(State& state, const HostReport& report, Time now) {
-  std::map<std::string, Time> unseen;  // GPUs whose leases ended after the agent had looked
-  for (const auto& [uuid, gpu] : state.gpus) {
-    const auto before = gpu.host == report.host ? state.activity.find(uuid) : state.activity.end();
-    if (before == state.activity.end()) continue;
-    if (before->second.stale_since > now - report.age) unseen[uuid] = *before->second.stale_since;
-    state.activity.erase(before);
-  }
+  std::map<std::string, GpuActivity, std::less<>> before;
+  for (const auto& [uuid, gpu] : state.gpus)
+    if (gpu.host == report.host) before.insert(state.activity.extract(uuid));
   for (std::size_t i = 0; i < report.gpus.size(); ++i) {
     GpuActivity& seen = state.activity[report.gpus[i].uuid] = report.activity[i];
-    if (const auto since = unseen.find(report.gpus[i].uuid); since != unseen.end()) seen.stale_since = since->second;
+    seen.worked.reset();
+    add_history(state, state.gpus.at(report.gpus[i].uuid), before[report.gpus[i].uuid], now - report.age, seen);
     // It is about to be closed to the one who held it before.
     const Lease* const lease = seen.open_to ? state.holder_of(report.gpus[i].uuid) : nullptr;
     if (seen.open_to)

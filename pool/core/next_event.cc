@@ -53,7 +53,8 @@ void move_times(State& state, std::map<std::int64_t, Time>& touched, Span by) {
     host.rival_heard += by;
   }
   for (auto& [uuid, seen] : state.activity)
-    if (seen.stale_since) *seen.stale_since += by;
+    for (auto* const at : {&seen.stale_since, &seen.worked})
+      if (*at) **at += by;
   for (auto& [id, lease] : state.leases) {
     lease.logged.postponed += by;
     // With the leases that it follows; a reservation is for a time of the clock.
@@ -82,7 +83,8 @@ Time time_of_turn(State& state, std::map<std::int64_t, Time>& touched, Time befo
     host.rival_heard = std::min(host.rival_heard, now);
   }
   for (auto& [uuid, seen] : state.activity)
-    if (seen.stale_since) seen.stale_since = std::min(*seen.stale_since, now);
+    for (auto* const at : {&seen.stale_since, &seen.worked})
+      if (*at) *at = std::min(**at, now);
   for (auto& [id, lease] : state.leases) {
     lease.logged.renewed = std::min(lease.logged.renewed, now);
     lease.logged.postponed = std::min(lease.logged.postponed, now);

@@ -8,8 +8,8 @@ namespace {
 constexpr std::uint64_t kUnusedMemory = std::uint64_t{1} << 30;  // bytes that a driver may keep for itself
 constexpr std::uint64_t kContext = std::uint64_t{64} << 20;      // bytes: less than any program's context takes
 
-// What a GPU without a program shows at most, for those of which the driver tells neither processes nor work, as of a
-// MIG instance to an agent without rights. An instance shows some tens of MiB; of a whole GPU the driver keeps more for
+// What a GPU without a program shows at most, for those of which the driver does not list the processes, as of a MIG
+// instance to an agent without rights. An instance shows some tens of MiB; of a whole GPU the driver keeps more for
 // itself, the more memory it has.
 std::uint64_t idle_memory(const Gpu& gpu) {
   constexpr std::uint64_t kLeast = std::uint64_t{128} << 20;
@@ -63,16 +63,26 @@ bool State::works(const Gpu& gpu) const {
   return *seen->second.utilisation > 0 && *seen->second.utilisation >= policy.idle.utilisation;
 }
 
+bool State::works_unlisted(const Gpu& gpu) const {
+  const auto found = activity.find(gpu.uuid);
+  if (found == activity.end() || !found->second.processes.empty()) return false;
+  const GpuActivity& seen = found->second;
+  // A driver that is loaded again for each question tells of work on GPUs that have none, but not of memory.
+  return works(gpu) && (!seen.processes_known || seen.memory_used >= kContext);
+}
+
 bool State::is_used(const Gpu& gpu) const {
   const auto found = activity.find(gpu.uuid);
   if (found == activity.end()) return false;
   const GpuActivity& seen = found->second;
-  if (!seen.processes.empty()) return true;
-  // A driver that is loaded again for each question tells of work on GPUs that have none, but not of memory.
-  const bool has_context = !seen.processes_known || seen.memory_used >= kContext;
-  const bool is_silent = !seen.processes_known && !seen.utilisation;
-  if (is_silent && seen.memory_used > idle_memory(gpu)) return true;
-  return (has_context && works(gpu)) || seen.memory_used > std::max(kUnusedMemory, gpu.memory / 10);
+  if (!seen.processes.empty() || works_unlisted(gpu)) return true;
+  // No work is no sign that there is no program: it may pause.
+  const std::uint64_t unused = seen.processes_known ? std::max(kUnusedMemory, gpu.memory / 10) : idle_memory(gpu);
+  if (seen.memory_used > unused) return true;
+  // A program that has ended leaves the memory that an idle GPU has.
+  const bool may_have_context = seen.processes_known ? seen.memory_used > idle_memory(gpu)
+                                                     : seen.memory_used == 0 || seen.memory_used >= kContext;
+  return seen.worked && may_have_context;
 }
 
 GpuUse State::use_of(const Gpu& gpu, const Lease* holder) const {

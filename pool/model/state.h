@@ -50,6 +50,9 @@ enum class GpuUse : std::uint8_t { kFree, kLeased, kUnleased, kOffline };
 inline constexpr std::array<std::string_view, 4> kGpuUseNames = {"free", "leased", "unleased", "offline"};
 constexpr const auto& names_of(GpuUse) { return kGpuUseNames; }
 
+// A program may stop its work for so long, as to load a batch.
+inline constexpr Span kPause = std::chrono::seconds(30);
+
 // What an agent saw of a GPU last. Not stored: the next report tells it again.
 struct GpuActivity {
   std::optional<int> utilisation = 0;  // per cent; nullopt: not known, as of a MIG instance
@@ -61,6 +64,8 @@ struct GpuActivity {
   std::optional<std::vector<std::string>> open_to = {};
   // When a lease of it ended, if no report has told since what that left running.
   std::optional<Time> stale_since = {};
+  // When a report last showed work without a lease by processes that the driver does not list, within kPause.
+  std::optional<Time> worked = {};
 
   bool is_stale() const { return stale_since.has_value(); }
   // Per cent; processes count as work where the driver does not tell, even those that it may hide.
@@ -325,7 +330,10 @@ struct State {
   const std::vector<GpuProcess>& unleased_processes(const Gpu& gpu) const;
   // Its last report shows a utilisation that is not idle.
   bool works(const Gpu& gpu) const;
-  // Its last report shows a process, or more work or memory than a GPU has without any.
+  // So it does, and lists no process.
+  bool works_unlisted(const Gpu& gpu) const;
+  // Its last report shows a process, or more work or memory than a GPU has without any; also while work that no process
+  // explains may pause.
   bool is_used(const Gpu& gpu) const;
   // holder: as holder_of() tells. What a GPU that was given back shows until the next report may be of its last holder:
   // it is free.

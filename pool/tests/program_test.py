@@ -376,7 +376,7 @@ class Pool(unittest.TestCase):
 
     def test_use_that_no_process_shows(self):
         state = self.home / "state"
-        state.write_text("3 99 15000\n")
+        state.write_text("0 0 447\n1 0 447\n2 0 447\n3 99 15000\n")
         for trouble in ("unlisted", ""):  # the driver does not list processes; it lists none
             self.report(state=str(state), XOE_MOCK_TROUBLE=trouble)
             for verb in (["events"], ["usage"], ["usage", "--csv"]):
@@ -389,6 +389,22 @@ class Pool(unittest.TestCase):
             self.assertEqual(["processes" in gpu for gpu in gpus], [not trouble] * 4)
             metrics = self.program.ask("/metrics", self.program.admin_token())[2].decode()
             self.assertIn('xoe_pool_gpus{use="unleased"} 1\n', metrics)
+
+    def test_a_program_that_pauses_keeps_its_gpu(self):
+        state = self.home / "state"
+        state.write_text("0 90 4000\n1 0 800\n2 0 800\n3 0 800\n")
+        self.report(state=str(state), XOE_MOCK_GPUS="switch", XOE_MOCK_TROUBLE="unlisted")
+        waiting = self.start("acquire", "--gpus", "4", "--wait")
+        self.addCleanup(waiting.kill)
+        self.assertIn("in use without a lease", waiting.stderr.readline())
+        state.write_text("0 0 4000\n1 0 800\n2 0 800\n3 0 800\n")
+        while [gpu["utilisation"] for gpu in self.json("status")["gpus"]] != [0] * 4:
+            time.sleep(0.1)
+        self.assertEqual([gpu["use"] for gpu in self.json("status")["gpus"]], ["unleased"] + ["free"] * 3)
+        self.assertEqual(self.json("status")["leases"], [])
+        state.write_text("0 0 20\n1 0 800\n2 0 800\n3 0 800\n")
+        self.assertIn("export XOE_POOL_LEASE", waiting.stdout.readline())
+        waiting.communicate(timeout=HANGS)
 
     def test_answers_that_leave_out_members(self):
         state = self.home / "state"

@@ -280,6 +280,91 @@ TEST_F(World, ASilentGpuWithTheMemoryOfAProgramIsNotGivenAway) {
   EXPECT_FALSE(silent(4'096, 100));
 }
 
+// A GPU of which reports tell so much memory, in MiB, and what else a test says.
+class WorldOfOneGpu : public World {
+ protected:
+  // Its memory may change only once in a minute.
+  void set_memory(std::uint64_t total) {
+    total_ = total << 20;
+    now_ += minutes(1);
+  }
+  bool is_used_after(Span since, const GpuActivity& seen) {
+    now_ += since;
+    turn([&] {
+      HostReport report = report_of("a", 4);
+      report.gpus[0].memory = total_;
+      report.activity[0] = seen;
+      EXPECT_TRUE(pool_.report(report));
+    });
+    return pool_.state().is_used(pool_.state().gpus.at("GPU-a0"));
+  }
+
+  std::uint64_t total_ = 0;
+};
+
+// The driver tells of work: a program has none while it loads a batch.
+TEST_F(WorldOfOneGpu, WithTheMemoryOfAProgramIsNotGivenAwayWhileItsProgramPauses) {
+  const auto paused = [&](std::uint64_t total, std::uint64_t used) {
+    set_memory(total);
+    return is_used_after(minutes(1), {.utilisation = 0, .memory_used = used << 20, .processes_known = false});
+  };
+  EXPECT_TRUE(paused(15'360, 600));
+  EXPECT_THAT(lease(acquire(ann_, {.gpus = 1, .exact = {"GPU-a0"}}).value()).why,
+              HasSubstr("GPU-a0 on a is in use without a lease"));
+  EXPECT_TRUE(paused(15'360, 1'500));
+  EXPECT_TRUE(paused(40'960, 4'000));
+  EXPECT_FALSE(paused(15'360, 450)) << "so much the driver keeps for itself";
+  EXPECT_FALSE(paused(81'920, 850));
+  EXPECT_TRUE(lease(acquire(ann_, {.gpus = 1, .exact = {"GPU-a0"}}).value()).is_open());
+}
+
+// Memory that is not told, or that an idle GPU may have, too: then it has to show no work for a while.
+TEST_F(WorldOfOneGpu, IsNotGivenAwayInAPauseOfWorkThatNoProcessExplains) {
+  struct Case {
+    std::uint64_t total, used;  // MiB
+    bool known;
+  };
+  for (const auto& [total, used, known] :
+       {Case{15'360, 0, false}, {81'920, 900, false}, {40'960, 4'000, true}, {81'920, 7'000, true}}) {
+    const GpuActivity busy{.utilisation = 90, .memory_used = used << 20, .processes_known = known};
+    GpuActivity paused = busy;
+    paused.utilisation = 0;
+    set_memory(total);
+    EXPECT_FALSE(is_used_after(minutes(1), paused));
+    EXPECT_TRUE(is_used_after(seconds(1), busy));
+    for (int i = 0; i < 14; ++i) EXPECT_TRUE(is_used_after(seconds(2), paused)) << total << " " << used << " " << i;
+    EXPECT_FALSE(is_used_after(seconds(2), paused)) << "it is idle for 30 s";
+  }
+}
+
+TEST_F(WorldOfOneGpu, IsFreeAtOnceWhenTheMemoryOfItsProgramIsGone) {
+  set_memory(81'920);
+  GpuActivity seen{.utilisation = 90, .memory_used = 900ULL << 20, .processes_known = false};
+  EXPECT_TRUE(is_used_after(seconds(1), seen));
+  seen.utilisation = 0;
+  seen.memory_used = 20 << 20;
+  EXPECT_FALSE(is_used_after(seconds(1), seen));
+  seen = {.utilisation = 90, .memory_used = 4'000ULL << 20};
+  EXPECT_TRUE(is_used_after(seconds(1), seen));
+  seen.utilisation = 0;
+  seen.memory_used = 500 << 20;
+  EXPECT_FALSE(is_used_after(seconds(1), seen));
+}
+
+// The work of a lease says nothing of what goes on after it.
+TEST_F(WorldOfOneGpu, IsFreeAfterALeaseWithTheNextReport) {
+  GpuActivity seen{.utilisation = 0, .memory_used = 400ULL << 20, .processes_known = false};
+  set_memory(81'920);
+  is_used_after(seconds(1), seen);
+  const auto id = acquire(ann_, {.gpus = 1, .exact = {"GPU-a0"}}).value();
+  ASSERT_TRUE(lease(id).is_open());
+  seen.utilisation = 90;
+  is_used_after(seconds(2), seen);
+  turn_without_report([&] { ASSERT_TRUE(pool_.revoke(admin_, id, "")); });
+  seen.utilisation = 0;
+  EXPECT_FALSE(is_used_after(seconds(2), seen));
+}
+
 TEST_F(World, AGpuThatIsUsedIsNotGivenAwayAlthoughNoProcessIsListed) {
   pass(seconds(30), [](HostReport& report) { report.activity[0] = hidden_work(); });
   const auto all = acquire(ann_, {.gpus = 4}).value();
