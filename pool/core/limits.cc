@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "pool/core/forget.h"
 #include "pool/core/names.h"
 #include "pool/core/targets.h"
@@ -83,6 +84,12 @@ Status check_duration(const Policy& policy, Span duration) {
                  span_text(duration));
 }
 
+Status check_visible(std::string_view name, std::string_view text) {
+  if (!has_hidden_characters(text)) return {};
+  return failure(Code::kInvalidArgument,
+                 "{}: it has characters that are hidden, control a terminal or turn the direction of text", name);
+}
+
 Status check_form(const LeaseRequest& request) {
   if (request.gpus < 1 || request.gpus > static_cast<int>(kMaxGpus))
     return failure(Code::kInvalidArgument, "gpus: {} is not between 1 and {}", request.gpus, kMaxGpus);
@@ -92,9 +99,11 @@ Status check_form(const LeaseRequest& request) {
   if (request.host.size() > kLongestName || request.vm.size() > kLongestName)
     return failure(Code::kInvalidArgument, "{} is longer than {} bytes",
                    request.vm.size() > kLongestName ? "vm" : "host", kLongestName);
-  if (has_hidden_characters(request.purpose))
-    return failure(Code::kInvalidArgument,
-                   "purpose: it has characters that control a terminal or turn the direction of text");
+  for (const auto& [name, text] : {std::pair<const char*, const std::string&>("purpose", request.purpose),
+                                   {"type", request.type},
+                                   {"host", request.host},
+                                   {"vm", request.vm}})
+    XOE_TRY(check_visible(name, text));
   return check_exact(request);
 }
 
@@ -153,15 +162,13 @@ Status check_promises(const State& state, const Lease& lease, Time until, Time n
 }
 
 Status check_report(const State& state, const HostReport& report, std::string_view agent, Time now) {
-  if (report.host.empty() || report.host.size() > kLongestName || report.gpus.size() != report.activity.size())
-    return failure(Code::kInvalidArgument,
-                   "a report without a host's name of at most {} bytes, or with activity that belongs to no GPU",
-                   kLongestName);
+  if (report.gpus.size() != report.activity.size())
+    return failure(Code::kInvalidArgument, "a report with activity that belongs to no GPU");
   // One of an earlier version goes on.
   if (!is_name(report.host, kLongestName, kMoreOfHosts) && !state.hosts.contains(report.host))
     return failure(Code::kInvalidArgument,
                    "\"{}\" cannot be the name of a host: {}; `xoe pool agent --host NAME` gives it another",
-                   shown_text(report.host), name_rule(kLongestName, kMoreOfHosts));
+                   shown_text(shortened_utf8(report.host, kLongestName)), name_rule(kLongestName, kMoreOfHosts));
   if (const auto host = state.hosts.find(report.host);
       host != state.hosts.end() && is_of_another(state, host->second, agent))
     return failure(Code::kInvalidArgument,

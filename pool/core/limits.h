@@ -15,6 +15,8 @@ inline constexpr Span kThisMinute = std::chrono::minutes(1);
 // The actor of what the pool does by itself; no user has this name.
 inline constexpr std::string_view kPoolItself = "pool";
 
+// Of a text that others see. `invalid_argument`: it has characters that do not show, and `name` says of which field.
+Status check_visible(std::string_view name, std::string_view text);
 // `invalid_argument`: no pool would give it. One that is sent again is refused, too.
 Status check_form(const LeaseRequest& request);
 // Of an ask in good form. `invalid_argument`: this pool would not give it now. `resource_exhausted`: a limit of the

@@ -16,8 +16,9 @@ bool is_name(std::string_view text, std::size_t longest, std::string_view more =
 // "a name has up to 64 letters, ..."
 std::string name_rule(std::size_t longest, std::string_view more = kMoreOfNames);
 
-// Control characters, and those of Unicode that turn the direction, break the line, or have no width. Scripts and emoji
-// need two of these, U+200C and U+200D, which do not count.
+// Control characters, bytes that are no UTF-8, and characters of Unicode that turn the direction, break the line, or do
+// not show by themselves (Default_Ignorable_Code_Point). Scripts and emoji need some of the last: U+200C, U+200D and
+// U+FE00 to U+FE0F do not count after a character beyond ASCII.
 bool has_hidden_characters(std::string_view text);
 // The text with U+FFFD in their place.
 std::string shown_text(std::string_view text);

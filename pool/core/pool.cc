@@ -288,11 +288,13 @@ Status Pool::release(const User& user, std::int64_t id, std::string_view token, 
 }
 
 Status Pool::revoke(const User& actor, std::int64_t id, std::string_view why) {
+  XOE_TRY(check_visible("why", why));
   XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "end"));
   return end(*lease, now_, actor.name, why);
 }
 
 Status Pool::exempt(const User& actor, std::int64_t id, std::string_view why) {
+  XOE_TRY(check_visible("why", why));
   XOE_ASSIGN(Lease* const lease, governed_lease(state_, actor, id, "exempt"));
   if (std::exchange(lease->idle_exempt, true)) return {};
   XOE_TRY(journal_.log(actor.name, "exempted", id, gpus_text(lease->gpus), why));

@@ -91,7 +91,7 @@ constexpr std::string_view schema_name_of(const GpuProcess*) { return "Process";
 constexpr auto fields_of(const Vm*) {
   using describe::field;
   return std::tuple(
-      field<&Vm::name>("name", {.longest = kLongestName, .required = true}), field<&Vm::running>("running"),
+      field<&Vm::name>("name", {.required = true}), field<&Vm::running>("running"),
       field<&Vm::has_reserved>("reserved", {.what = "all of its memory"}), field<&Vm::may_cycle>("may_cycle"),
       field<&Vm::devices>("devices", {.least = 0, .most = 1000}), field<&Vm::gpus>("gpus", {.entries = kMaxGpus}),
       field<&Vm::users>("users", {.what = "who may have leases for it: names of users, and @TEAM; none: every user"}),

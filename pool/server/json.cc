@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "pool/core/drift.h"
 #include "pool/core/names.h"
 #include "pool/server/wire.h"
@@ -89,12 +90,18 @@ GpuActivity activity_of(wire::ReportedGpu reported) {
           .open_to = std::move(reported.open_to)};
 }
 
+std::string not_a_vm_name(std::string_view name) {
+  if (name.empty()) return "is empty";
+  if (has_hidden_characters(name)) return "has hidden characters";
+  return name.size() > kLongestName ? fmt::format("is longer than {} bytes", kLongestName) : std::string();
+}
+
 // By its name the agent of a vCenter finds a VM again, so that one cannot have another name here.
 void take_vms(HostReport& report) {
   for (const Vm& vm : report.vms)
-    if (has_hidden_characters(vm.name))
-      report.add_problem(fmt::format("VM {} is left out: its name has hidden characters", shown_text(vm.name)));
-  std::erase_if(report.vms, [](const Vm& vm) { return has_hidden_characters(vm.name); });
+    if (const std::string why = not_a_vm_name(vm.name); !why.empty())
+      report.add_problem(fmt::format("VM {} is left out: its name {}", shown_text(shortened_utf8(vm.name, 64)), why));
+  std::erase_if(report.vms, [](const Vm& vm) { return !not_a_vm_name(vm.name).empty(); });
   for (Vm& vm : report.vms) {
     vm.host = report.host;
     vm.problem = shown_text(vm.problem);
@@ -115,7 +122,9 @@ Result<Json> parse_object(std::string_view text) {
 
 Json json_of(Time time) { return describe::to_seconds(time.time_since_epoch()); }
 
-Json json_of(const Error& error) { return {{"code", code_name(error.code())}, {"message", error.message()}}; }
+Json json_of(const Error& error) {
+  return {{"code", code_name(error.code())}, {"message", shown_text(error.message())}};
+}
 
 Json json_of(const Lease& lease, const State& state) { return describe::to_json(shown(lease, state)); }
 

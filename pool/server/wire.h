@@ -149,7 +149,7 @@ struct Report {
 };
 constexpr auto fields_of(const Report*) {
   return std::tuple(
-      field<&Report::host>("host", {.shortest = 1, .longest = kLongestName, .required = true}),
+      field<&Report::host>("host", {.what = "a name of at most 255 bytes", .shortest = 1, .required = true}),
       field<&Report::without>("without", {.longest = kLongestWithout}),
       field<&Report::gpus>("gpus", {.entries = kMaxGpus}),
       field<&Report::vms>("vms", {.entries = kMostVms, .if_set = true}),

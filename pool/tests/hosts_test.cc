@@ -95,11 +95,12 @@ TEST_F(Hosts, AGpuIsFreeWhenTheFormerProgramIsGone) {
 
 // They stand in tables, paths and command lines.
 TEST_F(Hosts, HaveNamesThatHideNothing) {
+  const std::string longer(256, 'h');
   turn([&] {
     for (const std::string name : {"../x", "=cmd", "-rf", "a b", "a,b", "a/b", "a\u202eb", "a\u200bb",
                                    "a\xc2\x85"
                                    "b",
-                                   ":b"}) {
+                                   ":b", "", longer.c_str()}) {
       const Status told = pool_.report({.host = name});
       EXPECT_EQ(told.error().code(), Code::kInvalidArgument);
       EXPECT_THAT(told.error().message(), HasSubstr("cannot be the name of a host: a name has up to 255 letters"));

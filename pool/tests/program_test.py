@@ -526,10 +526,11 @@ class Pool(unittest.TestCase):
             self.assertIn("cannot be the name", self.pool("user", name, expect=1).stderr)
         self.assertIn("cannot be the name", self.pool("user", "--", "-rf", expect=1).stderr)
         self.report()
-        for hidden in "\u202e\u200f\u061c\u200b\u2028\ufeff":
+        for hidden in "\u202e\u200f\u061c\u200b\u2028\ufeff\u00ad\u180e\U000e0041":
             self.assertIn("purpose: ", self.pool("acquire", "--purpose", f"a{hidden}b", expect=1).stderr)
-        for name in ("../../x", "/etc", "=cmd|x", "a\u200fb"):
-            self.assertIn("cannot be the name of a team", self.pool("team", name, "--quota", "1", expect=1).stderr)
+        for name in ("../../x", "/etc", "=cmd|x", "a\u200fb", "h" * 256):
+            refused = "longer than 255 bytes" if name[0] == "h" else "cannot be the name of a team"
+            self.assertIn(refused, self.pool("team", name, "--quota", "1", expect=1).stderr)
             agent = ("agent", "--once", "--host", name, "--nvml", str(MOCK))
             self.assertIn("cannot be the name of a host", self.pool(*agent, expect=1, XOE_MOCK_HOST="9").stderr)
 

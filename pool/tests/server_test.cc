@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/fd.h"
+#include "pool/core/names.h"
 #include "pool/server/client.h"
 #include "pool/server/host_reporter.h"
 #include "pool/server/http_server.h"
@@ -508,6 +509,22 @@ TEST_F(Server, StatusTellsTheUseOfEachGpu) {
   EXPECT_EQ(uses().at(0), "unleased");
 }
 
+// They stand in the messages of others' terminals.
+TEST_F(Server, TextsThatHideCharactersAreRefusedAndShown) {
+  start({});
+  for (const char* const name : {"type", "host", "vm", "purpose"}) {
+    const auto reply = client(1).post("/v1/leases", {{"token", token_number(7)}, {name, "a\u202eb"}});
+    EXPECT_EQ(reply->status, 400);
+    EXPECT_THAT(reply->message(), HasSubstr(fmt::format("{}: it has characters that are hidden", name)));
+  }
+  ASSERT_TRUE(client(1).post("/v1/leases", {{"token", token_number(7)}})->ok());
+  for (const char* const verb : {"exempt", "revoke"})
+    EXPECT_THAT(client(2).post(fmt::format("/v1/leases/1/{}", verb), {{"why", "a\u202eb"}})->message(),
+                HasSubstr("why: it has characters that are hidden"));
+  EXPECT_THAT(client(2).post("/v1/teams", {{"name", "a\u202eb"}})->message(), HasSubstr("\"a\uFFFDb\" cannot be"));
+  EXPECT_EQ(client(2).post("/v1/hosts/forget", {{"name", "a\u202eb"}})->message(), "there is no host a\uFFFDb");
+}
+
 TEST_F(Server, MakingAUserMayBeSentTwiceAndChangesWhatItTells) {
   start({});
   Client admin = client(2);
@@ -572,8 +589,30 @@ TEST(ReportText, HidesNothing) {
   EXPECT_EQ(told->vms[0].users[0], "a\uFFFDnn");
   EXPECT_EQ(told->vms[0].problem, "a\uFFFDb");
   EXPECT_EQ(told->problem, "a\uFFFDb; VM py\uFFFDthon is left out: its name has hidden characters");
+  report.problem.clear();
+  report.vms = {{.name = ""}, {.name = std::string(256, 'v')}, {.name = std::string(255, 'v')}};
+  for (const char* const hidden : {"\u00ad", "\u034f", "\u115f", "\u180e", "\u2064", "\u206a", "\u3164", "\uffa0",
+                                   "\U0001d173", "\U000e0041", "\u200d", "\ufe0f"})
+    report.vms.push_back({.name = fmt::format("a{}b", hidden)});
+  const auto named = xoe::pool::report_of(json_of(report));
+  ASSERT_EQ(named->vms.size(), 1U);
+  EXPECT_EQ(named->vms[0].name, std::string(255, 'v'));
+  EXPECT_THAT(named->problem, ::testing::StartsWith("VM  is left out: its name is empty; VM vvv"));
+  EXPECT_THAT(named->problem, HasSubstr("v is left out: its name is longer than 255 bytes; VM a\uFFFDb is left out"));
+  report.vms.clear();
   report.gpus[0].uuid = "GPU-\u202e1";
   EXPECT_THAT(xoe::pool::report_of(json_of(report)).error().message(), HasSubstr("is not that of a GPU"));
+}
+
+TEST(HiddenCharacters, AreNotWhatScriptsAndEmojiNeed) {
+  for (const char* const text : {"\u2764\ufe0f", "\U0001f3f3\ufe0f\u200d\U0001f308", "\u0645\u06cc\u200c\u062e\u0648",
+                                 "\u0915\u094d\u200d\u0937", "M\u00fcller \u65e5\u672c"}) {
+    EXPECT_FALSE(has_hidden_characters(text)) << text;
+    EXPECT_EQ(shown_text(text), text);
+  }
+  EXPECT_EQ(shown_text("a\u200db"), "a\uFFFDb") << "to ASCII they add nothing";
+  EXPECT_EQ(shown_text("\u00fc\u200d\u200d"), "\u00fc\u200d\uFFFD");
+  EXPECT_EQ(shown_text("a\xff\xe2\x80"), "a\uFFFD\uFFFD\uFFFD");
 }
 
 TEST_F(Server, TextsOfPeopleAreLimited) {
