@@ -25,6 +25,7 @@
 #include "pool/cli/held_signals.h"
 #include "pool/cli/lease_reaper.h"
 #include "pool/cli/verbs.h"
+#include "pool/core/names.h"
 #include "pool/core/wall_clock.h"
 #include "pool/enforce/device_rule.h"
 #include "pool/hooks/notice.h"
@@ -58,7 +59,7 @@ constexpr auto kLookLater = std::chrono::seconds(5);
 // Of a program that could not be put into its cgroup.
 constexpr int kNoRule = 125;
 
-void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", what); }
+void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", xoe::pool::shown_text(what)); }
 
 // The signals that the loop takes one by one.
 sigset_t taken_signals() {

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
+#include "pool/core/names.h"
 #include "pool/server/host_reporter.h"
 #include "pool/slurm/agent.h"
 
@@ -71,7 +72,7 @@ class ClusterLoop {
     return 0;
   }
 
-  static void say(const std::string& what) { fmt::print(stderr, "xoe pool slurm: {}\n", what); }
+  static void say(const std::string& what) { fmt::print(stderr, "xoe pool slurm: {}\n", xoe::pool::shown_text(what)); }
   void say_once(const std::string& what) {
     if (said_.size() > 1000) said_.clear();
     if (said_.insert(what).second) say(what);

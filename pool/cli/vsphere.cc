@@ -8,12 +8,14 @@
 #include "core/base/text_file.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
+#include "pool/core/names.h"
 #include "pool/server/host_reporter.h"
 #include "pool/vsphere/agent.h"
 
 namespace xoe::tools::pool {
 namespace {
 
+using xoe::pool::shown_text;
 using xoe::pool::VmAssignment;
 namespace vsphere = xoe::pool::vsphere;
 
@@ -29,7 +31,9 @@ struct VsphereOptions {
   bool once = false;
 };
 
-void note(const std::string& what) { fmt::print(stderr, "xoe pool vsphere: {}\n", what); }
+void note(const std::string& what) { fmt::print(stderr, "xoe pool vsphere: {}\n", shown_text(what)); }
+// A name of an inventory.
+std::string shown_name(const Json& object) { return shown_text(object.at("name").get_ref<const std::string&>()); }
 
 // "python-image=ann,@vision"
 void add_users(vsphere::Rules& rules, const std::string& list) {
@@ -91,10 +95,10 @@ Json json_of(const vsphere::Inventory& inventory) {
 std::string text_of(const Json& inventory) {
   std::string text;
   for (const Json& host : inventory.at("hosts")) {
-    text += fmt::format("host {}\n", host.at("name").get<std::string>());
+    text += fmt::format("host {}\n", shown_name(host));
     for (const Json& gpu : host.at("gpus")) {
       const bool shared = gpu.at("shared").get<bool>();
-      text += fmt::format("  {}  {}, {}, {}\n", gpu.at("pci").get<std::string>(), gpu.at("name").get<std::string>(),
+      text += fmt::format("  {}  {}, {}, {}\n", gpu.at("pci").get<std::string>(), shown_name(gpu),
                           human_bytes(gpu.at("memory").get<std::uint64_t>()),
                           shared                          ? "for vGPUs"
                           : gpu.at("enabled").get<bool>() ? "for DirectPath I/O"
@@ -105,7 +109,7 @@ std::string text_of(const Json& inventory) {
   }
   for (const Json& vm : inventory.at("vms")) {
     const std::vector<std::string> devices = vm.at("devices");
-    text += fmt::format("VM {} on {}: {}{}{}\n", vm.at("name").get<std::string>(), vm.at("host").get<std::string>(),
+    text += fmt::format("VM {} on {}: {}{}{}\n", shown_name(vm), shown_text(vm.at("host").get<std::string>()),
                         vm.at("running").get<bool>() ? "on" : "off",
                         devices.empty() ? std::string() : fmt::format(", has {}", fmt::join(devices, ", ")),
                         vm.at("reserved").get<bool>() ? "" : ", not all of its memory is reserved");

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "core/base/text.h"
 #include "core/command_line/parse/command_line.h"
 #include "pool/cli/verbs.h"
+#include "pool/core/names.h"
 
 namespace {
 
@@ -18,6 +20,9 @@ Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no GPU to give now, 4 not
 allowed, 5 the pool does not answer; of `run`, those of its program.
 
 `xoe pool VERB --help` tells more.)";
+
+// A mistake, which may quote words of the command line.
+std::string shown_line(std::string_view text) { return xoe::pool::shown_text(xoe::trimmed(text)) + "\n"; }
 
 }  // namespace
 
@@ -33,7 +38,10 @@ int main(int argc, char** argv) {
                          pool::add_admin_verbs, pool::add_vsphere, pool::add_slurm})
     add(app, code);
   try {
-    if (const auto answer = understand(app, argc, argv)) return tell(*answer);
+    if (auto answer = understand(app, argc, argv)) {
+      if (answer->code != 0) answer->text = shown_line(answer->text);
+      return tell(*answer);
+    }
   } catch (const pool::Json::exception& error) {
     fmt::print(stderr, "xoe pool: the server is of another version: its answer is not understood: {}\n", error.what());
     return pool::kFailed;

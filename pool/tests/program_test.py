@@ -534,6 +534,22 @@ class Pool(unittest.TestCase):
             agent = ("agent", "--once", "--host", name, "--nvml", str(MOCK))
             self.assertIn("cannot be the name of a host", self.pool(*agent, expect=1, XOE_MOCK_HOST="9").stderr)
 
+    def test_messages_hide_nothing(self):
+        self.report()
+        hidden, shown = "a\u202eb", "a\ufffdb"
+        for words in (["forget", hidden], ["adopt", hidden], ["team", hidden, "--quota", "1"], ["user", hidden]):
+            text = self.pool(*words, expect=1).stderr
+            self.assertIn(shown, text)
+            self.assertNotIn(hidden, text)
+        for option in ("--vm", "--type", "--host"):
+            text = self.pool("acquire", option, hidden, expect=1).stderr
+            self.assertIn(f"{option[2:]}: it has characters that are hidden", text)
+            self.assertNotIn(hidden, text)
+        for words in (["acquire", "--for", hidden], ["acquire", f"--{hidden}"], ["status", "--pool", hidden]):
+            text = self.pool(*words, expect=None).stderr
+            self.assertIn(shown, text)
+            self.assertNotIn(hidden, text)
+
     def test_a_server_that_is_killed_keeps_its_leases(self):
         self.report()
         lease = self.json("acquire", "--gpus", "2")
