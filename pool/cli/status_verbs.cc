@@ -41,6 +41,19 @@ std::string use_text(const Json& gpu) {
   return use == "unleased" ? "in use without a lease" : use;
 }
 
+constexpr const char* kNotKnown = "not known";
+
+// 0: the driver does not tell it.
+std::string memory_text(const Json& gpu) {
+  const auto bytes = gpu.at("memory").get<std::uint64_t>();
+  return bytes == 0 ? kNotKnown : human_bytes(bytes);
+}
+
+std::string work_text(const Json& gpu) {
+  const Json* const utilisation = member_of(gpu, "utilisation");
+  return utilisation == nullptr ? kNotKnown : fmt::format("{} %", utilisation->get<int>());
+}
+
 // ", 3 h 59 min left"; empty: the end is not told.
 std::string left_text(const Json& status, const Json& lease) {
   const Json* const expires = member_of(lease, "expires");
@@ -104,9 +117,8 @@ Rows vm_rows(const Json& vms) {
 std::string status_text(const Json& status) {
   Rows gpus = {{"host", "GPU", "name", "memory", "use", "holder"}};
   for (const Json& gpu : status.at("gpus"))
-    gpus.push_back({gpu.at("host"), gpu.at("uuid"), gpu.at("name"), human_bytes(gpu.at("memory").get<std::uint64_t>()),
-                    gpu.contains("utilisation") ? fmt::format("{} %", gpu.at("utilisation").get<int>()) : "",
-                    holder_text(status, gpu)});
+    gpus.push_back(
+        {gpu.at("host"), gpu.at("uuid"), gpu.at("name"), memory_text(gpu), work_text(gpu), holder_text(status, gpu)});
   std::string text = gpus.size() == 1 ? "no GPUs: start `xoe pool agent` on each host\n" : table(gpus);
   for (const Json& host : status.at("hosts"))
     if (const std::string without = host.at("without"); !without.empty())

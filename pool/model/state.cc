@@ -85,6 +85,20 @@ bool State::is_used(const Gpu& gpu) const {
   return seen.worked && may_have_context;
 }
 
+bool State::is_seen(const Lease& lease) const {
+  if (lease.request.backend() != Backend::kHost) return false;
+  const auto tells = [&](const std::string& uuid) {
+    const auto seen = activity.find(uuid);
+    return seen != activity.end() && (seen->second.utilisation || seen->second.processes_known);
+  };
+  const auto is_busy = [&](const std::string& uuid) {
+    const auto gpu = gpus.find(uuid);
+    const auto seen = activity.find(uuid);
+    return gpu != gpus.end() && seen != activity.end() && (!seen->second.processes.empty() || works(gpu->second));
+  };
+  return std::ranges::all_of(lease.gpus, tells) || std::ranges::any_of(lease.gpus, is_busy);
+}
+
 GpuUse State::use_of(const Gpu& gpu, const Lease* holder) const {
   if (!is_present(gpu)) return GpuUse::kOffline;
   if (holder != nullptr) return GpuUse::kLeased;

@@ -335,6 +335,8 @@ struct State {
   // Its last report shows a process, or more work or memory than a GPU has without any; also while work that no process
   // explains may pause.
   bool is_used(const Gpu& gpu) const;
+  // An agent sees what an open lease does: a GPU of it is seen to be used, or the drivers tell of all of them.
+  bool is_seen(const Lease& lease) const;
   // holder: as holder_of() tells. What a GPU that was given back shows until the next report may be of its last holder:
   // it is free.
   GpuUse use_of(const Gpu& gpu, const Lease* holder) const;

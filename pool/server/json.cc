@@ -44,7 +44,7 @@ void show_granted(const Lease& lease, const State& state, wire::ShownLease& show
   shown.begins = lease.begins;
   shown.expires = lease.ends();
   shown.expiry_warned = lease.expiry_warned;
-  shown.idle = lease.idle_phase;
+  if (!lease.is_open() || lease.idle_phase != IdlePhase::kBusy || state.is_seen(lease)) shown.idle = lease.idle_phase;
   if (lease.give_way) shown.give_way = {.by = {lease.give_way->by}, .for_lease = lease.give_way->for_lease};
   if (!lease.is_open()) {
     shown.ended = lease.ended;

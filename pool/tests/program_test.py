@@ -309,6 +309,8 @@ class Pool(unittest.TestCase):
 
     def test_instances_of_a_gpu_in_mig_mode(self):
         self.report(XOE_MOCK_GPUS="pair", XOE_MOCK_TROUBLE="mig")
+        text = self.pool("status").stdout
+        self.assertRegex(text, r"MIG-\S+ +NVIDIA A100-SXM4-40GB MIG 1g.5gb +5 GiB +not known +free\n")
         gpus = self.json("status")["gpus"]
         self.assertEqual([gpu["uuid"][:4] for gpu in gpus], ["GPU-", "MIG-", "MIG-"])
         self.assertNotIn("utilisation", gpus[1])  # the driver does not tell it

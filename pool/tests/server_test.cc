@@ -509,6 +509,28 @@ TEST_F(Server, StatusTellsTheUseOfEachGpu) {
   EXPECT_EQ(uses().at(0), "unleased");
 }
 
+// An agent that sees neither processes nor work of one of its GPUs.
+TEST_F(Server, WhetherALeaseIsIdleIsLeftOutWhereItIsNotKnown) {
+  start({});
+  ASSERT_TRUE(
+      client(1).post("/v1/leases", {{"token", token_number(7)}, {"gpus", 2}, {"exact", {"GPU-a0", "GPU-a1"}}})->ok());
+  const auto idle = [&](const GpuActivity& first, const GpuActivity& second) {
+    HostReport report = report_of("a", 4);
+    report.activity[0] = first;
+    report.activity[1] = second;
+    EXPECT_TRUE(client(2).post("/v1/report", json_of(report))->ok());
+    return client(1).get("/v1/leases/1")->body.at("lease").value("idle", "not told");
+  };
+  const GpuActivity silent{.utilisation = std::nullopt, .processes_known = false};
+  EXPECT_EQ(idle({}, {}), "busy");
+  EXPECT_EQ(idle(silent, silent), "not told");
+  EXPECT_EQ(idle(silent, {}), "not told");
+  EXPECT_EQ(idle(silent, {.utilisation = 90}), "busy") << "one of them is at work";
+  EXPECT_EQ(idle(silent, {.utilisation = std::nullopt, .processes = {{.pid = 7, .user = "ann"}}}), "busy");
+  const Json gpu = client(1).get("/v1/status")->body.at("gpus").at(0);
+  EXPECT_FALSE(gpu.contains("utilisation"));
+}
+
 // They stand in the messages of others' terminals.
 TEST_F(Server, TextsThatHideCharactersAreRefusedAndShown) {
   start({});
