@@ -26,7 +26,7 @@ std::vector<std::string> describe_other_files(const ImagePipelineOptions& option
                     options.directory, counted(left.count, "file"), left.text()));
   if (std::string two = describe_two_divisions(taken); !two.empty())
     sentences.push_back(
-        fmt::format("{}: {}; where one is the other, divided anew, each image counts twice: the option "
+        fmt::format("{}: {}; where one is the other, in other files, each image counts twice: the option "
                     "pattern (--pattern) chooses files",
                     options.directory, two));
   return sentences;

@@ -1,4 +1,4 @@
-// What is said of the files that a data set of large files has beside those of the split.
+// Warnings about the files that a data set of large files has beside those of the split.
 #pragma once
 
 #include <string>

@@ -201,7 +201,7 @@ class PanelTest(unittest.TestCase):
         self.assertEqual(panel_of(text), [], text)
 
     def test_it_follows_the_terminals_size(self):
-        # A panel that is drawn at the very moment of a change may leave its first row: nobody knows which size came first.
+        # A panel that is drawn at the very moment of a change may leave its first row: no one can tell which size came first.
         self.assertTrue(any(self.panels_left_by_changes_of_size() == 0 for _ in range(3)))
 
     def panels_left_by_changes_of_size(self):
