@@ -80,6 +80,6 @@ if (($# == 0)) || [[ $* == --quick ]]; then
   .venv/bin/python data/bench/run.py "$@"
   frameworks/bench/python/run.py "$@"
   data/bench/install_peers.sh frameworks mpi4jax
-  frameworks/bench/frameworks/run.py
+  frameworks/bench/frameworks/run.py "$@"
   measure_hosts "$@"
 fi

@@ -53,9 +53,13 @@ void Svg::line(double x1, double y1, double x2, double y2, std::string_view colo
   text_ += "/>\n";
 }
 
-void Svg::rect(double x, double y, double width, double height, std::string_view color) {
-  add(text_, "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x, y, width, height,
+void Svg::rect(double x, double y, double width, double height, std::string_view color, std::string_view tip) {
+  add(text_, "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"", x, y, width, height,
       color);
+  if (tip.empty())
+    text_ += "/>\n";
+  else
+    add(text_, "><title>{}</title></rect>\n", escaped(tip));
 }
 
 void Svg::circle(double x, double y, double radius, std::string_view color) {

@@ -27,7 +27,8 @@ class Svg {
   void text(double x, double y, Anchor anchor, std::string_view color, int size, std::string_view text);
   // dash: as in stroke-dasharray; empty: a solid line.
   void line(double x1, double y1, double x2, double y2, std::string_view color, std::string_view dash = {});
-  void rect(double x, double y, double width, double height, std::string_view color);
+  // tip: what the pointer shows; empty: nothing.
+  void rect(double x, double y, double width, double height, std::string_view color, std::string_view tip = {});
   void circle(double x, double y, double radius, std::string_view color);
   // A line through the points that follow, each by point().
   void begin_path(std::string_view color, double width, double opacity);

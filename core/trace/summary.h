@@ -62,11 +62,11 @@ struct Straggler {
 struct TraceSummary {
   TraceInfo info;
   std::uint64_t events = 0;
-  std::uint64_t dropped = 0;     // events that the ranks could not write
-  std::uint64_t unfinished = 0;  // spans without an end
-  std::int64_t wall_ns = 0;      // from the first event of any rank to the end of the last
-  std::vector<RankSummary> ranks;
-  Overlap overlap;  // sums over the ranks, as are the rows
+  std::uint64_t dropped = 0;       // events that the ranks could not write
+  std::uint64_t unfinished = 0;    // spans without an end
+  std::int64_t wall_ns = 0;        // from the first event of any rank to the end of the last
+  std::vector<RankSummary> ranks;  // by rank
+  Overlap overlap;                 // sums over the ranks, as are the rows
   std::vector<TraceRow> rows;
   std::vector<TensorWait> tensors;  // longest total first
   std::vector<Straggler> stragglers;

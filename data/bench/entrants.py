@@ -1,12 +1,11 @@
 """The pipelines that are measured: how each is found and started. Each prints one line of JSON (peers/measuring.py)."""
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from compare import processes
+from compare.processes import GivenUp, json_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).resolve().parent / "peers"
@@ -27,10 +26,6 @@ PYTHON = {
     PIL: ("pytorch", "pytorch.py", "pil"),
     MLX: ("mlx", "mlx_data.py", "files"),
 }
-
-
-class GivenUp(Exception):
-    """Why something could not be measured."""
 
 
 @dataclass
@@ -73,36 +68,12 @@ def version(name, revision):
     return "of this system" if name == LIMIT else environment_of(PYTHON[name][0])[1]
 
 
-def _end(process):
-    """Ends the group of processes that it leads: also its workers."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def last_line_of_json(text):
-    for line in reversed(text.splitlines()):
-        if line.startswith("{"):
-            return json.loads(line)
-    return None
-
-
 def run(words, limit_s):
-    """The JSON that a command prints. Raises GivenUp when it fails or takes longer."""
-    with subprocess.Popen(
-        [str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        try:
-            out, error = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            raise GivenUp(f"no answer within {limit_s:.0f} s") from None
-    if process.returncode != 0:
-        said = [line for line in error.splitlines() if line.strip()]
-        raise GivenUp(said[-1] if said else f"ended with {process.returncode}")
-    result = last_line_of_json(out)
-    if result is None:
+    """The JSON that a command prints last. Raises GivenUp when it fails or takes longer."""
+    found = json_lines(processes.run(words, None, limit_s))
+    if not found:
         raise GivenUp("printed no JSON")
-    return result
+    return found[-1]
 
 
 def records_of_xoe(programs, files, seconds):
@@ -116,16 +87,7 @@ def records_of_xoe(programs, files, seconds):
         "--benchmark_format=json",
         f"--benchmark_min_time={seconds}",
     ]
-    found = subprocess.run(
-        [str(word) for word in [*words, *files]],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        timeout=120,
-    )
-    if found.returncode != 0:
-        raise GivenUp(f"xoe_bench_records ended with {found.returncode}")
-    return json.loads(found.stdout)["benchmarks"][0]["bytes_per_second"]
+    return json.loads(processes.run([*words, *files], None, 120))["benchmarks"][0]["bytes_per_second"]
 
 
 def records_of_tfdata(folder, bytes_per_record, seconds):

@@ -1,4 +1,4 @@
-"""Tables, targets and the plot. A figure is the JSON of one program, with `entrant`, `set` and `round` added."""
+"""Tables, targets and measurements. A figure is the JSON of one program, with `entrant`, `set` and `round` added."""
 
 import statistics
 
@@ -144,36 +144,13 @@ def targets(figures, records, most):
     return table(["target", "wanted", "measured", ""], rows)
 
 
-def plot(figures, data_sets, threads_list, stem):
-    """CPU time an image and images/s, a row of panels for each set, in stem.svg and .png. False without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    most = max(threads_list)
-    chart, panels = pyplot.subplots(
-        len(data_sets), 2, figsize=(13, 1 + 3.4 * len(data_sets)), constrained_layout=True, squeeze=False
-    )
-    for data_set, (left, right) in zip(data_sets, panels, strict=True):
-        names = [name for name in reversed(ALL) if values(figures, name, data_set, most, "cpu_ms_per_image")]
-        colors = ["tab:blue" if name in OURS else "tab:gray" if name == LIMIT else "tab:orange" for name in names]
-        costs = [median(figures, name, data_set, most, "cpu_ms_per_image") for name in names]
-        left.bar_label(left.barh(names, costs, color=colors), fmt="%.2f", padding=3, fontsize=8)
-        left.set(title=f"set {data_set}: CPU-ms an image, {counted(most, 'thread')}")
-        height = 0.8 / len(threads_list)
-        for i, threads in enumerate(sorted(threads_list)):
-            speeds = [median(figures, name, data_set, threads, "images_per_s") or 0 for name in names]
-            places = [row + (i - (len(threads_list) - 1) / 2) * height for row in range(len(names))]
-            bars = right.barh(places, speeds, height, color=colors, alpha=0.5 + 0.5 * (i + 1) / len(threads_list))
-            right.bar_label(bars, fmt=f"%.0f ({threads})", padding=3, fontsize=7)
-        right.set(title=f"set {data_set}: images/s (threads)", yticks=range(len(names)), yticklabels=names)
-        for axes in (left, right):
-            axes.grid(True, axis="x", alpha=0.3)
-            axes.margins(x=0.15)
-    chart.savefig(f"{stem}.svg")
-    chart.savefig(f"{stem}.png", dpi=130)
-    pyplot.close(chart)
-    return True
+def rows(figures, records):
+    """For the file of measurements."""
+    for figure in sorted(figures, key=lambda figure: ALL.index(figure["entrant"])):
+        name, where = figure["entrant"], f"set {figure['set']}, {counted(figure['threads'], 'thread')}"
+        yield name, f"CPU-ms an image, {where}", True, figure["cpu_ms_per_image"]
+        yield name, f"images/s, {where}", False, figure["images_per_s"]
+        yield name, f"MiB of memory, {where}", True, (figure.get("peak_bytes") or 0) / (1 << 20)
+        yield name, f"s from the start to the first batch, {where}", True, figure.get("first_batch_s")
+    for name, found in records.items():
+        yield from ((name, "bytes of records a CPU-second", False, one) for one in found)

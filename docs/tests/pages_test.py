@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path += [str(ROOT / "scripts"), str(ROOT / "docs/site"), str(pathlib.Path(__file__).parent)]
 import articles
-import chart
+import charts
 import check_site
 import headers
 import pages
@@ -112,18 +112,14 @@ class Tutorial(unittest.TestCase):
 
 
 class Drawings(unittest.TestCase):
-    def test_the_chart_has_the_figures_of_the_table(self):
-        drawn = (ROOT / "docs/images/allreduce.svg").read_text()
-        self.assertEqual(drawn, chart.chart(), "docs/site/chart.py > docs/images/allreduce.svg draws it")
-
-    def test_no_label_of_the_chart_is_cut(self):
-        for rows in (
-            chart.rows((ROOT / "docs/performance.md").read_text()),
-            [("1 MiB", 1.0, 12345678.0, "a name of thirty characters...")],
-        ):
-            drawn = chart.draw(rows)
-            for x, text in re.findall(r'<text x="([\d.]+)" [^>]*class="small">([^<]*)</text>', drawn):
-                self.assertLessEqual(float(x) + chart.CHARACTER * len(text), chart.WIDTH, text)
+    def test_the_charts_have_the_figures_of_the_tables(self):
+        for name, (title, measurements) in charts.CHARTS.items():
+            drawn = re.findall(r"<text [^>]*>([^<]*)</text>", (charts.IMAGES / f"{name}.svg").read_text())
+            wanted = [(one["name"], one["runs"][0]) for one in measurements()]
+            texts = [(drawn[at], drawn[at + 1].split()[0]) for at in range(len(drawn)) if drawn[at] in dict(wanted)]
+            self.assertEqual(drawn[0], title)
+            shown = [(name, f"{value:.3g}" if value < 1000 else f"{value:.0f}") for name, value in wanted]
+            self.assertEqual(texts, shown, "docs/site/charts.py draws them")
 
 
 class Articles(unittest.TestCase):

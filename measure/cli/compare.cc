@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "core/base/text.h"
 #include "measure/cli/text_table.h"
+#include "measure/pages/bars.h"
 #include "measure/pages/result_page.h"
 
 namespace xoe::bench {
@@ -127,6 +130,31 @@ struct PlottedQuantity {
   std::vector<std::vector<PlotPoint>> intervals;
 };
 
+std::string value_text(double value) {
+  return value >= 1000 && value < 1e7 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+// The means, and how many times better the first one is than each of the others.
+pages::BarGroup bars_of(const ComparedQuantity& quantity) {
+  const Measurement& first = quantity.results.front();
+  const double baseline = quantity.compared.front().spread.mean;
+  pages::BarGroup group = {.title = first.quantity, .bars = {}};
+  for (std::size_t i = 0; i < quantity.results.size(); ++i) {
+    const double mean = quantity.compared[i].spread.mean;
+    const double factor = first.less_is_better ? mean / baseline : baseline / mean;
+    group.bars.push_back({.name = quantity.results[i].name,
+                          .value = mean,
+                          .text = value_text(mean) + (i == 0 ? "" : fmt::format(" ({:.3g}x)", factor)),
+                          .marked = quantity.results[i].series == first.series});
+  }
+  return group;
+}
+
+std::string title_of(const Comparison& comparison) {
+  if (!comparison.title.empty()) return comparison.title;
+  return fmt::format("{} compared", counted(std::ssize(comparison.quantities.front().results), "result"));
+}
+
 }  // namespace
 
 std::string_view verdict_text(Verdict verdict) noexcept {
@@ -138,6 +166,23 @@ std::string_view verdict_text(Verdict verdict) noexcept {
     case Verdict::kTooFewRuns: return "too few runs";
   }
   return {};
+}
+
+std::vector<Measurement> results_of(std::vector<std::pair<std::string, MeasurementFile>> files) {
+  using Key = std::pair<std::string, std::string>;  // name, quantity
+  std::map<Key, int> count;                         // of files
+  for (const auto& [path, file] : files) {
+    std::set<Key> own;
+    for (const Measurement& one : file.measurements) own.emplace(one.name, one.quantity);
+    for (const Key& key : own) ++count[key];
+  }
+  std::vector<Measurement> results;
+  for (auto& [path, file] : files)
+    for (Measurement& one : file.measurements) {
+      if (count[{one.name, one.quantity}] > 1) one.name += fmt::format(" in {}", path);
+      results.push_back(std::move(one));
+    }
+  return results;
 }
 
 Comparison compare_results(std::vector<Measurement> results, std::uint64_t seed) {
@@ -189,14 +234,19 @@ Json to_json(const Comparison& comparison) {
 
 std::string comparison_page(const Comparison& comparison) {
   const ComparedQuantity& first = comparison.quantities.front();
-  pages::ResultPage page = {.title = fmt::format("{} compared", counted(std::ssize(first.results), "result")),
+  pages::ResultPage page = {.title = title_of(comparison),
                             .subtitle = fmt::format("The first, {}, is the baseline.", first.results.front().name),
                             .notes = comparison.notes,
                             .x = {.low = 0.5, .high = static_cast<double>(first.results.size()) + 0.5}};
   std::vector<PlottedQuantity> plotted;
   for (const ComparedQuantity& quantity : comparison.quantities) {
     const std::string& name = quantity.results.front().quantity;
-    page.tables.push_back({.title = name, .head = head_of(quantity), .rows = rows_of(quantity)});
+    pages::BarGroup bars = bars_of(quantity);
+    bars.title.clear();  // that of the table
+    page.tables.push_back({.title = name,
+                           .picture = pages::bars_svg("", std::span(&bars, 1), pages::kPageBarColors),
+                           .head = head_of(quantity),
+                           .rows = rows_of(quantity)});
     page.x.high = std::max(page.x.high, static_cast<double>(quantity.results.size()) + 0.5);
     plotted.emplace_back(quantity);
   }
@@ -206,6 +256,12 @@ std::string comparison_page(const Comparison& comparison) {
   page.tables.push_back({.title = "Parts of a step", .head = kPartsHead, .rows = part_rows(comparison)});
   page.facts = environments_of(first.results);
   return pages::result_html(page);
+}
+
+std::string comparison_svg(const Comparison& comparison) {
+  std::vector<pages::BarGroup> groups;
+  std::ranges::transform(comparison.quantities, std::back_inserter(groups), bars_of);
+  return pages::bars_svg(title_of(comparison), groups);
 }
 
 }  // namespace xoe::bench

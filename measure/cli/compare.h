@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "measure/cli/measurement.h"
@@ -34,7 +35,11 @@ struct ComparedQuantity {
 struct Comparison {
   std::vector<ComparedQuantity> quantities;  // in the order in which they were first met
   std::vector<std::string> notes;            // in what else the results differ
+  std::string title;                         // of what was measured; empty: not told
 };
+
+// The results of all files, by path. Of those with one name and quantity in several files the name tells the file, too.
+std::vector<Measurement> results_of(std::vector<std::pair<std::string, MeasurementFile>> files);
 
 // REQUIRES: at least one result. The same for the same seed.
 Comparison compare_results(std::vector<Measurement> results, std::uint64_t seed);
@@ -43,5 +48,7 @@ std::string comparison_text(const Comparison& comparison);
 nlohmann::ordered_json to_json(const Comparison& comparison);
 // For a browser, in one file.
 std::string comparison_page(const Comparison& comparison);
+// A picture: the means as bars.
+std::string comparison_svg(const Comparison& comparison);
 
 }  // namespace xoe::bench

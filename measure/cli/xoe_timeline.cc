@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/command_line/parse/command_line.h"
 #include "core/command_line/terminal.h"
@@ -20,6 +21,7 @@
 #include "core/trace/summary.h"
 #include "core/trace/text.h"
 #include "measure/pages/result_page.h"
+#include "measure/pages/timeline_picture.h"
 
 namespace {
 
@@ -42,6 +44,7 @@ constexpr const char* kExamples = R"(Examples:
   xoe timeline summary run.json                        where the time went
   xoe timeline summary run.json --json | jq .overlap
   xoe timeline view run.json                           run.html, for a browser
+  xoe timeline view run.json --svg run.svg --from 0.5 --milliseconds 70
 
 Exit codes: 0 done, 1 a file is bad or cannot be read or written, 2 wrong usage
 (also: a rank is in two files, or the output is there already).)";
@@ -58,6 +61,9 @@ struct SummaryOptions {
 struct ViewVerbOptions {
   std::vector<std::string> files;
   std::string output;
+  std::string svg;
+  std::string title;
+  pages::Stretch stretch;
   pages::ViewOptions view;
   bool overwrite = false;
   bool renumber = false;
@@ -381,6 +387,13 @@ Result<trace::UnnamedTrace> merged_for_view(const ViewVerbOptions& options) {
   return trace::merge_unnamed(merge, folder);
 }
 
+int write_picture(const ViewVerbOptions& options, const pages::Timeline& timeline, const std::string& title) {
+  const auto picture = pages::timeline_svg(timeline, options.stretch, title);
+  if (!picture) return failed(picture.error(), "view", false);
+  if (const Status written = write_file(options.svg, *picture); !written) return failed(written.error(), "view", false);
+  return print("view", fmt::format("saved {}\n", options.svg));
+}
+
 int view(const ViewVerbOptions& options) {
   std::string path = options.files.front();
   std::optional<trace::UnnamedTrace> merged;
@@ -394,10 +407,14 @@ int view(const ViewVerbOptions& options) {
   const auto timeline = pages::read_timeline(path, options.view);
   if (!timeline) return failed(timeline.error(), "view", false);
   warn("view", pages::notes_of(*timeline));
+  std::string title = options.title;
+  if (title.empty()) {
+    title = std::filesystem::path(options.files.front()).filename();
+    if (merged)
+      title += fmt::format(" and {}", counted(static_cast<std::int64_t>(options.files.size()) - 1, "other file"));
+  }
+  if (!options.svg.empty()) return write_picture(options, *timeline, title);
   const std::string output = options.output.empty() ? pages::page_path(options.files.front()) : options.output;
-  std::string title = std::filesystem::path(options.files.front()).filename();
-  if (merged)
-    title += fmt::format(" and {}", counted(static_cast<std::int64_t>(options.files.size()) - 1, "other file"));
   const std::string html = pages::timeline_page(*timeline, title);
   if (const Status written = pages::write_page(output, html, options.overwrite); !written)
     return failed(written.error(), "view", false);
@@ -432,6 +449,13 @@ void add_view(CLI::App& app, ViewVerbOptions& options) {
                     "to draw at most; the shortest are left out");
   verb->add_flag("--renumber", options.renumber, "give ranks that are in several files other numbers");
   verb->add_flag("--overwrite", options.overwrite, "replace a file that is no page of Xoe");
+  verb->add_option("--title", options.title, "of the page or the picture (default: the name of the file)");
+  auto* svg = verb->add_option("--svg", options.svg, "draw a stretch into this picture, in place of the page")
+                  ->type_name("FILE");
+  tools::add_number(*verb, "--from", options.stretch.from_s, 0, 1e9,
+                    "where it begins, in seconds after the first event")
+      ->needs(svg);
+  tools::add_number(*verb, "--milliseconds", options.stretch.length_ms, 1e-6, 1e9, "how long it is")->needs(svg);
 }
 
 }  // namespace

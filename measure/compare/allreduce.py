@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
+from compare.program import in_turn
 from compare.session import Failed, Session
 
 CALM = ("near", "far", "single")  # states that can be compared; the others are "busy", "moved" and "mixed"
@@ -29,12 +30,22 @@ class Point:
 class Sessions:
     """The running peers. One that fails twice in a row, or does not answer, is given up, for later sizes too."""
 
-    def __init__(self, peers, ranks, sync_bytes, say):
+    def __init__(self, peers, ranks, sync_bytes, comparison):
         self.peers = peers
-        self._ranks, self._sync_bytes, self._say = ranks, sync_bytes, say
+        self._ranks, self._sync_bytes, self._comparison = ranks, sync_bytes, comparison
         self._running = {}
         self._failures = defaultdict(int)
-        self.given_up = {}
+        self._given_up = set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for session in self._running.values():
+            session.close()
+
+    def alive(self, peers):
+        return [peer for peer in peers if peer.name not in self._given_up]
 
     def figure(self, peer, point, seconds, timeout):
         """A collective's figure, or None."""
@@ -44,7 +55,7 @@ class Sessions:
 
     def ask(self, peer, command, timeout, what):
         """The answer to a command, or None. `what` is for people."""
-        if peer.name in self.given_up:
+        if peer.name in self._given_up:
             return None
         try:
             if peer.name not in self._running:
@@ -56,26 +67,20 @@ class Sessions:
             self._running.pop(peer.name, None)
             self._failures[peer.name] += 2 if error.no_answer else 1
             if self._failures[peer.name] >= 2:
-                self.given_up[peer.name] = f"{what}: {error}"
-                self._say(f"{peer.name}: given up at {self.given_up[peer.name]}")
+                self._given_up.add(peer.name)
+                self._comparison.give_up(f"{peer.name}, {what}", error)
             return None
-
-    def close(self):
-        for session in self._running.values():
-            session.close()
-        self._running.clear()
 
 
 class Rounds:
-    """Peers in turns over several rounds, canaries around each figure. All figures gather in `figures`."""
+    """Peers in turns over several rounds, canaries around each figure. All figures gather in the comparison's."""
 
     EXTRA_ROUNDS = 3  # at most, when the machine changed its state in between
     RETRIES = 2  # of one figure whose canaries differ
 
-    def __init__(self, canary, rounds, deadline, say):
-        """After `deadline` (time.monotonic()) nothing is repeated: there is one round."""
-        self._canary, self._rounds, self._deadline, self._say = canary, rounds, deadline, say
-        self.figures = []
+    def __init__(self, canary, comparison):
+        self._canary, self._comparison, self._rounds = canary, comparison, comparison.arguments.rounds
+        self.figures = comparison.figures
 
     def _take_turns(self, peers_left, enough, one):
         """Calls `one` with each of the peers in each round, also in extra rounds until there is `enough` of the peers."""
@@ -83,10 +88,9 @@ class Rounds:
             peers = peers_left()
             if number >= self._rounds and enough(peers):
                 break
-            if number > 0 and self._late():
+            if number > 0 and self._comparison.late():
                 break
-            turn = number % max(len(peers), 1)
-            for peer in peers[turn:] + peers[:turn]:
+            for peer in in_turn(peers, number):
                 one(peer)
 
     def _take_figure(self, ask, **more):
@@ -100,19 +104,14 @@ class Rounds:
             figure.update(**more, canary_before_ns=before, canary_after_ns=after)
             figure["state"] = state if state == state_after else "moved"
             self.figures.append(figure)
-            if figure["state"] in CALM or self._late():
+            if figure["state"] in CALM or self._comparison.late():
                 return
-
-    def _late(self):
-        return time.monotonic() > self._deadline
 
 
 class Runner(Rounds):
     """Measures points."""
 
-    def __init__(self, canary, rounds, seconds, timeout, deadline, say):
-        super().__init__(canary, rounds, deadline, say)
-        self._seconds, self._timeout = seconds, timeout
+    TIMEOUT = 20
 
     def measure(self, sessions, points):
         """All points, each by all peers that know its type. Appends to `figures`."""
@@ -120,18 +119,18 @@ class Runner(Rounds):
             peers = [peer for peer in sessions.peers if point.dtype in peer.dtypes and point.collective in peer.collectives]
             started = time.monotonic()
             self._take_turns(
-                lambda: [peer for peer in peers if peer.name not in sessions.given_up],
+                lambda: sessions.alive(peers),
                 lambda alive: self._enough(point, alive),
                 lambda peer: self._one(sessions, peer, point),
             )
             state, _ = best_state(self.figures, point, [p.name for p in peers])
-            self._say(
+            self._comparison.say(
                 f"{point.collective}, {point.ranks} ranks, {size_text(point.count_bytes)}, {point.dtype}, {point.mode}: "
                 f"{time.monotonic() - started:.0f} s, state {state}"
             )
 
     def _one(self, sessions, peer, point):
-        ask = functools.partial(sessions.figure, peer, point, self._seconds, self._timeout)
+        ask = functools.partial(sessions.figure, peer, point, self._comparison.arguments.seconds, self.TIMEOUT)
         self._take_figure(ask, peer=peer.name, part=point.part)
 
     def _enough(self, point, peers):
@@ -139,13 +138,13 @@ class Runner(Rounds):
         return state in CALM and all(counts[peer.name] >= self._rounds for peer in peers)
 
 
-def matches(figure, point):
-    return Point(figure["ranks"], figure["bytes"], figure["dtype"], figure["mode"], figure["part"]) == point
+def point_of(figure):
+    return Point(figure["ranks"], figure["bytes"], figure["dtype"], figure["mode"], figure["part"])
 
 
 def best_state(figures, point, names):
     """The state to compare a point in, and how many figures each peer has there."""
-    return best_state_of([f for f in figures if matches(f, point) and f["peer"] in names])
+    return best_state_of([f for f in figures if point_of(f) == point and f["peer"] in names])
 
 
 def best_state_of(figures):
@@ -170,18 +169,24 @@ def best_state_of(figures):
     return state, counts[state]
 
 
+def compared(figures, point, names):
+    """The state in which a point is compared, and each peer's figures there."""
+    state, counts = best_state(figures, point, names)
+    there = [figure for figure in figures if point_of(figure) == point and state in (figure["state"], "mixed")]
+    return state, {name: [figure for figure in there if figure["peer"] == name] for name in names if counts[name]}
+
+
 def summarise(figures, point, names):
     """The state, and per peer over its figures there: median of medians and of quartiles, and the smallest minimum."""
-    state, _ = best_state(figures, point, names)
-    result = {}
-    for name in names:
-        own = [f for f in figures if matches(f, point) and f["peer"] == name and state in (f["state"], "mixed")]
-        if own:
-            result[name] = {
-                **{key: statistics.median(f[key] for f in own) for key in ("median_us", "p25_us", "p75_us")},
-                "min_us": min(f["min_us"] for f in own),
-                "rounds": len(own),
-            }
+    state, peers = compared(figures, point, names)
+    result = {
+        name: {
+            **{key: statistics.median(f[key] for f in own) for key in ("median_us", "p25_us", "p75_us")},
+            "min_us": min(f["min_us"] for f in own),
+            "rounds": len(own),
+        }
+        for name, own in peers.items()
+    }
     return {"state": state, "peers": result}
 
 

@@ -5,7 +5,8 @@ import statistics
 import subprocess
 import time
 
-from compare import peers
+from compare import peers, processes
+from compare.program import in_turn
 
 
 def commands(bin_dir, folder, say):
@@ -24,35 +25,23 @@ def commands(bin_dir, folder, say):
     return result
 
 
-def measure(bin_dir, folder, rounds, say):
-    """Wall milliseconds, launchers in turns: a list of {what, launcher, median_ms, min_ms, p25_ms, p75_ms}."""
-    todo = commands(bin_dir, folder, say)
+def wall_ms(command, environment):
+    started = time.perf_counter()
+    processes.run(command, {**os.environ, **environment}, 60)
+    return (time.perf_counter() - started) * 1e3
+
+
+def measure(comparison, rounds):
+    """Wall milliseconds, launchers in turns: a list of {what, launcher, runs_ms, median_ms, min_ms, p25_ms, p75_ms}."""
+    todo = commands(comparison.arguments.bin, comparison.arguments.out, comparison.say)
     times = {(what, launcher): [] for what, launcher, _, _ in todo}
-    failed = set()
-    for round_number in range(rounds + 1):  # the first only warms the file cache
-        for what, launcher, command, environment in todo:
-            if (what, launcher) in failed:
-                continue
-            started = time.perf_counter()
-            try:
-                ended = subprocess.run(
-                    command,
-                    env={**os.environ, **environment},
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=60,
-                    check=False,
-                )
-                code, text = ended.returncode, ended.stderr.decode(errors="replace").strip()
-            except (OSError, subprocess.TimeoutExpired) as error:
-                code, text = -1, str(error)
-            if code != 0:
-                failed.add((what, launcher))
-                say(f"{launcher}: `{what}` failed: {text.splitlines()[-1:] or code}")
-            elif round_number > 0:
-                times[what, launcher].append((time.perf_counter() - started) * 1e3)
+    for number in range(rounds + 1):  # the first only warms the file cache
+        for what, launcher, command, environment in in_turn(todo, number):
+            took = comparison.attempt(f"{launcher}, launch of `{what}`", wall_ms, command, environment)
+            if took is not None and number > 0:
+                times[what, launcher].append(took)
     return [
-        {"what": what, "launcher": launcher, "samples": len(took), **quartiles(took)}
+        {"what": what, "launcher": launcher, "runs_ms": took, **quartiles(took)}
         for (what, launcher), took in times.items()
         if took
     ]

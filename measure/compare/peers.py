@@ -100,6 +100,11 @@ def compile_mpi(mpi, program, bin_dir, folder):
     return target
 
 
+def revision():
+    """Of this tree."""
+    return version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"])
+
+
 def version_of(command, environment=None):
     try:
         out = subprocess.run(
@@ -153,7 +158,7 @@ def xoe_peer(bin_dir, memory):
     return Peer(
         f"xoe-{memory}",
         lambda ranks: [(xoe_launch(bin_dir, ranks, "xoe_bench_collectives", memory), {})],
-        version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
+        revision(),
         ("float32", "bfloat16", "float16"),
     )
 

@@ -1,10 +1,15 @@
 """The processes that a measurement starts, and what they print."""
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
-import sys
+
+
+class GivenUp(SystemExit):
+    """What gives no figure; the text says why. Where nothing catches it, the program ends with that text."""
 
 
 def clean_environment(*others, **more):
@@ -27,31 +32,49 @@ def json_lines(text):
 
 
 def need_success(words, code, out, err, shown=(1000, 2000)):
-    """Ends this program if the process failed. shown: so many characters of what it printed last, and of its errors."""
+    """Gives up if the process failed. shown: so many characters of what it printed last, and of its errors."""
     if code != 0:
         last = "".join(text[-count:] for text, count in zip((out, err), shown, strict=True) if count)
-        sys.exit(f"error: {' '.join(map(str, words))} ended with {code}:\n{last}")
+        raise GivenUp(f"error: {' '.join(map(str, words))} ended with {code}:\n{last}")
 
 
 def run(words, environment, limit):
     """What the process prints, which has `limit` seconds."""
-    words = [str(word) for word in words]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=limit)
-    need_success(words, done.returncode, done.stdout, done.stderr)
-    return done.stdout
+    return outputs_of([start(words, environment)], limit)[0]
 
 
 def start(words, environment):
-    """A process, for outputs_of()."""
+    """A process, for outputs_of(). environment: None for this process's."""
     words = [str(word) for word in words]
-    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    try:
+        return subprocess.Popen(words, env=environment, **pipes, text=True, start_new_session=True)
+    except OSError as error:
+        raise GivenUp(f"error: cannot start: {error}") from error
 
 
-def outputs_of(processes, limit, shown):
-    """What each of them prints; `shown` as in need_success()."""
-    outputs = []
-    for process in list(processes):
-        out, err = process.communicate(timeout=limit)
-        need_success(process.args, process.returncode, out, err, shown)
-        outputs.append(out)
+def outputs_of(processes, limit, shown=(1000, 2000)):
+    """What each of them prints; `shown` as in need_success(). Once one has failed, or is late, all are ended."""
+    processes, outputs = list(processes), []
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=limit)
+            need_success(process.args, process.returncode, out, err, shown)
+            outputs.append(out)
+    except subprocess.TimeoutExpired:
+        raise GivenUp(f"error: {' '.join(process.args)}: no answer within {limit:g} s") from None
+    finally:
+        for process in processes:
+            end(process)
     return outputs
+
+
+def end(process):
+    """Ends it, if it still runs, with all that it started in its session, and closes its pipes."""
+    for which in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, which)
+                process.wait(timeout=10)
+    process.stdout.close()
+    process.stderr.close()

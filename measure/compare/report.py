@@ -1,6 +1,6 @@
-"""Tables and the plot."""
+"""Tables, targets and measurements."""
 
-from compare.allreduce import CALM, Point, size_text, summarise
+from compare.allreduce import CALM, Point, compared, point_of, size_text, summarise
 
 RIVALS = ("openmpi", "openmpi+ucx", "gloo")  # whose best the targets name
 XOE = ("xoe-zero-copy", "xoe-staged")
@@ -157,43 +157,13 @@ def launch_targets(launches):
     return rows
 
 
-def plot(figures, names, stem):
-    """Time and ratio over size, 2 ranks, rewritten, in stem.svg and .png. False without matplotlib or figures."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    sizes = measured_sizes(figures, 2, "rewritten")
-    if not sizes:
-        return False
-    data = {s: summarise(figures, Point(2, s, "float32", "rewritten"), names)["peers"] for s in sizes}
-    chart, (left, right) = pyplot.subplots(1, 2, figsize=(13, 5), constrained_layout=True)
-    for name in names:
-        measured = [s for s in sizes if name in data[s]]
-        if not measured:
-            continue
-        values = [data[s][name] for s in measured]
-        width = 2.2 if name in XOE else 1.1
-        medians = [v["median_us"] for v in values]
-        line = left.plot(measured, medians, marker="o", markersize=3, linewidth=width, label=name)
-        left.fill_between(measured, [v["p25_us"] for v in values], [v["p75_us"] for v in values], alpha=0.15)
-        if name in XOE:
-            ratios = [(s, best(data[s], RIVALS)) for s in measured]
-            ratios = [(s, rival[1] / data[s][name]["median_us"]) for s, rival in ratios if rival]
-            if ratios:
-                right.plot(*zip(*ratios, strict=True), marker="o", markersize=3, color=line[0].get_color(), label=name)
-    left.set(xscale="log", yscale="log", xlabel="bytes", ylabel="microseconds")
-    left.set_title("allreduce, 2 ranks, float32, rewritten")
-    right.set(xscale="log", xlabel="bytes", ylabel="times faster", title="against the best of Open MPI and Gloo")
-    right.axhline(1, color="black", linewidth=0.7)
-    for axes in (left, right):
-        axes.grid(True, alpha=0.3)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(fontsize=8)
-    chart.savefig(f"{stem}.svg")
-    chart.savefig(f"{stem}.png", dpi=130)
-    pyplot.close(chart)
-    return True
+def rows(figures, names, launches):
+    """For the file of measurements: medians, those of one state of the machine for each point; and launches."""
+    for point in dict.fromkeys(map(point_of, figures)):
+        part = "allreduce (16 and 32 bits)" if point.part == "half" else point.part
+        what = f"{part} of {size_text(point.count_bytes)}, {point.dtype}, {point.ranks} ranks, {point.mode}"
+        for name, own in compared(figures, point, names)[1].items():
+            yield from ((name, f"us, {what}", True, figure["median_us"]) for figure in own)
+    for launch in launches:
+        what = "true" if launch["what"] == "true" else "init, allreduce of a float, finish"
+        yield from ((launch["launcher"], f"ms to launch 2 processes: {what}", True, ms) for ms in launch["runs_ms"])

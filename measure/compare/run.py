@@ -4,19 +4,15 @@
 measure/compare/README.md, core/bench/collectives/harness.h and measure/compare/placement.py describe the figures and the method.
 """
 
-import argparse
-import contextlib
 import os
-import re
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from compare import launching, peers, report
 from compare.allreduce import Point, Runner, Sessions
-from compare.program import add_places, canary_of, clock, number_list, print_tables, save, word_list
+from compare.program import Comparison, canary_of, number_list, parse, parser_of, print_tables, size_list
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4, 64, KIB, 4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
@@ -25,37 +21,16 @@ QUICK_PEERS = ["xoe-zero-copy", "xoe-staged", "openmpi", "openmpi+ucx", "gloo"]
 CROWDED_SIZES = [4, MIB, 64 * MIB]  # for more ranks than cores
 
 
-def parse_size(text):
-    match = re.fullmatch(r"(\d+)\s*([KMG]?)(i?B)?", text.strip(), re.IGNORECASE)
-    size = int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()] if match else 0
-    if size <= 0 or size % 4 != 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size: a multiple of 4 bytes such as 64K or 16M")
-    return size
-
-
-def size_list(text):
-    return [parse_size(item) for item in text.split(",")]
-
-
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Allreduce and launch times of Xoe and other engines, side by side.")
-    parser.add_argument("--quick", action="store_true", help="fewer sizes and peers, one round: under two minutes")
+    text = "Allreduce and launch times of Xoe and other engines, side by side."
+    parser = parser_of(text, rounds=3, limit=8, peers="e.g. xoe-zero-copy,openmpi (default: all found)")
     parser.add_argument("--sizes", type=size_list, help="e.g. 4,64K,16M")
     parser.add_argument("--ranks", type=number_list, default=[2, 4], help="default 2,4")
-    parser.add_argument("--peers", type=word_list, help="only these, e.g. xoe-zero-copy,openmpi (default: all found)")
-    parser.add_argument("--rounds", type=int, help="over all peers, for each size (default 3; --quick 1)")
-    parser.add_argument("--seconds", type=float, help="for each figure (default 0.2; --quick 0.05)")
-    parser.add_argument("--limit", type=float, help="minutes after which nothing is repeated (default 8; --quick 1)")
+    parser.add_argument("--seconds", type=float, default=0.2, help="for each figure (default 0.2)")
     parser.add_argument("--only", choices=["allreduce", "collectives", "half", "launch"], help="one part")
-    add_places(parser, "where JSON and plot go")
-    arguments = parser.parse_args()
-    arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
-    arguments.seconds = arguments.seconds or (0.05 if arguments.quick else 0.2)
-    arguments.limit = arguments.limit or (1 if arguments.quick else 8)
-    if arguments.quick and not arguments.peers:
-        arguments.peers = QUICK_PEERS
-    if min(arguments.ranks) < 2 or arguments.rounds < 1:
-        parser.error("at least 2 ranks and 1 round")
+    arguments = parse(parser, {}, rounds=1, limit=1, seconds=0.05, peers=QUICK_PEERS)
+    if min(arguments.ranks) < 2:
+        parser.error("at least 2 ranks")
     return arguments
 
 
@@ -85,23 +60,19 @@ def half_points(arguments):
     ]
 
 
-def measure_collectives(arguments, engines, canary, say):
-    deadline = time.monotonic() + 60 * arguments.limit
-    runner = Runner(canary, arguments.rounds, arguments.seconds, 20, deadline, say)
-    given_up = {}
-    for ranks in arguments.ranks:
-        with contextlib.closing(Sessions(engines, ranks, canary.sync_bytes, say)) as sessions:
-            if arguments.only in (None, "allreduce"):
-                runner.measure(sessions, points_for(ranks, arguments))
-        given_up.update({f"{name}, {ranks} ranks": why for name, why in sessions.given_up.items()})
-    if arguments.only in (None, "collectives"):
-        with contextlib.closing(Sessions(engines, 2, canary.sync_bytes, say)) as sessions:
-            runner.measure(sessions, other_points(arguments))
-    if arguments.only in (None, "half"):
-        able = [engine for engine in engines if "float16" in engine.dtypes]
-        with contextlib.closing(Sessions(able, 2, canary.sync_bytes, say)) as sessions:
-            runner.measure(sessions, half_points(arguments))
-    return runner.figures, given_up
+def measure_collectives(comparison, engines, canary):
+    runner, only = Runner(canary, comparison), comparison.arguments.only
+
+    def measure(able, ranks, points):
+        with Sessions(able, ranks, canary.sync_bytes, comparison) as sessions:
+            runner.measure(sessions, points)
+
+    for ranks in comparison.arguments.ranks if only in (None, "allreduce") else ():
+        measure(engines, ranks, points_for(ranks, comparison.arguments))
+    if only in (None, "collectives"):
+        measure(engines, 2, other_points(comparison.arguments))
+    if only in (None, "half"):
+        measure([engine for engine in engines if "float16" in engine.dtypes], 2, half_points(comparison.arguments))
 
 
 def print_collective(title, *of):
@@ -126,25 +97,22 @@ def print_report(figures, launches, names, ranks_list):
 
 def main():
     arguments = parse_arguments()
-    say = clock()
+    comparison = Comparison(arguments)
     canary = canary_of(arguments)
-    engines = peers.find_peers(arguments.bin, arguments.out, arguments.peers, say)
+    engines = peers.find_peers(arguments.bin, arguments.out, arguments.peers, comparison.say)
     for name in set(arguments.peers or []) - {engine.name for engine in engines}:
-        say(f"{name}: not here")
+        comparison.say(f"{name}: not here")
     if not engines:
         sys.exit("error: none of these peers is here")
-    say("peers: " + ", ".join(f"{engine.name} ({engine.version})" for engine in engines))
-    figures, given_up, launches = [], {}, []
+    comparison.versions = {engine.name: engine.version for engine in engines}
+    comparison.say(f"peers: {comparison.versions}")
     if arguments.only != "launch":
-        figures, given_up = measure_collectives(arguments, engines, canary, say)
-    if arguments.only in (None, "launch"):
-        launches = launching.measure(arguments.bin, arguments.out, 3 if arguments.quick else 15, say)
-    names = [engine.name for engine in engines]
-    print_report(figures, launches, names, arguments.ranks)
-    versions = {engine.name: engine.version for engine in engines}
-    stem = save(arguments.out, "", say, versions=versions, given_up=given_up, figures=figures, launches=launches)
-    if report.plot(figures, names, stem):
-        say(f"saved {stem}.svg and .png")
+        measure_collectives(comparison, engines, canary)
+    launches = launching.measure(comparison, 3 if arguments.quick else 15) if arguments.only in (None, "launch") else []
+    names = list(comparison.versions)
+    print_report(comparison.figures, launches, names, arguments.ranks)
+    rows = report.rows(comparison.figures, names, launches)
+    comparison.save("allreduce", "Xoe beside other engines", rows, launches=launches)
 
 
 if __name__ == "__main__":

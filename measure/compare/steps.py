@@ -41,7 +41,7 @@ class StepRunner(Rounds):
             self._take_figure(ask, peer=peer.name)
 
         self._take_turns(lambda: peers, lambda _: self._enough(work, names), one)
-        self._say(f"{what}: {time.monotonic() - started:.0f} s")
+        self._comparison.say(f"{what}: {time.monotonic() - started:.0f} s")
 
     def _enough(self, work, names):
         if work.what == "idle":
@@ -56,17 +56,21 @@ def of_work(figures, ranks, what, network):
     return [f for f in figures if (f["ranks"], f["what"], f["network"]) == (ranks, what, network)]
 
 
+def compared_steps(figures, ranks, network):
+    """The state in which steps are compared, and each peer's figures there."""
+    own = of_work(figures, ranks, "steps", network)
+    state, counts = best_state_of(own)
+    return state, {name: [f for f in own if f["peer"] == name and state in (f["state"], "mixed")] for name in counts}
+
+
 def summarise_steps(figures, ranks, network):
     """The state, and per peer over its figures there the medians of TIMES."""
-    own = of_work(figures, ranks, "steps", network)
-    state, _ = best_state_of(own)
-    peers = {}
-    for name in dict.fromkeys(figure["peer"] for figure in own):
-        there = [f for f in own if f["peer"] == name and state in (f["state"], "mixed")]
-        peers[name] = {
-            key: statistics.median(f[key] for f in there) for key in TIMES if all(key in f for f in there)
-        }
-    return {"state": state, "peers": peers}
+    state, peers = compared_steps(figures, ranks, network)
+    medians = {
+        name: {key: statistics.median(f[key] for f in there) for key in TIMES if all(key in f for f in there)}
+        for name, there in peers.items()
+    }
+    return {"state": state, "peers": medians}
 
 
 def summarise_idle(figures, ranks):

@@ -1,8 +1,8 @@
-"""Tables and targets of core/bench/engine/run.py."""
+"""Tables, targets and measurements of core/bench/engine/run.py."""
 
 from compare.allreduce import CALM
 from compare.report import table, time_text
-from compare.steps import summarise_idle, summarise_record, summarise_steps
+from compare.steps import compared_steps, summarise_idle, summarise_record, summarise_steps
 
 XOE, SHARED, CYCLE, SINGLE, BUCKETED = "xoe", "xoe-shared", "cycle-1ms", "gloo", "gloo-bucketed"
 RIVALS = (CYCLE, SINGLE, BUCKETED)
@@ -63,7 +63,9 @@ def cpu_table(figures, ranks):
 def idle_table(figures, ranks_list):
     rows = []
     for ranks in ranks_list:
-        for name, (cpu, switches) in summarise_idle(figures, ranks).items():
+        found = summarise_idle(figures, ranks)
+        for name in filter(found.get, ALL):
+            cpu, switches = found[name]
             rows.append([f"{ranks} ranks", name, f"{cpu:.3f}", f"{switches:.1f}"])
     return table(["", "engine", "processor ms/s", "context switches/s"], rows) if rows else ""
 
@@ -102,3 +104,20 @@ def targets(figures, ranks_list):
             cost = on / off - 1
             add(f"{ranks} ranks, timeline, {key[:-3]}", f"< {TIMELINE_COST:.0%}", f"{cost:+.1%}", cost < TIMELINE_COST)
     return table(["target", "wanted", "measured", ""], rows) if rows else ""
+
+
+def rows(figures):
+    """For the file of measurements."""
+    for ranks, network in dict.fromkeys((f["ranks"], f["network"]) for f in figures if f["what"] == "steps"):
+        _, peers = compared_steps(figures, ranks, network)
+        for name in filter(peers.get, ALL):
+            for figure in peers[name]:
+                yield name, f"us, a step of {network}, {ranks} ranks", True, figure["median_us"]
+                yield name, f"CPU-us of a rank, a step of {network}, {ranks} ranks", True, figure.get("cpu_us")
+    for figure in sorted(figures, key=lambda figure: ALL.index(figure["peer"])):
+        if figure["what"] == "idle":
+            yield figure["peer"], f"CPU-ms a second, idle, {figure['ranks']} ranks", True, figure["cpu_ms_per_s"]
+        if figure["what"] == "record":
+            quantity = f"us, a step beside one with a timeline, {figure['ranks']} ranks"
+            yield XOE, quantity, True, figure["median_us"]
+            yield f"{XOE} with a timeline", quantity, True, figure["recorded_median_us"]

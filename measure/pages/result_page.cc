@@ -11,6 +11,7 @@ void add_tables(Page& page, const std::vector<ResultTable>& tables) {
     if (table.rows.empty()) continue;
     if (!table.title.empty()) page.body += fmt::format("<h2>{}</h2>\n", html_text(table.title));
     if (!table.text.empty()) page.body += fmt::format("<p class=\"faint\">{}</p>\n", html_text(table.text));
+    if (!table.picture.empty()) page.body += fmt::format("<div class=\"picture\">{}</div>\n", table.picture);
     page.body += table_html(table.head, table.rows, table.cells);
   }
 }

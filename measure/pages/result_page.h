@@ -21,7 +21,8 @@ struct KeyFigure {
 
 struct ResultTable {
   std::string title = {};
-  std::string text = {};  // below the title
+  std::string text = {};     // below the title
+  std::string picture = {};  // SVG, above the table
   std::vector<std::string> head = {};
   std::vector<std::vector<std::string>> rows = {};  // as long as `head`
   Cells cells = Cells::kNumbers;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "core/base/machine.h"
 #include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"

@@ -17,22 +17,12 @@ double part(std::int64_t ns, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(ns) / static_cast<double>(whole) : 0;
 }
 
-std::string host_of(const trace::RankSummary& rank, const trace::TraceSummary& summary) {
-  return rank.host.empty() ? summary.info.host : rank.host;
-}
-
-// "rank 3 on b"
-std::string heading_of(const trace::RankSummary& rank, const trace::TraceSummary& summary) {
-  const std::string host = host_of(rank, summary);
-  return fmt::format("rank {}{}", rank.rank, host.empty() ? "" : " on " + host);
-}
-
 std::string rank_shares(const trace::TraceSummary& summary) {
   std::vector<std::pair<std::string, std::vector<Share>>> rows;
   for (const trace::RankSummary& rank : summary.ranks) {
     const trace::TimeShares& shares = rank.shares;
     const std::int64_t wall = rank.wall_ns;
-    rows.emplace_back(heading_of(rank, summary),
+    rows.emplace_back(rank_heading(rank.rank, summary),
                       std::vector<Share>{{"compute", "computing", part(shares.compute_ns, wall)},
                                          {"input", "waiting for data", part(shares.input_ns, wall)},
                                          {"communication", "communicating", part(shares.communication_ns, wall)},
@@ -84,7 +74,7 @@ std::string ranks_json(const trace::TraceSummary& summary) {
   for (const trace::RankSummary& rank : summary.ranks) {
     if (out.back() != '[') out += ',';
     out += fmt::format(R"({{"rank":{},"title":")", rank.rank);
-    trace::append_json_text(out, printable_utf8(heading_of(rank, summary)));
+    trace::append_json_text(out, printable_utf8(rank_heading(rank.rank, summary)));
     out += "\",\"about\":\"";
     trace::append_json_text(out, printable_utf8(rank.name));
     out += "\"}";
@@ -148,6 +138,13 @@ std::string time_text(std::int64_t ns) {
   if (ns >= 1'000'000'000) return fmt::format("{:.3g} s", value * 1e-9);
   if (ns >= 1'000'000) return fmt::format("{:.3g} ms", value * 1e-6);
   return fmt::format("{:.3g} µs", value * 1e-3);
+}
+
+std::string rank_heading(std::int64_t rank, const trace::TraceSummary& summary) {
+  const auto found = std::ranges::lower_bound(summary.ranks, rank, {}, &trace::RankSummary::rank);
+  const bool told = found != summary.ranks.end() && found->rank == rank && !found->host.empty();
+  const std::string& host = told ? found->host : summary.info.host;
+  return fmt::format("rank {}{}", rank, host.empty() ? "" : " on " + host);
 }
 
 std::string share_bars(const std::vector<std::pair<std::string, std::vector<Share>>>& rows) {

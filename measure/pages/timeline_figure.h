@@ -30,6 +30,8 @@ std::vector<std::string> notes_of(const Timeline& timeline);
 void add_timeline(Page& page, const Timeline& timeline);
 
 std::string time_text(std::int64_t ns);  // "12.3 ms"
+// "rank 3 on b"; without the host where the summary does not tell it.
+std::string rank_heading(std::int64_t rank, const trace::TraceSummary& summary);
 
 // Parts of a page, as HTML.
 

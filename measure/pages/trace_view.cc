@@ -16,6 +16,7 @@
 #include "core/base/utf8.h"
 #include "core/trace/names.h"
 #include "core/trace/text.h"
+#include "measure/pages/event_colors.h"
 #include "measure/pages/facts.h"
 
 namespace xoe::pages {
@@ -289,6 +290,7 @@ void append_column_unless(std::int64_t usual, std::string& out, const char* key,
 void append_lane(std::string& out, const ViewLane& lane) {
   out += fmt::format(R"({{"rank":{},"rows":{},"spans":{},"title":)", lane.rank, lane.rows, lane.spans);
   append_text(out, lane.name);
+  if (const auto color = lane_color(lane.name, lane.spans)) out += fmt::format(",\"color\":{}", *color);
   const auto& events = lane.events;
   append_column(out, "start", events, [before = std::int64_t{0}](const ViewEvent& event) mutable {
     return event.start_ns - std::exchange(before, event.start_ns);
@@ -341,7 +343,12 @@ std::string json_of(const TraceView& view) {
     if (out.back() != '[') out += ',';
     append_text(out, text);
   }
-  return out + "]}";
+  out += "],\n\"colors\":[";
+  for (const std::string& text : view.texts) {
+    if (out.back() != '[') out += ',';
+    trace::append_number(out, event_color(text));
+  }
+  return out + fmt::format("],\n\"palette\":[\"{}\"]}}", fmt::join(kEventColors, "\",\""));
 }
 
 }  // namespace xoe::pages

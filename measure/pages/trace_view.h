@@ -54,7 +54,7 @@ Result<TraceView> view_trace(const std::string& path, const ViewOptions& options
 // Rows for events that are sorted by start, longer ones first: each in the first row that is free. Returns how many.
 std::uint32_t stack_rows(std::vector<ViewEvent>& events);
 
-// The lanes and texts as JSON; the numbers of a lane are columns, the starts as differences.
+// The lanes and texts with their colours as JSON; the numbers of a lane are columns, the starts as differences.
 std::string json_of(const TraceView& view);
 
 }  // namespace xoe::pages

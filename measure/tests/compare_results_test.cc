@@ -70,6 +70,28 @@ TEST(BenchCompare, ThePageHasATableAndAPlotAndNothingOfAFileAsMarkup) {
   EXPECT_THAT(page, ::testing::Not(HasSubstr("<b>a")));
 }
 
+TEST(BenchCompare, TheSameNameInSeveralFilesTellsTheFile) {
+  const std::vector<double> runs = {1, 2};
+  MeasurementFile first, second;
+  first.measurements = {times_of("ours", runs), times_of("gloo", runs)};
+  second.measurements = {times_of("ours", runs), result_of("gloo", runs)};
+  const auto results = results_of({{"a.json", first}, {"b.json", second}});
+  ASSERT_EQ(results.size(), 4U);
+  EXPECT_EQ(results[0].name, "ours in a.json");
+  EXPECT_EQ(results[1].name, "gloo");  // in the other file it is of another quantity
+  EXPECT_EQ(results[2].name, "ours in b.json");
+}
+
+TEST(BenchCompare, ThePictureHasTheMeansAndHowManyTimesBetterTheFirstIs) {
+  Comparison comparison = compare_results(
+      {times_of("ours", {10, 20, 30}), times_of("peer", {60}), result_of("a", {3000}), result_of("b", {1500})}, 1);
+  EXPECT_THAT(comparison_svg(comparison), HasSubstr(">2 results compared<"));
+  comparison.title = "Starts";
+  const std::string picture = comparison_svg(comparison);
+  for (const char* text : {">Starts<", ">ms to start<", ">20<", ">60 (3x)<", ">images/s<", ">3000<", ">1500 (2x)<"})
+    EXPECT_THAT(picture, HasSubstr(text));
+}
+
 TEST(BenchCompare, TheSameSeedGivesTheSameJson) {
   const std::vector<Measurement> results = {result_of("a", {100, 102, 98, 101, 99}), result_of("b", {101, 99, 98})};
   const auto json = to_json(compare_results(results, 7));

@@ -65,8 +65,10 @@ class Targets(unittest.TestCase):
 
 class Entrants(unittest.TestCase):
     def test_the_last_line_of_json_counts(self):
-        self.assertEqual(entrants.last_line_of_json('{"a": 1}\nnoise\n{"a": 2}\nbye\n'), {"a": 2})
-        self.assertIsNone(entrants.last_line_of_json("noise\n"))
+        lines = r"""print('{"a": 1}\nnoise\n{"a": 2}\nbye')"""
+        self.assertEqual(entrants.run([sys.executable, "-c", lines], 60), {"a": 2})
+        with self.assertRaisesRegex(entrants.GivenUp, "printed no JSON"):
+            entrants.run([sys.executable, "-c", "print('noise')"], 60)
 
     def test_why_a_peer_is_not_there(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,17 +4,14 @@
 measure/compare/README.md and core/bench/engine/steps.h describe the figures and the method.
 """
 
-import argparse
-import os
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "measure"))
 
 from compare import peers, steps_report
 from compare.allreduce import Sessions
-from compare.program import ROOT, add_places, canary_of, clock, need_known, number_list, print_tables, save, word_list
+from compare.program import Comparison, canary_of, number_list, parse, parser_of, print_tables, word_list
 from compare.steps import StepRunner, Work
 
 NETWORKS = {  # name: order in which tensors become ready
@@ -26,33 +23,25 @@ NETWORKS = {  # name: order in which tensors become ready
 }
 QUICK_NETWORKS = ["named-4B", "160x16K", "resnet50"]
 PARTS = ["steps", "idle", "timeline"]
+TRACE = "engine-timeline.json"
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Steps of many named tensors: Xoe's engine and others, side by side.")
-    parser.add_argument("--quick", action="store_true", help="fewer networks, one round: about two minutes")
-    parser.add_argument("--networks", type=word_list, help=f"of {','.join(NETWORKS)}")
-    parser.add_argument("--ranks", type=number_list, default=[2, 4])
-    parser.add_argument("--peers", type=word_list, help=f"of {','.join(steps_report.ALL)}")
+    text = "Steps of many named tensors: Xoe's engine and others, side by side."
+    parser = parser_of(text, rounds=5, limit=10, peers=f"of {','.join(steps_report.ALL)}")
+    parser.add_argument("--networks", type=word_list, default=list(NETWORKS), help=f"of {','.join(NETWORKS)}")
+    parser.add_argument("--ranks", type=number_list, default=[2, 4], help="default 2,4")
     parser.add_argument("--parts", type=word_list, default=PARTS, help=f"of {','.join(PARTS)}")
-    parser.add_argument("--rounds", type=int, help="over all peers, for each network (default 5; --quick 1)")
-    parser.add_argument("--seconds", type=float, help="for each figure (default 0.5; --quick 0.2)")
-    parser.add_argument("--idle-seconds", type=float, default=2.0)
-    parser.add_argument("--timeline-seconds", type=float, help="for each figure (default 6; --quick 3)")
-    parser.add_argument("--limit", type=float, default=10, help="minutes after which nothing is repeated")
-    add_places(parser, "where JSON goes")
-    arguments = parser.parse_args()
-    arguments.networks = arguments.networks or (QUICK_NETWORKS if arguments.quick else list(NETWORKS))
-    arguments.rounds = arguments.rounds or (1 if arguments.quick else 5)
-    arguments.seconds = arguments.seconds or (0.2 if arguments.quick else 0.5)
-    arguments.timeline_seconds = arguments.timeline_seconds or (3 if arguments.quick else 6)
-    need_known(parser, (arguments.networks, NETWORKS), (arguments.parts, PARTS), (arguments.peers, steps_report.ALL))
-    return arguments
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each figure (default 0.5)")
+    parser.add_argument("--idle-seconds", type=float, default=2.0, help="default 2")
+    parser.add_argument("--timeline-seconds", type=float, default=6, help="for each figure (default 6)")
+    known = {"networks": NETWORKS, "parts": PARTS, "peers": steps_report.ALL}
+    return parse(parser, known, rounds=1, seconds=0.2, timeline_seconds=3, networks=QUICK_NETWORKS)
 
 
 def find_peers(arguments, say):
-    revision = peers.version_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"])
-    trace = arguments.out / "engine-timeline.json"
+    revision = peers.revision()
+    trace = arguments.out / TRACE
 
     def ours(name, design):
         def start(ranks):
@@ -78,27 +67,18 @@ def find_peers(arguments, say):
     return [peer for peer in found if not arguments.peers or peer.name in arguments.peers]
 
 
-def measure(arguments, found, canary, say):
-    deadline = time.monotonic() + 60 * arguments.limit
-    runner = StepRunner(canary, arguments.rounds, deadline, say)
-    given_up = {}
-    names = [peer.name for peer in found]
+def measure(comparison, found, canary):
+    arguments, names = comparison.arguments, [peer.name for peer in found]
+    runner = StepRunner(canary, comparison)
     for ranks in arguments.ranks:
-        sessions = Sessions(found, ranks, canary.sync_bytes, say)
-        try:
-            if "steps" in arguments.parts:
-                for network in arguments.networks:
-                    runner.measure(sessions, Work(ranks, "steps", network, NETWORKS[network]), names, arguments.seconds)
+        with Sessions(found, ranks, canary.sync_bytes, comparison) as sessions:
+            for network in arguments.networks if "steps" in arguments.parts else ():
+                runner.measure(sessions, Work(ranks, "steps", network, NETWORKS[network]), names, arguments.seconds)
             if "timeline" in arguments.parts:
-                work = Work(ranks, "record", "160x16K")
-                runner.measure(sessions, work, [steps_report.XOE], arguments.timeline_seconds)
+                runner.measure(sessions, Work(ranks, "record", "160x16K"), [steps_report.XOE], arguments.timeline_seconds)
             if "idle" in arguments.parts:
                 runner.measure(sessions, Work(ranks, "idle", "160x16K"), names, arguments.idle_seconds)
-        finally:
-            sessions.close()
-            (arguments.out / "engine-timeline.json").unlink(missing_ok=True)
-        given_up.update({f"{name}, {ranks} ranks": why for name, why in sessions.given_up.items()})
-    return runner.figures, given_up
+    (arguments.out / TRACE).unlink(missing_ok=True)
 
 
 def print_report(figures, ranks_list):
@@ -116,25 +96,16 @@ def print_report(figures, ranks_list):
 
 def main():
     arguments = parse_arguments()
-    say = clock()
+    comparison = Comparison(arguments)
     canary = canary_of(arguments)
-    found = find_peers(arguments, say)
+    found = find_peers(arguments, comparison.say)
     if not found:
         sys.exit("error: none of these peers is here")
-    load = os.getloadavg()[0]  # of the minute before: whether others use the machine
-    say("peers: " + ", ".join(f"{peer.name} ({peer.version})" for peer in found) + f"; load {load:.1f}")
-    figures, given_up = measure(arguments, found, canary, say)
-    print_report(figures, arguments.ranks)
-    save(
-        arguments.out,
-        "engine-",
-        say,
-        load_before=load,
-        load_after=os.getloadavg()[0],
-        versions={peer.name: peer.version for peer in found},
-        given_up=given_up,
-        figures=figures,
-    )
+    comparison.versions = {peer.name: peer.version for peer in found}
+    comparison.say(f"peers: {comparison.versions}")
+    measure(comparison, found, canary)
+    print_report(comparison.figures, arguments.ranks)
+    comparison.save("engine", "The engine beside other designs", steps_report.rows(comparison.figures))
 
 
 if __name__ == "__main__":

@@ -7,17 +7,19 @@ processes on its own host only: one is started on each host over ssh, all at onc
 import shlex
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 
+from compare import processes
+from compare.program import in_turn
+from compare.report import table
 from netns_hosts import Hosts
 
 SPREAD = (2, 8, 32, 64)  # hosts, a process on each
 PACKED = (4, 8, 32, 64)  # processes on two hosts
 TORCHRUN_HOSTS = 8  # each imports PyTorch: two to three seconds of processor time
 LIMIT_S = 60
+TITLES = {"spread": "hosts, a process on each", "packed": "processes on two hosts"}
 STARTERS = ("xoe run", "mpirun", "torchrun", "xoe run, one sum")
 
 
@@ -45,24 +47,18 @@ def words_of(starter, places, folder, python):
 
 
 def start(hosts, starter, places, folder, python):
+    """Seconds; None where it cannot be had."""
     words = words_of(starter, places, folder, python)
     if words is None:
         return None
     began = time.monotonic()
-    try:
-        done = subprocess.run([str(word) for word in hosts.command(places[0][0], *words)], capture_output=True, text=True,
-                              timeout=LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        print(f"{starter}: given up after {LIMIT_S} s", file=sys.stderr)
-        return None
-    if done.returncode != 0:
-        print(f"{starter}: given up: {done.stderr.strip()[-300:]}", file=sys.stderr)
-        return None
+    processes.run(hosts.command(places[0][0], *words), None, LIMIT_S)
     return time.monotonic() - began
 
 
-def measure(folder, python, rounds, most):
-    """{"spread" or "packed": {count: {starter: median seconds}}} for counts up to `most`."""
+def measure(comparison, python):
+    """{"spread" or "packed": {count: {starter: seconds of all rounds}}} for counts up to the most wanted."""
+    most, folder = comparison.arguments.most, comparison.arguments.bin
     counts = [count for count in SPREAD if count <= most]
     found = {"spread": {}, "packed": {}}
     with tempfile.TemporaryDirectory(prefix="xoe-bench-") as scratch:
@@ -71,24 +67,33 @@ def measure(folder, python, rounds, most):
             jobs = [("spread", count, [(name, 1) for name in hosts.names[:count]]) for count in counts]
             jobs += [("packed", count, [(name, count // 2) for name in hosts.names[:2]]) for count in PACKED if count <= most]
             for shape, count, places in jobs:
-                times = {starter: [] for starter in STARTERS}
-                for _ in range(rounds):
-                    for starter in STARTERS:
-                        times[starter].append(start(hosts, starter, places, folder, python))
-                        if times[starter][-1]:
-                            print(f"{shape} {count}: {starter} {times[starter][-1]:.2f} s", file=sys.stderr)
-                found[shape][count] = {starter: statistics.median(all_times) for starter, all_times in times.items()
-                                       if all(all_times)}
+                times = found[shape][count] = {starter: [] for starter in STARTERS}
+                for number in comparison.rounds():
+                    for starter in in_turn(STARTERS, number):
+                        what = f"{starter}, {shape} {count}"
+                        seconds = comparison.attempt(what, start, hosts, starter, places, folder, python)
+                        if seconds is not None:
+                            comparison.say(f"{what}: {seconds:.2f} s")
+                            times[starter].append(seconds)
         finally:
             hosts.call("down")
     return found
 
 
 def show(found):
-    titles = {"spread": "hosts, a process on each", "packed": "processes on two hosts"}
+    for shape, counts in [(shape, counts) for shape, counts in found.items() if counts]:
+        print(f"\nstart over ssh and end, s, by {TITLES[shape]}")
+        rows = [[starter, *map(median_text, (times[starter] for times in counts.values()))] for starter in STARTERS]
+        print(table(["", *counts], rows))
+
+
+def median_text(times):
+    return f"{statistics.median(times):.2f}" if times else "-"
+
+
+def rows_of(found):
+    """For the file of measurements."""
     for shape, counts in found.items():
-        print(f"\nstart over ssh and end, s, by {titles[shape]}")
-        print(f"{'':18}" + "".join(f"{count:>10}" for count in counts))
-        for starter in STARTERS:
-            cells = [figures.get(starter) for figures in counts.values()]
-            print(f"{starter:18}" + "".join("         -" if cell is None else f"{cell:10.2f}" for cell in cells))
+        for count, starters in counts.items():
+            for starter, times in starters.items():
+                yield from ((starter, f"s to start on {count} {TITLES[shape]}", True, seconds) for seconds in times)

