@@ -37,9 +37,10 @@ void add_options(CLI::App& app, TrainCommandLine& line, bool& synthetic) {
   app.add_flag("--synthetic", synthetic, "one random batch, made once")->excludes("--data");
   tools::add_max_bad_option(app, options.max_bad,
                             std::string(describe::line_of<&train::TrainOptions::max_bad>().rules.what));
+  app.option_defaults()->group(std::string(train::kTrainingOptions));
+  add_model_option(app, options.model);
   add_group(train::kTrainingOptions);
   app.get_option("--steps")->excludes("--epochs");
-  add_model_option(app, options.model);
   add_group(train::kMachineOptions);
   add_group(train::kOutputOptions);
   app.add_flag("--json", line.json, "print JSON lines");
