@@ -8,10 +8,10 @@
 
 namespace xoe::launch {
 
-// "one" to "nine" answer. "far" does too, but its words take 0.15 s, and as long as the file hold is in the folder. "noisy" greets like a login shell first. "gone",
-// "denied", "unknown" and "changed" fail as ssh does when the host is down, the key is wrong, and the host's key is not
-// known or another; "bare" has no xoe, a profile of "sour" fails, "odd" answers with something else, "old" is of
-// another version, and "slow" never answers.
+// "one" to "nine" answer. "far" does too, but its words take 0.15 s, and as long as the file hold is in the folder.
+// "noisy" greets like a login shell first. "gone", "denied", "unknown" and "changed" fail as ssh does when the host is
+// down, the key is wrong, and the host's key is not known or another; "bare" has no xoe, a profile of "sour" fails,
+// "odd" answers with something else, "old" is of another version, and "slow" never answers.
 class FakeHosts {
  public:
   FakeHosts();
