@@ -134,17 +134,16 @@ std::string value_text(double value) {
   return value >= 1000 && value < 1e7 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
-// The means, and how many times better the first one is than each of the others.
+// The means, and how many times the first one each of the others is.
 pages::BarGroup bars_of(const ComparedQuantity& quantity) {
   const Measurement& first = quantity.results.front();
   const double baseline = quantity.compared.front().spread.mean;
   pages::BarGroup group = {.title = first.quantity, .bars = {}};
   for (std::size_t i = 0; i < quantity.results.size(); ++i) {
     const double mean = quantity.compared[i].spread.mean;
-    const double factor = first.less_is_better ? mean / baseline : baseline / mean;
     group.bars.push_back({.name = quantity.results[i].name,
                           .value = mean,
-                          .text = value_text(mean) + (i == 0 ? "" : fmt::format(" ({:.3g}x)", factor)),
+                          .text = value_text(mean) + (i == 0 ? "" : fmt::format(" ({:.3g}x)", mean / baseline)),
                           .marked = quantity.results[i].series == first.series});
   }
   return group;
