@@ -216,7 +216,7 @@ static void test_message_arguments(struct rank_context* here) {
   INVALID(xoe_message_send(messages, 0, 1, &byte, 1, 0, NULL), "message is null");
   CHECK(message == NULL);
   CHECK_OK(xoe_message_receive(messages, here->rank, 1, &byte, 1, 0, &message));
-  INVALID(xoe_message_wait(message, -1, &number), "patience is -1");
+  INVALID(xoe_message_wait(message, -1, &number), "timeout is -1");
   INVALID(xoe_message_wait(message, 0, NULL), "done is null");
   INVALID(xoe_message_peer(message, NULL), "rank is null");
   CHECK_OK(xoe_message_wait(message, 0, &number));

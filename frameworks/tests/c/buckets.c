@@ -132,7 +132,7 @@ static void test_arguments_of_buckets(struct rank_context* here) {
   CHECK_FAILS(xoe_buckets_slot(buckets, 0, NULL), XOE_INVALID_ARGUMENT, "data is null");
   CHECK_FAILS(xoe_buckets_count(buckets, NULL), XOE_INVALID_ARGUMENT, "count is null");
   CHECK_FAILS(xoe_buckets_wait(buckets, 0, NULL), XOE_INVALID_ARGUMENT, "done is null");
-  CHECK_FAILS(xoe_buckets_wait(buckets, -1, &done), XOE_INVALID_ARGUMENT, "patience is -1");
+  CHECK_FAILS(xoe_buckets_wait(buckets, -1, &done), XOE_INVALID_ARGUMENT, "timeout is -1");
   CHECK_OK(xoe_buckets_wait(buckets, 0, &done));
   CHECK(done == 1);
   xoe_buckets_free(buckets);

@@ -24,10 +24,10 @@ static void test_waiting(struct rank_context* here) {
     CHECK_OK(xoe_poll(handle, &done));
     CHECK(done == 0);
     CHECK(xoe_wait_for(handle, 1000000) == XOE_TIMEOUT);
-    CHECK_FAILS(xoe_wait_for(handle, -1), XOE_INVALID_ARGUMENT, "patience is -1");
+    CHECK_FAILS(xoe_wait_for(handle, -1), XOE_INVALID_ARGUMENT, "timeout is -1");
     /* Of host memory: as xoe_wait_for(). */
     CHECK(xoe_wait_in_stream(handle, NULL, 1000000) == XOE_TIMEOUT);
-    CHECK_FAILS(xoe_wait_in_stream(handle, NULL, -1), XOE_INVALID_ARGUMENT, "patience is -1");
+    CHECK_FAILS(xoe_wait_in_stream(handle, NULL, -1), XOE_INVALID_ARGUMENT, "timeout is -1");
     CHECK_FAILS(xoe_poll(handle, NULL), XOE_INVALID_ARGUMENT, "done is null");
     CHECK(strcmp(xoe_handle_error(handle), "") == 0);
     CHECK_FAILS(xoe_output_count(handle, &count), XOE_INVALID_ARGUMENT, "has not completed");

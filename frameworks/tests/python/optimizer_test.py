@@ -319,41 +319,6 @@ def test_sparse_gradients():
         del optimizer
 
 
-def test_sparse_gradients_become_dense():
-    """For optimizers that take no sparse ones, on any number of ranks, in groups and outside of them."""
-
-    def make():
-        torch.manual_seed(0)
-        return torch.nn.ModuleList([torch.nn.Embedding(10, 3, sparse=True), torch.nn.Linear(3, 2)])
-
-    def loss(model, step, rank):
-        return model[1](model[0](torch.tensor([rank, step, 9]))).square().sum()
-
-    for kind in (torch.optim.Adam, functools.partial(torch.optim.SGD, weight_decay=0.1, momentum=0.9)):
-        alone = make()
-        alone[0].sparse = False
-        plain = kind(alone.parameters(), lr=0.1)
-        for step in range(4):
-            plain.zero_grad()
-            sum(loss(alone, step, rank) for rank in range(SIZE)).div(SIZE).backward()
-            plain.step()
-        wanted = [p.detach() for p in alone.parameters()]
-        for groups in (None, 1, "others", "the table"):
-            model = make()
-            lists = {"others": [list(model[1].parameters())], "the table": [[model[0].weight]]}.get(groups, groups)
-            optimizer = hvd.DistributedOptimizer(
-                kind(model.parameters(), lr=0.1), model.named_parameters(), sparse_as_dense=True, groups=lists
-            )
-            for step in range(4):
-                optimizer.zero_grad()
-                loss(model, step, RANK).backward()
-                optimizer.step()
-                assert not model[0].weight.grad.is_sparse
-            for p, q in zip(model.parameters(), wanted, strict=True):
-                torch.testing.assert_close(p.detach(), q, rtol=1e-4, atol=1e-5)
-            del optimizer
-
-
 def test_adasum():
     model = network()
     optimizer = distributed(model, op=hvd.Adasum)

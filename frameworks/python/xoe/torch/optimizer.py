@@ -31,6 +31,7 @@ from xoe.torch.first_step import FirstStep, warn
 from xoe.torch.fused_optimizers import KNOWN
 from xoe.torch.fused_step import FusedStep
 from xoe.torch.gradient import Gradient, Work, dense_alias
+from xoe.torch.handle import Handle
 from xoe.torch.names import parameter_names
 from xoe.torch.optim import LAMB, LARS
 from xoe.torch.override import Override, Wrapping, remove_hooks
@@ -250,8 +251,6 @@ class DistributedMixin(Wrapping):
 
     def _submit(self, gradient: Gradient) -> None:
         try:
-            if self._sparse_as_dense:
-                self._densify((gradient.param,))
             if self._first_step is not None:
                 self._first_step.note(gradient)
             if gradient.in_bucket:
@@ -270,14 +269,14 @@ class DistributedMixin(Wrapping):
     def _submit_derived(self, gradient: Gradient) -> Work:
         grad = gradient.hold()
         if grad.is_sparse:
-            return Work((gradient,), (), sparse_allreduce_async(grad, gradient.name, self._op, self._process_set), ())
+            return Work((gradient,), (), self._submit_sparse(grad, gradient.name), ())
         sent, context = self._compression.compress(dense_alias(grad))
         return Work((gradient,), (sent,), allreduce_async_(sent, None, gradient.name, **self._options()), (context,))
 
     def _submit_group(self, group: tuple[Gradient, ...]) -> None:
         sent, contexts = [], []
         try:
-            self._densify(gradient.param for gradient in group)
+            self._densify(group)
             for gradient in group:
                 if self._first_step is not None:
                     self._first_step.note(gradient)
@@ -297,11 +296,12 @@ class DistributedMixin(Wrapping):
             gradient.work = work
         self._in_flight.extend(group)
 
-    def _densify(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Makes sparse gradients dense, where the program wants that."""
-        for p in parameters if self._sparse_as_dense else ():
-            if p.grad is not None and p.grad.is_sparse:
-                p.grad = p.grad.to_dense()
+    def _densify(self, gradients: Sequence[Gradient]) -> None:
+        """Makes sparse gradients dense that lie in groups, where the program wants that."""
+        for gradient in gradients if self._sparse_as_dense else ():
+            grad = gradient.param.grad
+            if gradient.group is not None and grad is not None and grad.is_sparse:
+                gradient.param.grad = grad.to_dense()
 
     def _options(self) -> dict[str, Any]:
         pre, post = self._scales
@@ -313,6 +313,11 @@ class DistributedMixin(Wrapping):
             "wire": getattr(self._compression, "wire", None),
         }
 
+    def _submit_sparse(self, grad: torch.Tensor, name: str) -> Handle:
+        if self._sparse_as_dense:
+            return allreduce_async(grad.to_dense(), None, name, self._op, *self._scales, process_set=self._process_set)
+        return sparse_allreduce_async(grad, name, self._op, self._process_set)
+
     # ---- Before the step
 
     def synchronize(self) -> None:
@@ -321,7 +326,6 @@ class DistributedMixin(Wrapping):
         computed stay None, so that the step leaves their parameters alone. All become None where a rank calls :meth:`abandon`.
         """
         if self._synchronized or not self._is_distributed():
-            self._densify(self._parameters())
             self._forget()
         elif self._reduce(abandons=False):
             warn("another rank has abandoned this step, so that no rank updates its parameters", category=RuntimeWarning)
@@ -356,7 +360,7 @@ class DistributedMixin(Wrapping):
     def _reduce_known(self, abandons: bool) -> bool:
         failed = None
         try:
-            self._densify(gradient.param for gradient in self._gradients)
+            self._densify(self._gradients)
             presence = Presence(self._gradients, abandons, self._prefix, self._process_set)
             reduced = self._wait_for_all(presence)
             if not presence.abandoned:
@@ -467,7 +471,9 @@ class DistributedMixin(Wrapping):
         work.waited = True
         result = work.handle.wait()
         if not work.sent:
-            work.gradients[0].param.grad = result
+            p = work.gradients[0].param
+            sparse_dims = p.grad.sparse_dim()  # type: ignore[union-attr]
+            p.grad = result if result.is_sparse else result.to_sparse(sparse_dims)
             return
         with torch.no_grad():
             for gradient, sent, context in zip(work.gradients, work.sent, work.contexts, strict=True):
@@ -602,7 +608,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
     op: Average, Sum, or Adasum, which combines what ranks' steps changed.
     gradient_predivide_factor: with Average, divides by it before the sum, and by size / factor after.
     groups: a number of groups, or lists of parameters, whose gradients are reduced together; ``num_groups`` is its older name.
-    sparse_as_dense: sparse gradients become dense before they are reduced, and stay so: for Adam and others that take none.
+    sparse_as_dense: reduce sparse gradients as dense ones.
     process_set: reduce over these ranks only; on others it is the plain optimizer.
     gradient_views: from the second step on, ``.grad`` of parameters in host memory is a view of memory that the ranks of a
         host share, so that results are not copied back. The gradient itself may be kept; a tensor that only shares its
