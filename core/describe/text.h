@@ -171,7 +171,7 @@ std::string text_of(const T& object) {
   return text;
 }
 
-// Whether a value is one that exists and within its range; an optional one may be unset.
+// Checks that a value exists and lies within its range; an optional one may be unset.
 template <class T>
 Status check_value(const T& value, std::string_view name, const Rules& rules, std::string_view what) {
   if constexpr (kIsOptional<T>) {

@@ -11,7 +11,7 @@ namespace xoe::data {
 
 // By the file's first bytes; kNone where they do not match a compressed format.
 Result<Compression> detect_compression(const std::shared_ptr<const OpenFile>& file);
-// Whether a file, compressed or not, begins with a record's header.
+// True where a file, compressed or not, begins with a record's header.
 bool holds_records(const std::shared_ptr<const OpenFile>& file);
 
 }  // namespace xoe::data

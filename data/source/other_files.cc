@@ -11,13 +11,14 @@
 namespace xoe::data {
 
 std::vector<std::string> describe_other_files(const ImagePipelineOptions& options,
-                                              const std::vector<std::string>& candidates,
-                                              const std::vector<std::string>& taken,
-                                              const std::vector<std::string>& other_split) {
+                                              const std::vector<std::string>& taken, const FileSearch& search) {
   if (!options.pattern.empty() || !is_directory(options.directory)) return {};
+  ImagePipelineOptions other = options;
+  other.training = !options.training;
+  const auto others = search.split(other).value_or(std::vector<std::string>());
   std::vector<std::string> sentences;
   FilesOfAKind left;
-  for (const std::string& path : without(without(candidates, taken), other_split))
+  for (const std::string& path : without(without(search.candidates(options.directory), taken), others))
     if (const std::string name = std::filesystem::path(path).filename(); !matches(name, "*test*")) left.add(name);
   if (left.count > 0)
     sentences.push_back(

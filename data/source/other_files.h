@@ -1,19 +1,25 @@
 // Warnings about the files that a data set of large files has beside those of the split.
 #pragma once
 
+#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/source/formats.h"
 
 namespace xoe::data {
 
-// Sentences for warnings: which of the files that could be of the data set neither split takes, and whether those that
-// are read stand there in two divisions. candidates: of this format by name or content, sorted. taken: of the split.
+// How a format finds its files.
+struct FileSearch {
+  // All of a directory that are of the format by name or content, sorted.
+  std::function<std::vector<std::string>(const std::string& directory)> candidates;
+  // Those of the split that the options name, sorted.
+  std::function<Result<std::vector<std::string>>(const ImagePipelineOptions&)> split;
+};
+
+// Sentences for warnings: which files neither split takes, and whether those that are read stand there in two
+// divisions. taken: the files of the split. Empty, and nothing is searched, where a pattern or a single file is given.
 std::vector<std::string> describe_other_files(const ImagePipelineOptions& options,
-                                              const std::vector<std::string>& candidates,
-                                              const std::vector<std::string>& taken,
-                                              const std::vector<std::string>& other_split);
+                                              const std::vector<std::string>& taken, const FileSearch& search);
 
 }  // namespace xoe::data

@@ -353,11 +353,10 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& mis
     return failure(Code::kUnavailable, "{}: no sample of an image and a .cls file in {}; {}", options.directory,
                    counted(std::ssize(paths), "archive"),
                    bad != nullptr && bad->count() > 0 ? bad->text() : std::string(kLayout));
-  ImagePipelineOptions other = options;
-  other.training = !options.training;
-  const auto none = std::vector<std::string>();
-  auto warnings = describe_other_files(options, match_archives(options.directory, "*").value_or(none), paths,
-                                       find_archives(other).value_or(none));
+  const auto all_archives = [](const std::string& directory) {
+    return match_archives(directory, "*").value_or(std::vector<std::string>());
+  };
+  auto warnings = describe_other_files(options, paths, {.candidates = all_archives, .split = find_archives});
   return std::make_unique<TarImages>(options.directory, std::move(archives), lost, label_offset_of(options, 0),
                                      std::move(warnings));
 }

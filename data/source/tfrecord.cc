@@ -186,7 +186,7 @@ Result<std::vector<std::string>> find_files(const ImagePipelineOptions& options)
 
 constexpr int kMostExamined = 1000;  // files whose names say nothing, as "part-r-00000"
 
-// Whether a file begins as files of records do, compressed or not.
+// True where a file begins as files of records do, compressed or not.
 bool begins_with_record(const std::string& path) {
   auto opened = OpenFile::open(path);
   return opened && opened->bytes > 0 && holds_records(std::make_shared<const OpenFile>(std::move(*opened)));
@@ -250,10 +250,7 @@ Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData
   XOE_TRY(missing.check(options.directory));
   if (index->records() == 0 && index->lost() == 0)
     return failure(Code::kDataLoss, "{}: no record in it", options.directory);
-  ImagePipelineOptions other = options;
-  other.training = !options.training;
-  const auto other_split = find_files(other).value_or(std::vector<std::string>());
-  auto warnings = describe_other_files(options, files_of_records(options.directory), paths, other_split);
+  auto warnings = describe_other_files(options, paths, {.candidates = files_of_records, .split = find_files});
   return std::make_unique<TfRecordImages>(std::move(index), std::move(known), std::move(names), std::move(warnings));
 }
 

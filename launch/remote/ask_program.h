@@ -17,7 +17,7 @@ struct Answer {
   bool in_time = true;  // false: it was killed, and `out` is what it had printed
 };
 
-// What a program prints until it ends or `timeout` is over; then it is killed, with all that it started.
+// Gives what a program prints until it ends or `timeout` is over; then it is killed, with all that it started.
 // `unavailable`: it cannot be started; `internal`: it prints more than a MiB, and was killed.
 Result<Answer> ask_program(const std::vector<std::string>& command, const Inherited& inherited,
                            std::chrono::milliseconds timeout);

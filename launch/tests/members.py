@@ -66,7 +66,7 @@ class Group:
         self.folder.cleanup()
 
     def connections(self):
-        """How many the leader has, as /proc tells of them."""
+        """The number of connections that the leader has, by /proc."""
         lines = [line.split() for name in ("tcp", "tcp6") for line in pathlib.Path("/proc/net", name).read_text().splitlines()]
         return sum(line[1].endswith(f":{self.port:04X}") and line[3] == "01" for line in lines)
 

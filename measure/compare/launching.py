@@ -33,10 +33,10 @@ def wall_ms(command, environment):
 
 def measure(comparison, rounds):
     """Wall milliseconds, launchers in turns: a list of {what, launcher, runs_ms, median_ms, min_ms, p25_ms, p75_ms}."""
-    todo = commands(comparison.arguments.bin, comparison.arguments.out, comparison.say)
-    times = {(what, launcher): [] for what, launcher, _, _ in todo}
+    starts = commands(comparison.arguments.bin, comparison.arguments.out, comparison.say)
+    times = {(what, launcher): [] for what, launcher, _, _ in starts}
     for number in range(rounds + 1):  # the first only warms the file cache
-        for what, launcher, command, environment in in_turn(todo, number):
+        for what, launcher, command, environment in in_turn(starts, number):
             took = comparison.attempt(f"{launcher}, launch of `{what}`", wall_ms, command, environment)
             if took is not None and number > 0:
                 times[what, launcher].append(took)

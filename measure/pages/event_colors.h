@@ -15,10 +15,11 @@ inline constexpr std::array<std::string_view, 10> kEventColors = {
 // "forward" of "forward: conv1".
 std::string_view first_word(std::string_view name) noexcept;
 
-// Of an event, by the first word of its name: a place in kEventColors.
+// Gives the place of an event's colour in kEventColors, by the first word of its name.
 std::size_t event_color(std::string_view name) noexcept;
 
-// Of all events of a lane of this name, or of spans of this category; nullopt: each has the colour of its name.
+// Gives the colour of all events of a lane of this name, or of spans of this category; nullopt: each event has the
+// colour of its own name.
 std::optional<std::size_t> lane_color(std::string_view name, bool spans) noexcept;
 
 }  // namespace xoe::pages

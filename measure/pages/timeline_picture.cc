@@ -107,7 +107,7 @@ Plan plan_of(const Timeline& timeline, std::int64_t from_ns, std::int64_t end_ns
   return plan;
 }
 
-// Of letters that can be read on it. REQUIRES: color is "#rrggbb".
+// Gives the colour of letters that can be read on `color`. REQUIRES: it is "#rrggbb".
 std::string_view letters_on(std::string_view color) {
   const auto part = [color](std::size_t at) { return std::stoi(std::string(color.substr(at, 2)), nullptr, 16); };
   return part(1) * 0.299 + part(3) * 0.587 + part(5) * 0.114 > 120 ? "#000000" : "#ffffff";

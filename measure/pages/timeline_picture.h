@@ -13,7 +13,7 @@ struct Stretch {
   double length_ms = 1000;  // or to the end of the last event
 };
 
-// As SVG. `invalid_argument`: the timeline ends before the stretch.
+// Draws it as SVG. `invalid_argument`: the timeline ends before the stretch.
 Result<std::string> timeline_svg(const Timeline& timeline, const Stretch& stretch, std::string_view title);
 
 }  // namespace xoe::pages

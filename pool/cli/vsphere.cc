@@ -279,8 +279,8 @@ void add_vsphere(CLI::App& app, int& code) {
                  "shut down VMs whose leases say so, and start them again: name them by --only-vm, and who may by "
                  "--vm-users")
       ->needs(only);
-  add_span_option(*agent, "--shutdown-timeout", options->rules.shutdown_timeout, "for a guest to shut down");
-  add_span_option(*agent, "--task-timeout", options->task_timeout, "for a task of vCenter");
+  add_span_option(*agent, "--shutdown-patience", options->rules.shutdown_timeout, "for a guest to shut down");
+  add_span_option(*agent, "--task-patience", options->task_timeout, "for a task of vCenter");
   add_span_option(*agent, "--interval", options->interval, "between two looks");
   agent->add_flag("--once", options->once, "one look, then end");
   agent->callback([options, &code] { code = run_agent(*options); });

@@ -16,7 +16,7 @@
 namespace xoe::pool {
 namespace {
 
-// What one report does not tell: what earlier ones told, and what has happened since the agent looked.
+// Adds what one report does not say: what earlier reports said, and what has happened since the agent looked.
 void add_history(const State& state, const Gpu& gpu, const GpuActivity& before, Time looked, GpuActivity& seen) {
   if (before.stale_since > looked) seen.stale_since = before.stale_since;
   const bool is_by_lease = seen.is_stale() || state.holder_of(gpu.uuid) != nullptr;

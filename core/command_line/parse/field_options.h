@@ -45,7 +45,7 @@ T read_option(const std::string& name, const std::string& text, const describe::
                              CLI::ExitCodes::ValidationError);
 }
 
-// What the help shows for a value: N, X, or the words that it may be.
+// The help shows this for a value: N, X, or the words that it may be.
 template <class T>
 std::string value_name(const describe::Rules& rules) {
   if (!rules.placeholder.empty()) return std::string(rules.placeholder);

@@ -53,7 +53,7 @@ constexpr auto fields_of(const Bicycle*) {
       field<&Bicycle::maker>("maker", {.if_set = true, .option = true, .placeholder = "NAME"}));
 }
 
-// What the program says in place of its work; empty: it understands.
+// Gives the refusal or the help; an empty text: the program understands the command line.
 std::string parse(std::vector<const char*> words, Bicycle& bicycle) {
   CLI::App app("A bicycle.", "ride");
   for (const char* group : {"Parts", "Sale"}) {
