@@ -13,6 +13,7 @@
 #include "launch/doctor/checks/gpus.h"
 #include "launch/doctor/checks/host.h"
 #include "launch/doctor/checks/installation.h"
+#include "launch/doctor/checks/mounts.h"
 #include "launch/doctor/checks/python.h"
 
 namespace xoe::doctor {
@@ -58,12 +59,13 @@ class Examination {
     report_.versions = {{"xoe", options_.version}, {"kernel", processes.kernel}};
     if (wants("cpu")) add(check_cpu(read_cpu(tree_), limits.cpus));
     if (wants("memory")) add(check_memory(read_memory(tree_), limits));
+    if (wants("files")) add_files();
     if (wants("process")) add(check_processes(processes, limits));
     if (wants("virtual")) add(check_virtualization(virtualization));
     if (wants("container")) add_container(virtualization.container, limits);
-    if (wants("network")) add_network();
+    if (wants("network")) add_network(rdma);
     if (wants("rdma")) add(check_rdma(rdma));
-    if (wants("pcie")) add(check_pcie(read_pcie(tree_, virtualization.virtual_machine)));
+    if (wants("pcie")) add(check_pcie(read_pcie(tree_, virtualization)));
     if (wants("gpu") || wants("xoe")) read_gpus();
     if (wants("gpu"))
       add(check_gpus(gpus_, libraries_, read_gpu_traces(tree_, gpus_), read_gpu_variables(Env::process())));
@@ -94,9 +96,16 @@ class Examination {
     add(check_container(facts, read_cpu(tree_), read_memory(tree_), limits));
   }
 
-  void add_network() {
+  void add_files() {
+    const auto interfaces = read_interfaces(tree_);
+    const NetworkInterface* const chosen = chosen_interface(interfaces);
+    add(check_mounts(read_mounts(tree_), chosen == nullptr ? std::nullopt : chosen->mbit));
+  }
+
+  void add_network(const RdmaFacts& rdma) {
     const auto interfaces = read_interfaces(tree_);
     add(check_network(interfaces));
+    add(check_ip_over_infiniband(interfaces, rdma));
     const NetworkInterface* const chosen = chosen_interface(interfaces);
     for (const bool first : {true, false})
       for (const NetworkInterface& card : interfaces)

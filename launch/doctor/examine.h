@@ -11,8 +11,8 @@
 namespace xoe::doctor {
 
 // In the order in which they are shown. "compute" loads the devices: only where it is asked for.
-inline constexpr std::string_view kGroups[] = {"cpu",  "memory", "process", "virtual", "container", "network",
-                                               "rdma", "pcie",   "gpu",     "xoe",     "python",    "compute"};
+inline constexpr std::string_view kGroups[] = {"cpu",  "memory", "files", "process", "virtual", "container", "network",
+                                               "rdma", "pcie",   "gpu",   "xoe",     "python",  "compute"};
 
 struct ExamineOptions {
   std::string root = "/";              // of /proc, /sys, /dev; another one: a recorded tree

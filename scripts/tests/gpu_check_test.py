@@ -283,6 +283,10 @@ class Build(unittest.TestCase):
             self.assertEqual(check.build_result(running.build)["status"], "skipped")
 
 
+# A process that counts GPUs, and prints this.
+ASKED = """__import__("subprocess").Popen([sys.executable, "-c", "print({seen})"], stdout=-1, text=True)"""
+
+
 class Program(unittest.TestCase):
     def test_no_answer_is_not_no_gpu(self):
         for code, expected in (
@@ -293,8 +297,8 @@ class Program(unittest.TestCase):
             asked = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
             self.assertEqual(check.counted_gpus(asked), expected)
 
-    def start(self, folder, given, *options, wheel=True):
-        """The check with these parts: code that makes a list of them."""
+    def start(self, folder, given, *options, wheel=True, rehearse=True, more=""):
+        """The check with these parts: code that makes a list of them. `more`: code that runs before the check."""
         code = f"""if True:
             import sys
             sys.dont_write_bytecode = True
@@ -313,9 +317,25 @@ class Program(unittest.TestCase):
                 (parts.PACKAGES / "xoe/bin/xoe").touch()
             parts.LAYOUT = parts.FOLDER / "layout"
             check.importlib.util.find_spec = lambda name: name
-            sys.argv = ["check", "--rehearse", *{list(options)!r}, {folder!r} + "/results"]
+            {more}
+            sys.argv = ["check", *{["--rehearse"] * rehearse + list(options)!r}, {folder!r} + "/results"]
             sys.exit(check.main())"""
-        return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=None if rehearse else subprocess.PIPE, text=True
+        )
+
+    def test_without_a_gpu_it_says_so_and_runs_no_part(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = pathlib.Path(folder) / "ran"
+            touch = f"open({str(ran)!r}, 'w')"
+            given = f"part('first', {touch!r}),"
+            for seen, message in (("0, 'no GPU'", "PyTorch finds no GPU here"), ("'nothing'", "cannot import PyTorch")):
+                count = f"check.begin_to_count_gpus = lambda: {ASKED.format(seen=seen)}"
+                process = self.start(folder, given, rehearse=False, more=count)
+                ended = process.communicate()[1]
+                self.assertEqual(process.returncode, 1)
+                self.assertIn(message, ended)
+                self.assertFalse(ran.exists())
 
     def test_keeps_its_budget_and_names_what_it_left_out(self):
         with tempfile.TemporaryDirectory() as folder:

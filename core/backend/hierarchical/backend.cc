@@ -143,23 +143,32 @@ std::optional<ProcessActivity> HierarchicalBackend::activity(int rank) const {
   return context_->asks_about(rank_of_job) ? std::optional(ProcessActivity()) : std::nullopt;
 }
 
-// What this host knows of the group's collective `number`. Only the job's first rank on each host can ask the others.
+// Tells what is known of the group's collective `number`, and whether all other hosts have said it since `asked`. Asks them.
+// Only the job's first rank on each host can; the others are not told.
+HierarchicalBackend::Late HierarchicalBackend::look(std::uint64_t number, Clock::time_point asked) const {
+  Late late;
+  for (int rank = 0; rank < topology_.size; ++rank) {
+    const int rank_of_job = ranks_[index(rank)];
+    const auto state = context_->state(rank_of_job);
+    if (context_->asks_about(rank_of_job) && (!state || state->activity.at < asked)) late.unanswered = true;
+    if (!state)
+      late.others_unknown = true;
+    else if (state->group != number_ || state->begun < number || state->activity.stopped)
+      late.ranks.push_back(rank);
+  }
+  return late;
+}
+
+// Waits for the answers of the other hosts. What they said before counts where they do not answer.
 HierarchicalBackend::Late HierarchicalBackend::late_for(std::uint64_t number) const {
-  constexpr std::chrono::milliseconds kAnswer(300);
-  const auto look = [&] {
-    Late late;
-    for (int rank = 0; rank < topology_.size; ++rank) {
-      const auto state = context_->state(ranks_[index(rank)]);
-      if (!state)
-        late.others_unknown = true;
-      else if (state->group != number_ || state->begun < number || state->activity.stopped)
-        late.ranks.push_back(rank);
-    }
-    return late;
-  };
-  (void)look();  // asks the other hosts
-  watchdog_->pause(kAnswer);
-  return look();
+  constexpr std::chrono::seconds kAnswer(2);  // hosts that are busy answer late, one that is gone never does
+  constexpr std::chrono::milliseconds kPoll(50);
+  const auto asked = Clock::now();
+  Late late = look(number, asked);
+  while (late.unanswered && Clock::now() - asked < kAnswer && done_.load(std::memory_order_acquire) < number &&
+         watchdog_->pause(kPoll))
+    late = look(number, asked);
+  return late;
 }
 
 CpuUse HierarchicalBackend::used_by_late(std::uint64_t number) const {

@@ -31,6 +31,9 @@ struct CpuFacts {
   int cores = 0;   // of the usable ones, hardware threads of one core counted once
   int sockets = 0;
   std::vector<NumaNode> nodes = {};
+  // Periods in which this process's control group ran at all, and those at whose end it stood still; 0: not known.
+  std::int64_t periods = 0;
+  std::int64_t throttled = 0;
 };
 
 CpuFacts read_cpu(const Tree& tree);
@@ -64,6 +67,10 @@ struct ProcessFacts {
   std::optional<std::int64_t> ptrace_scope = {};  // nullopt: no Yama
   bool seccomp = false;                           // system calls are filtered
   std::optional<std::int64_t> most_processes = {};
+  // Mandatory access control.
+  std::optional<bool> selinux_enforces = {};  // nullopt: no SELinux
+  std::string label = {};                     // "system_u:system_r:container_t:s0", "docker-default (enforce)"
+  bool denies_ptrace = false;                 // SELinux's boolean deny_ptrace
 };
 
 ProcessFacts read_processes(const Tree& tree);
@@ -75,6 +82,7 @@ struct Virtualization {
   bool virtual_machine = false;
   std::string hypervisor = {};  // "VMware", "KVM", ...; empty: unknown
   std::string product = {};     // as the firmware says it
+  int wsl = 0;                  // version of the Windows Subsystem for Linux; 0: none
   std::string container = {};   // "Docker", "Podman", "Kubernetes", ...; empty: none
   bool shared_pids = false;     // its processes see those of other containers
   bool one_rank_a_pod = false;  // of a job of several pods
@@ -90,6 +98,7 @@ struct NetworkInterface {
   std::string driver = {};  // empty: made by software
   std::string device = {};  // its PCI address; empty: none
   std::string kind = {};    // "ethernet", "infiniband", "loopback", "other"
+  std::string mode = {};    // of IP over InfiniBand: "datagram", "connected"
   bool up = false;          // and its cable is in
   bool inner = false;       // reaches containers and virtual machines of this host only
   bool default_route = false;
@@ -124,18 +133,37 @@ struct RdmaPort {
   bool active() const { return state == "ACTIVE"; }
 };
 
+// Where the kernel modules of the cards come from.
+struct RdmaDriver {
+  std::vector<std::string> inbox = {};  // modules of the kernel itself
+  std::vector<std::string> added = {};  // those that were built beside it: MLNX_OFED, DOCA
+  std::string version = {};             // of mlx5_core, where it has one of its own
+  std::string package = {};             // "MLNX_OFED_LINUX-23.10-1.1.9.0"; empty: not installed
+};
+
 struct RdmaFacts {
   std::vector<RdmaPort> ports = {};
+  RdmaDriver driver = {};
   std::vector<std::string> verbs = {};  // uverbs devices that this process may open
   bool verbs_seen = false;              // there are any
   bool peer_memory = false;             // GPU memory can be registered (nvidia_peermem)
   bool nvidia_gpus = false;
+  bool nvidia_open = false;  // the GPUs' driver is the open one, which knows DMA-BUF
 };
 
 RdmaFacts read_rdma(const Tree& tree);
 Findings check_rdma(const RdmaFacts& facts);
+// Where TCP between hosts would go over InfiniBand; nothing where it would not.
+Findings check_ip_over_infiniband(const std::vector<NetworkInterface>& interfaces, const RdmaFacts& facts);
 
 // How GPUs and network cards are connected by PCI Express, and the obstacles to direct transfers between them.
+
+// A range of addresses by which the processor and other cards reach a card's memory (base address register).
+struct PciRange {
+  int number = 0;
+  std::uint64_t bytes = 0;
+  bool assigned = false;  // the firmware or the kernel found room for it
+};
 
 struct PciFunction {
   std::string address = {};  // "0000:3b:00.0"
@@ -145,6 +173,8 @@ struct PciFunction {
   int numa_node = -1;
   std::optional<PciConfig> config = {};
   std::string config_error = {};  // why there is none
+  std::vector<PciRange> ranges = {};
+  bool ranges_known = false;
 };
 
 struct PcieFacts {
@@ -154,9 +184,11 @@ struct PcieFacts {
   bool iommu = false;
   std::string iommu_type = {};  // of the group of the first GPU or card: "DMA", "identity", ...
   bool virtual_machine = false;
+  std::string hypervisor = {};
+  bool efi = false;  // the machine was booted by EFI; else by a BIOS
 };
 
-PcieFacts read_pcie(const Tree& tree, bool virtual_machine);
+PcieFacts read_pcie(const Tree& tree, const Virtualization& machine);
 Findings check_pcie(const PcieFacts& facts);
 
 }  // namespace xoe::doctor

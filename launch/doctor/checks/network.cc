@@ -49,6 +49,7 @@ NetworkInterface read_interface(const Tree& tree, const std::string& name) {
   card.inner = card.kind != "loopback" && is_inner(tree, name);
   if (const auto speed = tree.number(folder + "speed"); speed && *speed > 0 && *speed < 10'000'000) card.mbit = speed;
   card.mtu = tree.number(folder + "mtu").value_or(0);
+  if (card.kind == "infiniband") card.mode = tree.line(folder + "mode");
   card.numa_node = static_cast<int>(tree.number(folder + "device/numa_node").value_or(-1));
   return card;
 }
@@ -84,6 +85,7 @@ std::string speed_text(const std::optional<std::int64_t>& mbit) {
 Json json_of(const NetworkInterface& card) {
   return {{"name", card.name},
           {"kind", card.kind},
+          {"mode", card.mode},
           {"up", card.up},
           {"inner", card.inner},
           {"default_route", card.default_route},
@@ -168,6 +170,32 @@ std::vector<NetworkInterface> read_interfaces(const Tree& tree) {
     interfaces.push_back(std::move(card));
   }
   return interfaces;
+}
+
+Findings check_ip_over_infiniband(const std::vector<NetworkInterface>& interfaces, const RdmaFacts& facts) {
+  const NetworkInterface* const chosen = chosen_interface(interfaces);
+  if (chosen == nullptr || chosen->kind != "infiniband") return {};
+  Finding finding{.id = "network.ipoib",
+                  .what = fmt::format("{} is IP over InfiniBand{}, MTU {}", chosen->name,
+                                      chosen->mode.empty() ? "" : " in " + chosen->mode + " mode", chosen->mtu),
+                  .why =
+                      "TCP over an InfiniBand card costs the processor as much as over any other, and reaches a part "
+                      "of the card's speed; MPI (UCX) and NCCL talk to the card itself",
+                  .details = {{"interface", chosen->name}, {"mode", chosen->mode}, {"mtu", chosen->mtu}}};
+  const bool open = !facts.verbs.empty() && std::ranges::any_of(facts.ports, &RdmaPort::active);
+  finding.details["cards_open"] = open;
+  if (open)
+    finding.advise(Severity::kNote,
+                   "with mpirun or srun ranks take MPI and with it the card; Gloo, which xoe run takes, goes over TCP");
+  else
+    finding.advise(Severity::kWarning,
+                   "here MPI and NCCL fall back to it too, as no card can be opened: see the group rdma");
+  if (chosen->mtu > 0 && chosen->mtu < 9000)
+    finding.fix += fmt::format(
+        "; for TCP larger packets, as root: echo connected > /sys/class/net/{0}/mode && ip link set {0} mtu 65520, on "
+        "all hosts and where the driver has that mode",
+        chosen->name);
+  return {std::move(finding)};
 }
 
 Findings check_network(const std::vector<NetworkInterface>& interfaces) {

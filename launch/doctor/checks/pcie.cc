@@ -144,6 +144,74 @@ Finding check_links(const PcieFacts& facts) {
   return finding;
 }
 
+// The range by which a GPU's own memory is reached, as NVIDIA's cards number them; nullptr: it has none.
+const PciRange* memory_range(const PciFunction& gpu) {
+  const auto found = std::ranges::find(gpu.ranges, 1, &PciRange::number);
+  return found == gpu.ranges.end() ? nullptr : &*found;
+}
+
+// The settings by which a machine has room for ranges of so many bytes; 0: the number is not known.
+std::string room_for(const PcieFacts& facts, std::uint64_t bytes) {
+  std::uint64_t gibibytes = 64;
+  while (gibibytes <= bytes >> 30 && gibibytes < 1 << 20) gibibytes *= 2;
+  const std::string_view known = bytes > 0 ? "" : " (or more: twice the memory of all GPUs)";
+  if (!facts.virtual_machine)
+    return "in the firmware's settings turn on Above 4G Decoding (memory mapped I/O above 4 GB), and boot by EFI";
+  if (facts.hypervisor == "VMware")
+    return fmt::format(
+        "in the machine's settings: firmware = efi (the system must be installed again for it), "
+        "pciPassthru.use64bitMMIO = TRUE, pciPassthru.64bitMMIOSizeGB = {}{}; on the host: memory mapped I/O above 4 "
+        "GB",
+        gibibytes, known);
+  return fmt::format(
+      "boot the machine by EFI (OVMF), with -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string={}{}; on the host: memory "
+      "mapped I/O above 4 GB",
+      gibibytes << 10, known);
+}
+
+Finding check_ranges(const PcieFacts& facts) {
+  constexpr std::uint64_t kSmall = std::uint64_t{256} << 20;
+  Finding finding{.id = "pcie.memory",
+                  .what = "",
+                  .why =
+                      "a GPU whose memory has no addresses is not usable; network cards reach a GPU's memory only as "
+                      "far as its addresses go"};
+  Json list = Json::array();
+  std::string without, small, sizes;
+  std::uint64_t wanted = 0;
+  bool all_sizes_known = true;
+  std::size_t known = 0;
+  for (const PciFunction& gpu : facts.gpus) {
+    if (!gpu.ranges_known) continue;
+    ++known;
+    const PciRange* const range = memory_range(gpu);
+    const bool assigned = range != nullptr && range->assigned;
+    const std::uint64_t bytes = range != nullptr ? range->bytes : 0;
+    list.push_back({{"gpu", gpu.address}, {"bytes", bytes}, {"assigned", assigned}});
+    all_sizes_known = all_sizes_known && range != nullptr;
+    wanted += bytes;
+    std::string& all = !assigned ? without : bytes <= kSmall ? small : sizes;
+    all += fmt::format("{}{}{}", all.empty() ? "" : ", ", gpu.address,
+                       bytes > 0 ? " (" + human_bytes(bytes) + ")" : std::string());
+  }
+  finding.details = {{"gpus", std::move(list)}, {"efi", facts.efi}};
+  const std::string_view boot = facts.efi ? "EFI" : "a BIOS";
+  if (known == 0) {
+    finding.report(Severity::kSkipped, "the kernel does not show the GPUs' address ranges");
+  } else if (!without.empty()) {
+    finding.report(Severity::kProblem,
+                   fmt::format("the machine, booted by {}, found no addresses for the memory of {}", boot, without),
+                   room_for(facts, all_sizes_known ? wanted : 0));
+  } else if (!small.empty()) {
+    finding.report(Severity::kNote, fmt::format("only a window leads to the memory of {}", small),
+                   "for transfers by the network card: turn on Resizable BAR in the firmware, or on data center cards "
+                   "the mode for computing (NVIDIA's displaymodeselector); a vGPU has no more");
+  } else {
+    finding.what = fmt::format("the memory of all GPUs has addresses: {}", sizes);
+  }
+  return finding;
+}
+
 // The nearest point that two functions share.
 std::string distance(const PciFunction& a, const PciFunction& b) {
   std::size_t common = 0;
@@ -188,6 +256,7 @@ Findings check_pcie(const PcieFacts& facts) {
                         .why = "they may exchange data without the processor",
                         .details = {{"gpus", facts.gpus.size()}, {"network_cards", facts.cards.size()}}}};
   append(findings, {check_access_control(facts), check_translation(facts), check_iommu(facts), check_links(facts)});
+  if (!facts.gpus.empty()) findings.push_back(check_ranges(facts));
   if (facts.gpus.size() + facts.cards.size() > 1 && !facts.gpus.empty()) findings.push_back(check_distances(facts));
   return findings;
 }

@@ -21,6 +21,13 @@ int hex_number(std::string_view text) {
   return value;
 }
 
+// "0x00000000fb000000"; 0: no such thing.
+std::uint64_t wide_hex_number(std::string_view text) {
+  std::uint64_t value = 0;
+  if (text.starts_with("0x")) std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
+  return value;
+}
+
 // "../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0" from pci0000:3a on.
 std::vector<std::string> path_of(const Tree& tree, const std::string& address) {
   std::vector<std::string> path;
@@ -43,6 +50,27 @@ void read_config(const Tree& tree, PciFunction& function) {
     function.config_error = config.error().message();
 }
 
+// Lines "START END FLAGS" of linux/ioport.h, the first six of which are the function's own ranges.
+void read_ranges(const Tree& tree, PciFunction& function) {
+  constexpr std::uint64_t kMemory = 0x200;
+  constexpr std::uint64_t kUnset = 0x20000000;
+  constexpr int kOwn = 6;
+  const auto text = tree.text(std::string(kDevices) + function.address + "/resource");
+  function.ranges_known = text.has_value();
+  int number = 0;
+  for (const std::string& line : lines_of(text.value_or(""))) {
+    const auto words = words_of(line);
+    if (number == kOwn || words.size() != 3) return;
+    const std::uint64_t start = wide_hex_number(words[0]);
+    const std::uint64_t end = wide_hex_number(words[1]);
+    const std::uint64_t flags = wide_hex_number(words[2]);
+    if ((flags & kMemory) != 0 && end > start)
+      function.ranges.push_back(
+          {.number = number, .bytes = end - start + 1, .assigned = start != 0 && (flags & kUnset) == 0});
+    ++number;
+  }
+}
+
 PciFunction read_function(const Tree& tree, const std::string& address) {
   const std::string folder = std::string(kDevices) + address + "/";
   return {.address = address,
@@ -63,8 +91,11 @@ std::string iommu_type(const Tree& tree, const PciFunction& function) {
 
 }  // namespace
 
-PcieFacts read_pcie(const Tree& tree, bool virtual_machine) {
-  PcieFacts facts{.iommu = !tree.names("/sys/class/iommu").empty(), .virtual_machine = virtual_machine};
+PcieFacts read_pcie(const Tree& tree, const Virtualization& machine) {
+  PcieFacts facts{.iommu = !tree.names("/sys/class/iommu").empty(),
+                  .virtual_machine = machine.virtual_machine,
+                  .hypervisor = machine.hypervisor,
+                  .efi = tree.has("/sys/firmware/efi")};
   std::set<std::string> rdma;
   for (const std::string& device : tree.names("/sys/class/infiniband"))
     rdma.insert(tree.target("/sys/class/infiniband/" + device + "/device").value_or(""));
@@ -76,6 +107,7 @@ PcieFacts read_pcie(const Tree& tree, bool virtual_machine) {
     const bool gpu = is_gpu(function);
     if (!gpu && !(rdma.contains(address) && (function.device_class >> 16) == kNetwork)) continue;
     read_config(tree, function);
+    read_ranges(tree, function);
     above.insert(function.path.begin(), function.path.end() - 1);
     (gpu ? facts.gpus : facts.cards).push_back(std::move(function));
   }

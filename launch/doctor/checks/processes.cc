@@ -79,6 +79,50 @@ Finding check_seccomp(const ProcessFacts& facts) {
   return finding;
 }
 
+// "container_t" of "system_u:system_r:container_t:s0:c1,c2".
+std::string domain_of(const std::string& label) {
+  const auto parts = split_text(label, ':');
+  return parts.size() >= 3 ? parts[2] : std::string();
+}
+
+Finding check_confinement(const ProcessFacts& facts) {
+  Finding finding{.id = "process.confined",
+                  .what = "no SELinux domain and no AppArmor profile confines this process",
+                  .why =
+                      "what such a policy refuses looks like missing files, devices and permissions, and only the "
+                      "system's log says why"};
+  const bool selinux = facts.selinux_enforces.has_value();
+  finding.details = {{"selinux_enforces", json_or_null(facts.selinux_enforces)},
+                     {"label", facts.label},
+                     {"denies_ptrace", facts.denies_ptrace}};
+  const std::string domain = selinux ? domain_of(facts.label) : "";
+  if (selinux && *facts.selinux_enforces && domain.starts_with("container")) {
+    finding.report(Severity::kNote, fmt::format("SELinux confines this container ({})", domain),
+                   "folders that are mounted need its label: docker run or podman run -v DIR:DIR:z; GPUs and network "
+                   "cards: --security-opt label=disable, or a policy for them; ausearch -m avc -ts recent on the host "
+                   "shows what was refused");
+  } else if (selinux && *facts.selinux_enforces && !domain.empty() && !domain.starts_with("unconfined")) {
+    finding.report(Severity::kNote, fmt::format("SELinux confines this process ({})", domain),
+                   "ausearch -m avc -ts recent, as root, shows what was refused; a service of one's own: semanage, or "
+                   "runcon for a try");
+  } else if (selinux) {
+    finding.what = *facts.selinux_enforces ? "SELinux enforces its policy, but does not confine this process"
+                                           : "SELinux only logs (permissive)";
+  } else if (facts.label.ends_with("(enforce)")) {
+    const std::string profile = facts.label.substr(0, facts.label.rfind(" ("));
+    finding.report(Severity::kNote, fmt::format("the AppArmor profile {} confines this process", profile),
+                   "dmesg | grep apparmor, as root on the host, shows what was refused; another profile: docker run "
+                   "--security-opt apparmor=NAME");
+  }
+  if (facts.denies_ptrace && facts.selinux_enforces.value_or(false)) {
+    finding.severity = Severity::kNote;
+    finding.what += "; deny_ptrace is on";
+    finding.fix +=
+        fmt::format("{}only for MPI on one host, as root: setsebool deny_ptrace off", finding.fix.empty() ? "" : "; ");
+  }
+  return finding;
+}
+
 }  // namespace
 
 ProcessFacts read_processes(const Tree& tree) {
@@ -88,11 +132,18 @@ ProcessFacts read_processes(const Tree& tree) {
   facts.seccomp = field(tree.text("/proc/self/status").value_or(""), "Seccomp") == "2";
   const auto words = words_of(field(tree.text("/proc/self/limits").value_or(""), "Max processes"));
   if (!words.empty()) facts.most_processes = parse_integer(words[0]);
+  if (const auto enforces = tree.number("/sys/fs/selinux/enforce")) facts.selinux_enforces = *enforces == 1;
+  facts.denies_ptrace = tree.line("/sys/fs/selinux/booleans/deny_ptrace").starts_with('1');
+  // Since Linux 5.1 AppArmor has a file of its own; before it, and for SELinux, there is one for all.
+  std::string label = facts.selinux_enforces ? "" : tree.line("/proc/self/attr/apparmor/current");
+  if (label.empty()) label = tree.line("/proc/self/attr/current");
+  facts.label = label.substr(0, label.find('\0'));
   return facts;
 }
 
 Findings check_processes(const ProcessFacts& facts, const CgroupLimits& limits) {
-  return {check_kernel(facts), check_ptrace(facts), check_seccomp(facts), check_count(facts, limits)};
+  return {check_kernel(facts), check_ptrace(facts), check_seccomp(facts), check_confinement(facts),
+          check_count(facts, limits)};
 }
 
 }  // namespace xoe::doctor

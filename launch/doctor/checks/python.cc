@@ -1,45 +1,17 @@
 #include "launch/doctor/checks/python.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
+#include <fmt/ranges.h>
+
 #include "core/base/error.h"
-#include "launch/remote/ask_program.h"
-#include "launch/remote/program.h"
+#include "core/base/text.h"
 
 namespace xoe::doctor {
 
 namespace {
-
-// A package that is not there is no error. The last line that is printed is the answer.
-constexpr const char* kQuestions = R"(
-import json, sys
-sys.path[:] = [folder for folder in sys.path if folder]  # not the folder in which the doctor was called
-found = {"version": "%d.%d.%d" % sys.version_info[:3]}
-def look(name, package, question):
-    try:
-        question()
-    except BaseException as error:
-        if not (isinstance(error, ModuleNotFoundError) and error.name == package):
-            found[name + "_error"] = "%s: %s" % (type(error).__name__, error)
-def xoe():
-    import xoe
-    if xoe.__file__ is None:
-        raise ModuleNotFoundError("a folder called xoe", name="xoe")
-    found["xoe_path"] = xoe.__path__[0]
-    found["xoe"] = str(xoe.__version__)
-def torch():
-    import torch
-    found["torch"] = str(torch.__version__)
-def backend():
-    from torch import distributed
-    found["backend"] = "xoe" in distributed.Backend.backend_list
-look("xoe", "xoe", xoe)
-look("torch", "torch", torch)
-if "torch" in found:
-    look("backend", "", backend)
-print("\n" + json.dumps(found))
-)";
 
 // PyTorch 2.4 is the oldest that Xoe is for.
 bool too_old(const std::string& torch) {
@@ -125,30 +97,100 @@ Finding check_registration(const PythonFacts& facts) {
   return finding;
 }
 
-}  // namespace
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PythonFacts, version, xoe, xoe_path, xoe_error, torch, torch_error,
-                                                backend, backend_error)
-
-PythonFacts ask_python(const Env& env, std::chrono::milliseconds timeout) {
-  PythonFacts facts;
-  const auto program = remote::find_program("python3", env);
-  if (!program) return facts;
-  const auto answer = remote::ask_program({*program, "-c", kQuestions}, remote::Inherited::current(), timeout);
-  if (answer && !answer->in_time) {
-    facts.error = fmt::format("no answer within {} s", timeout.count() / 1000);
-  } else if (answer) {
-    const auto end = answer->out.find_last_not_of('\n');
-    const auto begin = answer->out.rfind('\n', end);
-    const auto parsed = Json::parse(answer->out.substr(begin == std::string::npos ? 0 : begin), nullptr, false);
-    if (parsed.is_object()) parsed.get_to(facts);
-    if (facts.version.empty()) facts.error = "it ended without an answer";
-  } else {
-    facts.error = answer.error().message();
-  }
-  facts.program = *program;
-  return facts;
+// "/users/ada/lib/python3.9/site-packages" of PYTHONPATH, if it belongs to another Python than version "3.11.2".
+std::string path_of_another(const PythonFacts& facts) {
+  const auto own = split_text(facts.version, '.');
+  if (own.size() < 2) return {};
+  const std::string mine = fmt::format("python{}.{}", own[0], own[1]);
+  for (const std::string& folder : split_text(facts.path, ':'))
+    for (const std::string& part : split_text(folder, '/'))
+      if (part.starts_with("python") && part.find('.') != std::string::npos && part != mine) return folder;
+  return {};
 }
+
+Finding check_interpreter(const PythonFacts& facts) {
+  Finding finding{.id = "python.interpreter",
+                  .what = fmt::format("{} of {}", facts.program, facts.prefix),
+                  .why =
+                      "packages belong to one Python; a job that starts another one does not find them, or finds old "
+                      "ones"};
+  finding.details = {{"prefix", facts.prefix},
+                     {"environment", facts.environment},
+                     {"other", facts.other},
+                     {"PYTHONHOME", facts.home},
+                     {"PYTHONPATH", facts.path}};
+  const std::string foreign = path_of_another(facts);
+  if (!facts.environment.empty() && !is_same_folder(facts.environment, facts.prefix)) {
+    finding.report(
+        Severity::kWarning,
+        fmt::format("the environment {} is active, but python3 of PATH is that of {}", facts.environment, facts.prefix),
+        fmt::format("activate it again, or start programs with {}/bin/python3; shells of ssh and of batch jobs "
+                    "may set PATH after it",
+                    facts.environment));
+  } else if (!facts.home.empty() && !is_same_folder(facts.home, facts.prefix)) {
+    finding.report(Severity::kWarning, fmt::format("PYTHONHOME={} leads Python to another installation", facts.home),
+                   "unset PYTHONHOME");
+  } else if (!foreign.empty()) {
+    finding.report(Severity::kWarning,
+                   fmt::format("PYTHONPATH has {}, which belongs to another Python than {}", foreign, facts.version),
+                   "take it off PYTHONPATH, which every Python reads");
+  } else if (!facts.other.empty()) {
+    finding.report(Severity::kNote, fmt::format("python is {}, and python3 is {}", facts.other, facts.program),
+                   "start programs with the one that has the packages: xoe run python3 train.py");
+  }
+  return finding;
+}
+
+Finding check_torches(const PythonFacts& facts) {
+  Finding finding{.id = "python.torches",
+                  .what = "one PyTorch is installed",
+                  .why = "of two the first on Python's path is taken, and libraries of both may meet in one process"};
+  finding.details = {{"installed", facts.torches}, {"loaded", facts.loaded_torch}};
+  if (facts.loaded_torch.size() > 1)
+    finding.report(
+        Severity::kProblem,
+        fmt::format("the process loads libtorch from several files: {}", fmt::join(facts.loaded_torch, ", ")),
+        "take the other folder off LD_LIBRARY_PATH and LD_PRELOAD");
+  else if (facts.torches.size() > 1)
+    finding.report(Severity::kWarning,
+                   fmt::format("several PyTorches are installed: {}", fmt::join(facts.torches, ", ")),
+                   fmt::format("keep one: {} -m pip uninstall torch removes the first (conda remove pytorch, if conda "
+                               "installed it); PYTHONNOUSERSITE=1 leaves those below ~/.local out",
+                               facts.program));
+  return finding;
+}
+
+// "GLIBCXX_3.4.30" of the loader's message; empty: it is about something else.
+std::string missing_symbols(const std::string& error) {
+  for (const std::string_view name : {"GLIBCXX_", "CXXABI_"})
+    if (const auto at = error.find(name); at != std::string::npos)
+      return error.substr(at, std::min<std::size_t>(error.find_first_of("' `\n", at), at + 32) - at);
+  return {};
+}
+
+Finding check_libstdcxx(const PythonFacts& facts) {
+  Finding finding{.id = "python.libstdcxx",
+                  .what = facts.libstdcxx.empty() ? "" : fmt::format("one libstdc++: {}", facts.libstdcxx.front()),
+                  .why =
+                      "an environment of conda brings its own libstdc++; the first that a process loads serves all "
+                      "libraries, and one that is too old for one of them stops it"};
+  const std::string missing = missing_symbols(facts.xoe_error + "\n" + facts.torch_error);
+  finding.details = {{"files", facts.libstdcxx}, {"missing", missing}, {"LD_LIBRARY_PATH", facts.libraries}};
+  const std::string remedy = fmt::format(
+      "in the environment of conda: conda install -c conda-forge 'libstdcxx-ng>=12'; elsewhere take older ones off "
+      "LD_LIBRARY_PATH{} and LD_PRELOAD",
+      facts.libraries.empty() ? "" : " (" + facts.libraries + ")");
+  if (!missing.empty())
+    finding.report(Severity::kProblem,
+                   fmt::format("a library needs {}, which the libstdc++ that is found first does not have", missing),
+                   remedy);
+  else if (facts.libstdcxx.size() > 1)
+    finding.report(Severity::kWarning,
+                   fmt::format("the process has several libstdc++: {}", fmt::join(facts.libstdcxx, ", ")), remedy);
+  return finding;
+}
+
+}  // namespace
 
 Findings check_python(const PythonFacts& facts, const std::string& version, const std::string& program) {
   Finding none{.id = "python.package", .what = {}, .why = "Python programs import xoe, and xoe.torch"};
@@ -162,6 +204,10 @@ Findings check_python(const PythonFacts& facts, const std::string& version, cons
   if (!none.what.empty()) return {none};
   Findings findings = {check_package(facts, version, program), check_torch(facts)};
   if (!facts.xoe.empty() && !facts.torch.empty()) findings.push_back(check_registration(facts));
+  if (!facts.prefix.empty()) findings.push_back(check_interpreter(facts));
+  if (!facts.torches.empty()) findings.push_back(check_torches(facts));
+  const Finding libstdcxx = check_libstdcxx(facts);
+  if (!libstdcxx.what.empty()) findings.push_back(libstdcxx);
   return findings;
 }
 

@@ -51,6 +51,30 @@ RdmaPort read_port(const Tree& tree, const std::string& device, int number) {
   return port;
 }
 
+// "MLNX_OFED_LINUX-23.10-1.1.9.0" of the script that prints it.
+std::string installed_package(const Tree& tree) {
+  const std::string script = tree.text("/usr/bin/ofed_info").value_or("");
+  for (const std::string_view name : {"MLNX_OFED_LINUX-", "OFED-internal-", "DOCA-"}) {
+    const auto at = script.find(name);
+    if (at == std::string::npos) continue;
+    const auto end = script.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", at);
+    return script.substr(at, std::min<std::size_t>(end == std::string::npos ? end : end - at, 64));
+  }
+  return {};
+}
+
+RdmaDriver read_driver(const Tree& tree) {
+  RdmaDriver driver{.package = installed_package(tree)};
+  for (const std::string_view name : {"mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "rdma_cm"}) {
+    const std::string folder = fmt::format("/sys/module/{}", name);
+    if (!tree.has(folder + "/taint")) continue;  // it is not loaded, or part of the kernel's own image
+    const bool outside = tree.line(folder + "/taint").find('O') != std::string::npos;
+    (outside ? driver.added : driver.inbox).emplace_back(name);
+  }
+  driver.version = tree.line("/sys/module/mlx5_core/version");
+  return driver;
+}
+
 Json json_of(const RdmaPort& port) {
   return {{"device", port.device},
           {"port", port.number},
@@ -116,16 +140,51 @@ Finding check_access(const RdmaFacts& facts) {
   return finding;
 }
 
+Finding check_driver(const RdmaDriver& driver) {
+  Finding finding{.id = "rdma.driver",
+                  .what = "the kernel's own drivers (inbox)",
+                  .why =
+                      "modules of two origins do not fit each other: cards vanish, or GPU memory cannot be registered, "
+                      "often after an update of the kernel"};
+  finding.details = {
+      {"inbox", driver.inbox}, {"added", driver.added}, {"version", driver.version}, {"package", driver.package}};
+  const std::string package = driver.package.empty() ? "drivers from outside of the kernel" : driver.package;
+  const std::string rebuild =
+      "build its modules for this kernel: dkms autoinstall, or mlnxofedinstall --add-kernel-support, then "
+      "/etc/init.d/openibd restart";
+  if (driver.inbox.empty() && driver.added.empty()) {
+    finding.report(Severity::kSkipped, "the kernel does not say where its modules come from");
+  } else if (!driver.inbox.empty() && !driver.added.empty()) {
+    finding.report(Severity::kWarning,
+                   fmt::format("{} come with the kernel, but {} from {}", fmt::join(driver.inbox, ", "),
+                               fmt::join(driver.added, ", "), package),
+                   rebuild);
+  } else if (driver.added.empty() && !driver.package.empty()) {
+    finding.report(Severity::kWarning, fmt::format("{} is installed, but the kernel runs its own drivers", package),
+                   rebuild + "; or remove it");
+  } else if (!driver.added.empty()) {
+    finding.what = fmt::format("{}{}", package, driver.version.empty() ? "" : ", mlx5_core " + driver.version);
+  }
+  return finding;
+}
+
 Finding check_peer_memory(const RdmaFacts& facts) {
   Finding finding{.id = "rdma.gpu_memory",
                   .what = "nvidia_peermem is loaded: cards read GPU memory themselves",
                   .why =
                       "without it, and without DMA-BUF (driver with open kernel modules), bytes go through the "
                       "processor's memory"};
-  finding.details = {{"nvidia_peermem", facts.peer_memory}};
+  finding.details = {{"nvidia_peermem", facts.peer_memory}, {"open_kernel_modules", facts.nvidia_open}};
   if (facts.peer_memory) return finding;
   finding.report(Severity::kNote, "nvidia_peermem is not loaded",
                  "as root: modprobe nvidia_peermem; not needed where NCCL uses DMA-BUF (NCCL_DEBUG=INFO tells)");
+  if (facts.nvidia_open)
+    finding.fix =
+        "nothing, where NCCL uses DMA-BUF, which this driver (open kernel modules) has: NCCL_DEBUG=INFO tells";
+  else if (facts.driver.added.empty() && !facts.driver.inbox.empty())
+    finding.fix =
+        "most kernels' own drivers do not take nvidia_peermem: install NVIDIA's driver with open kernel modules "
+        "(DMA-BUF, Linux 5.12), or MLNX_OFED and then, as root, modprobe nvidia_peermem";
   return finding;
 }
 
@@ -143,7 +202,10 @@ RdmaFacts read_rdma(const Tree& tree) {
     if (::access(tree.path("/dev/infiniband/" + name).c_str(), R_OK | W_OK) == 0) facts.verbs.push_back(name);
   }
   facts.peer_memory = tree.has("/sys/module/nvidia_peermem") || tree.has("/sys/module/nv_peer_mem");
-  facts.nvidia_gpus = tree.has("/proc/driver/nvidia/version");
+  const std::string nvidia = tree.text("/proc/driver/nvidia/version").value_or("");
+  facts.nvidia_gpus = !nvidia.empty();
+  facts.nvidia_open = nvidia.find("Open Kernel Module") != std::string::npos;
+  facts.driver = read_driver(tree);
   return facts;
 }
 
@@ -159,6 +221,7 @@ Findings check_rdma(const RdmaFacts& facts) {
                         .why = "MPI (UCX) and NCCL use them between hosts",
                         .details = {{"count", facts.ports.size()}, {"active", active}}}};
   for (const RdmaPort& port : facts.ports) findings.push_back(check_port(port));
+  findings.push_back(check_driver(facts.driver));
   findings.push_back(check_access(facts));
   if (facts.nvidia_gpus) findings.push_back(check_peer_memory(facts));
   return findings;

@@ -64,6 +64,35 @@ std::string container_of(const Tree& tree) {
   return name.empty() ? kind : name;
 }
 
+// 1: Windows translates the calls of a Linux program; 2: Linux runs in a virtual machine. Its kernel is
+// "5.15.153.1-microsoft-standard-WSL2" by default; one of one's own keeps the interpreter of Windows' programs.
+int wsl_version(const Tree& tree) {
+  const std::string release = tree.line("/proc/sys/kernel/osrelease");
+  if (release.find("WSL2") != std::string::npos || release.find("microsoft-standard") != std::string::npos) return 2;
+  if (release.find("Microsoft") != std::string::npos) return 1;
+  return tree.has("/proc/sys/fs/binfmt_misc/WSLInterop") ? 2 : 0;
+}
+
+Finding check_windows(const Virtualization& facts) {
+  Finding finding{.id = "virtual.wsl",
+                  .what = fmt::format("Linux under Windows (WSL {})", facts.wsl),
+                  .why =
+                      "Windows sets the limits of memory and processors, hides the network from other hosts, and its "
+                      "driver tells neither which processes use a GPU nor how GPUs are connected",
+                  .details = {{"version", facts.wsl}}};
+  if (facts.wsl == 1)
+    finding.advise(
+        Severity::kProblem,
+        "in PowerShell: wsl --set-version NAME 2; WSL 1 has no pidfds, no shared memory by memfd and no GPUs");
+  else
+    finding.advise(
+        Severity::kNote,
+        "training on this machine works; in %UserProfile%\\.wslconfig below [wsl2]: memory= and processors= "
+        "raise the limits, networkingMode=mirrored lets other hosts in; install no Linux driver for the GPU, "
+        "Windows' own is /usr/lib/wsl/lib");
+  return finding;
+}
+
 Finding check_machine(const Virtualization& facts) {
   Finding finding{.id = "virtual.machine",
                   .what = "no hypervisor: the machine itself",
@@ -80,7 +109,7 @@ Finding check_machine(const Virtualization& facts) {
         "for GPUs and network cards that are passed through: reserve all memory, place the machine on the "
         "cards' NUMA node, and for transfers between cards set pciPassthru.allowP2P = TRUE and "
         "pciPassthru.RelaxACSforP2P = TRUE";
-  else
+  else if (facts.wsl == 0)
     finding.fix = "for GPUs that are passed through: pin processors and memory to the cards' NUMA node on the host";
   return finding;
 }
@@ -117,6 +146,7 @@ Virtualization read_virtualization(const Tree& tree) {
   const bool flagged = std::find(words.begin(), words.end(), "hypervisor") != words.end();
   facts.virtual_machine = flagged || (words.empty() && !facts.hypervisor.empty());
   if (!facts.virtual_machine) facts.hypervisor.clear();
+  facts.wsl = wsl_version(tree);
   facts.container = container_of(tree);
   // The first process of a pod with shareProcessNamespace, and the second one of the machine.
   facts.shared_pids = tree.line("/proc/1/comm") == "pause" || tree.line("/proc/2/comm") == "kthreadd";
@@ -126,6 +156,10 @@ Virtualization read_virtualization(const Tree& tree) {
   return facts;
 }
 
-Findings check_virtualization(const Virtualization& facts) { return {check_machine(facts), check_container(facts)}; }
+Findings check_virtualization(const Virtualization& facts) {
+  Findings findings = {check_machine(facts), check_container(facts)};
+  if (facts.wsl > 0) findings.push_back(check_windows(facts));
+  return findings;
+}
 
 }  // namespace xoe::doctor

@@ -8,7 +8,6 @@
 #include "launch/doctor/checks/container.h"
 #include "launch/doctor/checks/host.h"
 #include "launch/doctor/checks/installation.h"
-#include "launch/doctor/checks/python.h"
 #include "launch/doctor/facts/pci_config.h"
 #include "launch/tests/doctor/findings.h"
 
@@ -371,67 +370,129 @@ TEST(Installation, AnMpiThatIsNotHereIsNoFault) {
   EXPECT_THAT(find(all, "xoe.mpi-openmpi").what, HasSubstr("libmpi.so.40"));
 }
 
-// What python3 of PATH says, played by a script.
-PythonFacts facts_of(const Scratch& folder, const std::string& script) {
-  const std::string path = folder.file("python3");
-  put_file(path, "#!/bin/sh\n" + script + "\n");
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  return ask_python(Env({{"PATH", folder.path()}}), std::chrono::seconds(20));
-}
-
-TEST(Python, TheAnswerIsTheLastLine) {
-  const Scratch folder;
-  const PythonFacts facts = facts_of(folder, R"(echo '{"version": "1.0.0"}'
-echo noise >&2
-echo '{"version": "3.11.2", "xoe": "1.2.3", "xoe_path": "/p/xoe", "torch": "2.15.0", "backend": true}')");
-  EXPECT_EQ(facts.error, "");
-  const Findings all = check_python(facts, "1.2.3", "/p/xoe/bin/xoe-doctor");
-  expect_states(
-      all, {{"python.package", Severity::kOk}, {"python.torch", Severity::kOk}, {"python.backend", Severity::kOk}});
-  EXPECT_THAT(find(all, "python.package").what, HasSubstr("Python 3.11.2"));
-  // Another Xoe than the package's.
-  EXPECT_EQ(find(check_python(facts, "1.2.4", "/opt/bin/xoe-doctor"), "python.package").severity, Severity::kWarning);
-}
-
-TEST(Python, WhatIsMissingIsNoted) {
-  const Scratch folder;
-  const PythonFacts facts = facts_of(folder, R"(echo '{"version": "3.11.2"}')");
-  const Findings all = check_python(facts, "1.2.3", "/env/lib/python3.11/site-packages/xoe/bin/xoe-doctor");
-  expect_states(all, {{"python.package", Severity::kNote}, {"python.torch", Severity::kNote}});
-  EXPECT_THAT(find(all, "python.package").fix, HasSubstr("belongs to the Python of /env"));
-  EXPECT_EQ(all.size(), 2U);
-  expect_states(check_python({}, "1.2.3", "p"), {{"python.package", Severity::kNote}});
-}
-
-TEST(Python, WhatIsBrokenIsTold) {
-  const Scratch folder;
-  PythonFacts facts =
-      facts_of(folder, R"(echo '{"version": "3.11.2", "xoe_error": "ImportError: x", "torch": "2.3.1"}')");
-  Findings all = check_python(facts, "1.2.3", "p");
-  expect_states(all, {{"python.package", Severity::kProblem}, {"python.torch", Severity::kWarning}});
-  EXPECT_THAT(find(all, "python.package").what, HasSubstr("ImportError: x"));
-  EXPECT_THAT(find(all, "python.torch").what, HasSubstr("older than 2.4"));
-
-  facts = {.program = "python3", .version = "3.11.2", .xoe = "1.2.3", .torch = "2.4.1"};
-  all = check_python(facts, "1.2.3", "p");
-  expect_states(all, {{"python.backend", Severity::kNote}});
-  EXPECT_THAT(find(all, "python.backend").fix, HasSubstr("import xoe.torch.distributed"));
-
-  facts = facts_of(folder, "exit 1");
-  expect_states(check_python(facts, "1.2.3", "p"), {{"python.package", Severity::kWarning}});
-}
-
-TEST(Python, OneThatHangsIsKilled) {
-  const Scratch folder;
-  const std::string path = folder.file("python3");
-  put_file(path, "#!/bin/sh\nexec sleep 1000\n");
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  const Env env({{"PATH", folder.path() + ":/usr/bin:/bin"}});
-  const PythonFacts facts = ask_python(env, std::chrono::milliseconds(1000));
-  EXPECT_THAT(facts.error, HasSubstr("no answer within 1 s"));
-}
-
 TEST(Installation, SharingIsTried) { EXPECT_EQ(try_sharing(std::chrono::seconds(20)), ""); }
+
+TEST(Rdma, DriversOfOneOriginAreNoFault) {
+  const auto driver = [](const RdmaDriver& driver) {
+    return find(check_rdma({.ports = {{.device = "mlx5_0"}}, .driver = driver}), "rdma.driver");
+  };
+  EXPECT_EQ(driver({}).severity, Severity::kSkipped);
+  EXPECT_EQ(driver({.inbox = {"ib_core"}}).severity, Severity::kOk);
+  EXPECT_EQ(driver({.added = {"ib_core"}, .version = "5.8-1", .package = "MLNX_OFED_LINUX-5.8"}).what,
+            "MLNX_OFED_LINUX-5.8, mlx5_core 5.8-1");
+  // After an update of the kernel the modules were not built again.
+  const Finding left = driver({.inbox = {"ib_core", "mlx5_core"}, .package = "MLNX_OFED_LINUX-5.8"});
+  EXPECT_EQ(left.severity, Severity::kWarning);
+  EXPECT_THAT(left.fix, HasSubstr("dkms autoinstall"));
+}
+
+TEST(Rdma, WaysToGpuMemoryDependOnBothDrivers) {
+  RdmaFacts facts{.ports = {{.device = "mlx5_0"}}, .driver = {.inbox = {"ib_core"}}, .nvidia_gpus = true};
+  EXPECT_THAT(find(check_rdma(facts), "rdma.gpu_memory").fix, HasSubstr("open kernel modules"));
+  facts.nvidia_open = true;
+  EXPECT_THAT(find(check_rdma(facts), "rdma.gpu_memory").fix, HasSubstr("nothing, where NCCL uses DMA-BUF"));
+  facts = {.ports = facts.ports, .driver = {.added = {"ib_core"}}, .nvidia_gpus = true};
+  EXPECT_THAT(find(check_rdma(facts), "rdma.gpu_memory").fix, HasSubstr("modprobe nvidia_peermem"));
+}
+
+TEST(Network, IpOverInfinibandIsAFaultWhereNothingElseUsesTheCard) {
+  std::vector<NetworkInterface> interfaces = {
+      {.name = "ib0", .kind = "infiniband", .mode = "connected", .up = true, .mtu = 65520, .addresses = {"10.0.0.1"}}};
+  const RdmaFacts open{.ports = {{.device = "mlx5_0", .state = "ACTIVE"}}, .verbs = {"uverbs0"}};
+  expect_states(check_ip_over_infiniband(interfaces, open), {{"network.ipoib", Severity::kNote}});
+  const Findings closed = check_ip_over_infiniband(interfaces, {.ports = open.ports});
+  expect_states(closed, {{"network.ipoib", Severity::kWarning}});
+  EXPECT_THAT(find(closed, "network.ipoib").fix, testing::Not(HasSubstr("mtu 65520")));
+  interfaces.front().kind = "ethernet";
+  EXPECT_TRUE(check_ip_over_infiniband(interfaces, open).empty());
+}
+
+// A GPU of a machine, with these lines of its address ranges.
+Finding memory_of_gpu(std::string_view ranges, const Virtualization& machine, bool efi = true) {
+  const Scratch root;
+  const std::string folder = "sys/bus/pci/devices/0000:03:00.0/";
+  put(root, folder + "vendor", "0x10de\n");
+  put(root, folder + "class", "0x030200\n");
+  put(root, folder + "resource", ranges);
+  if (efi) put(root, "sys/firmware/efi/fw_platform_size", "64\n");
+  return find(check_pcie(read_pcie(Tree(root.path()), machine)), "pcie.memory");
+}
+
+TEST(Pcie, GpusWhoseMemoryHasNoAddresses) {
+  constexpr std::string_view kFirst = "0x00000000fb000000 0x00000000fbffffff 0x0000000000040200\n";
+  constexpr std::string_view kNone = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+  const auto lines = [&](std::string_view second) { return std::string(kFirst) + std::string(second); };
+  const Virtualization vmware{.virtual_machine = true, .hypervisor = "VMware"};
+  const Virtualization kvm{.virtual_machine = true, .hypervisor = "KVM"};
+  const std::string whole = lines("0x0000020000000000 0x00000207ffffffff 0x000000000014220c\n");
+  EXPECT_EQ(memory_of_gpu(whole, vmware).severity, Severity::kOk);
+  EXPECT_EQ(memory_of_gpu(whole, vmware).what, "the memory of all GPUs has addresses: 0000:03:00.0 (32 GiB)");
+  const std::string window = lines("0x00000000e0000000 0x00000000efffffff 0x000000000014220c\n");
+  EXPECT_EQ(memory_of_gpu(window, {}).severity, Severity::kNote);
+
+  const std::string unset = lines("0x0000000000000000 0x0000001fffffffff 0x000000002014220c\n");
+  EXPECT_EQ(memory_of_gpu(unset, vmware).severity, Severity::kProblem);
+  EXPECT_THAT(memory_of_gpu(unset, vmware).fix, HasSubstr("64bitMMIOSizeGB = 256;"));
+  EXPECT_THAT(memory_of_gpu(unset, kvm).fix, HasSubstr("X-PciMmio64Mb,string=262144;"));
+  EXPECT_THAT(memory_of_gpu(unset, {}, false).what, HasSubstr("booted by a BIOS"));
+  // Its size is not known.
+  EXPECT_THAT(memory_of_gpu(lines(kNone), vmware).fix, HasSubstr("64bitMMIOSizeGB = 64 (or more: twice"));
+  EXPECT_EQ(memory_of_gpu("nonsense\n0x1 0x2\n", vmware).severity, Severity::kProblem);
+}
+
+TEST(Processes, PoliciesThatConfineAreNamed) {
+  const auto confined = [](const ProcessFacts& facts) { return find(check_processes(facts, {}), "process.confined"); };
+  EXPECT_EQ(confined({}).severity, Severity::kOk);
+  EXPECT_EQ(confined({.label = "unconfined"}).severity, Severity::kOk);
+  EXPECT_EQ(confined({.label = "docker-default (complain)"}).severity, Severity::kOk);
+  EXPECT_THAT(confined({.label = "docker-default (enforce)"}).what, HasSubstr("AppArmor profile docker-default"));
+  const std::string container = "system_u:system_r:container_t:s0:c1,c2";
+  EXPECT_THAT(confined({.selinux_enforces = true, .label = container}).fix, HasSubstr("-v DIR:DIR:z"));
+  EXPECT_EQ(confined({.selinux_enforces = false, .label = container}).severity, Severity::kOk);
+  EXPECT_THAT(confined({.selinux_enforces = true, .label = "system_u:system_r:slurmd_t:s0"}).what,
+              HasSubstr("slurmd_t"));
+  const Finding denied = confined({.selinux_enforces = true, .label = "u:r:unconfined_t:s0", .denies_ptrace = true});
+  EXPECT_EQ(denied.severity, Severity::kNote);
+  EXPECT_THAT(denied.fix, HasSubstr("setsebool deny_ptrace off"));
+  EXPECT_EQ(confined({.label = "unconfined", .denies_ptrace = true}).severity, Severity::kOk);
+}
+
+TEST(Processes, LabelsAreReadWhereTheKernelHasThem) {
+  const auto label = [](const std::string& file, const std::string& content, bool selinux) {
+    const Scratch root;
+    put(root, file, content);
+    if (selinux) put(root, "sys/fs/selinux/enforce", "1\n");
+    return read_processes(Tree(root.path())).label;
+  };
+  EXPECT_EQ(label("proc/self/attr/apparmor/current", "snap.code (enforce)\n", false), "snap.code (enforce)");
+  EXPECT_EQ(label("proc/self/attr/current", std::string("u:r:container_t:s0\0", 19), true), "u:r:container_t:s0");
+  EXPECT_EQ(label("proc/self/attr/apparmor/current", "unconfined\n", true), "");
+}
+
+TEST(Virtualization, VersionsOfLinuxUnderWindows) {
+  const auto wsl = [](const std::string& release) {
+    const Scratch root;
+    put(root, "proc/sys/kernel/osrelease", release);
+    return read_virtualization(Tree(root.path())).wsl;
+  };
+  EXPECT_EQ(wsl("4.4.0-19041-Microsoft"), 1);
+  EXPECT_EQ(wsl("5.15.153.1-microsoft-standard-WSL2"), 2);
+  EXPECT_EQ(wsl("6.1.0-18-amd64"), 0);
+  expect_states(check_virtualization({.wsl = 1}), {{"virtual.wsl", Severity::kProblem}});
+}
+
+TEST(Cpu, TheGroupThatIsStoppedMostIsTold) {
+  const Scratch root;
+  put(root, "proc/self/cgroup", "0::/a/b\n");
+  put(root, "sys/fs/cgroup/a/b/cpu.stat", "nr_periods 10\nnr_throttled 1\n");
+  put(root, "sys/fs/cgroup/a/cpu.stat", "nr_periods 90\nnr_throttled 30\n");
+  const CpuFacts facts = read_cpu(Tree(root.path()));
+  EXPECT_EQ(facts.periods, 90);
+  EXPECT_EQ(facts.throttled, 30);
+  EXPECT_THAT(find(check_cpu(facts, 2.0), "cpu.quota").what, HasSubstr("stood still in 30 of 90 periods"));
+  put(root, "proc/self/cgroup", "0::/../x\n");
+  EXPECT_EQ(read_cpu(Tree(root.path())).throttled, 0);
+}
 
 }  // namespace
 }  // namespace xoe::doctor

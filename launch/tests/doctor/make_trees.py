@@ -5,6 +5,7 @@
 
 FOLDER/bare: a machine with two sockets. FOLDER/container: Docker with its default /dev/shm, under cgroup v2 limits.
 FOLDER/pod: a pod of Kubernetes in which much is wrong. FOLDER/good-pod: one of a JobSet in which nothing is.
+FOLDER/node: a node of a cluster, with what users of clusters meet. FOLDER/wsl: Linux under Windows.
 FOLDER/vm: a VMware machine with two GPUs and two ConnectX-6 ports, one RoCE, one InfiniBand.
 FOLDER/config: configuration spaces of PCI functions alone, as seeds for the fuzz target.
 """
@@ -274,6 +275,64 @@ def make_vm(root):
     tree.put("dev/infiniband/uverbs1", "")
 
 
+def make_node(root):
+    """A node of a cluster: home directories of a filer, InfiniBand that TCP takes, drivers of two origins, SELinux."""
+    tree = Tree(root)
+    add_base(tree, "node17", sockets=1, cores=8, memory=256 * GIB, flags=WIDE)
+    nfs = "rw,relatime,vers=3,namlen=255,timeo=600,retrans=2,sec=sys,mountproto=tcp,addr=10.9.0.1"
+    tree.put("proc/self/mounts", "\n".join((
+        "/dev/sda2 / ext4 rw,relatime 0 0",
+        "tmpfs /dev/shm tmpfs rw,nosuid,nodev,size=134217728k 0 0",
+        f"filer.example.org:/ifs/home /home nfs {nfs},rsize=131072,wsize=524288,hard,proto=tcp,nolock,local_lock=all 0 0",
+        f"filer.example.org:/ifs/old\\040data /old\\040data nfs {nfs},rsize=8192,wsize=8192,soft,noac,proto=udp,"
+        "local_lock=none 0 0",
+        "10.9.0.9@o2ib:/scratch /scratch lustre rw,flock,lazystatfs 0 0")))
+    tree.put("proc/self/environ", "CONDA_PREFIX=/home/conda/envs/torch\0TMPDIR=/scratch/tmp\0HOME=/home/conda\0")
+    tree.put("proc/self/cgroup", "0::/system.slice/slurmstepd.scope/job_7")
+    tree.put("proc/1/cgroup", "0::/init.scope")
+    tree.put("sys/fs/cgroup/cgroup.controllers", "cpu memory pids")
+    tree.put("sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/cpu.max", "400000 100000")
+    tree.put("sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/cpu.stat",
+             "usage_usec 900\nnr_periods 1200\nnr_throttled 300\nthrottled_usec 77")
+    tree.put("sys/fs/selinux/enforce", 1)
+    tree.put("sys/fs/selinux/booleans/deny_ptrace", "1 1")
+    tree.put("proc/self/attr/current", b"unconfined_u:unconfined_r:unconfined_t:s0-s0:c0.c1023\0")
+    tree.put("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14")
+    card = add_function(tree, "pci0000:16/0000:16:02.0/0000:17:00.0", 0x15B3, 0x101B, 0x020700, "mlx5_core",
+                        port_type=ENDPOINT)
+    gpu = "pci0000:16/0000:16:03.0/0000:18:00.0"
+    add_function(tree, gpu, 0x10DE, 0x20B0, 0x030200, "nvidia", port_type=ENDPOINT)
+    tree.put(f"sys/devices/{gpu}/resource", "\n".join((
+        "0x00000000fb000000 0x00000000fbffffff 0x0000000000040200",
+        "0x0000000000000000 0x0000000fffffffff 0x000000002014220c",
+        "0x0000000000000000 0x0000000000000000 0x0000000000000000")))
+    add_interface(tree, "ib0", speed=200000, mtu=2044, kind=32, pci=card)
+    tree.put("sys/class/net/ib0/mode", "datagram")
+    add_interface(tree, "lo", state="unknown", mtu=65536, kind=772)
+    add_addresses(tree, [("ib0", "10.9.1.17", 16)], "ib0")
+    add_port(tree, "mlx5_0", 1, card, "InfiniBand", "4: ACTIVE", "5: LinkUp", "200 Gb/sec (4X HDR)")
+    tree.put("dev/infiniband/uverbs0", "")
+    for module, taint in (("mlx5_core", "OE"), ("mlx5_ib", "OE"), ("ib_core", ""), ("ib_uverbs", ""), ("rdma_cm", "")):
+        tree.put(f"sys/module/{module}/taint", taint)
+    tree.put("sys/module/mlx5_core/version", "23.10-1.1.9")
+    tree.put("usr/bin/ofed_info", "#!/bin/sh\necho MLNX_OFED_LINUX-23.10-1.1.9.0 (OFED-23.10-1.1.9):")
+
+
+def make_wsl(root):
+    tree = Tree(root)
+    add_base(tree, "laptop", sockets=1, cores=8, memory=16 * GIB, flags=WIDE + " hypervisor",
+             kernel="5.15.153.1-microsoft-standard-WSL2")
+    tree.put("proc/self/mounts", "\n".join((
+        "/dev/sdc / ext4 rw,relatime 0 0",
+        "none /usr/lib/wsl/drivers 9p ro,nosuid,nodev,noatime,aname=drivers;fmask=222;dmask=222,trans=fd 0 0",
+        "C:\\134 /mnt/c 9p rw,noatime,aname=drvfs;path=C:\\;uid=1000;gid=1000,mmap,access=client,trans=fd 0 0",
+        "tmpfs /dev/shm tmpfs rw,nosuid,nodev,noatime 0 0")))
+    tree.put("proc/self/environ", "VIRTUAL_ENV=/mnt/c/Users/ada/env\0")
+    tree.put("proc/1/cgroup", "0::/init.scope")
+    add_interface(tree, "eth0", speed=10000, driver="hv_netvsc")
+    add_addresses(tree, [("eth0", "172.28.16.2", 20)], "eth0")
+
+
 def make_config(root):
     tree = Tree(root)
     whole = config_space(0x15AD, 0x07A0, 0x060400, port_type=ROOT_PORT, bridge=True,
@@ -292,6 +351,8 @@ def main():
     make_pod(root / "pod")
     make_good_pod(root / "good-pod")
     make_vm(root / "vm")
+    make_node(root / "node")
+    make_wsl(root / "wsl")
     make_config(root / "config")
 
 

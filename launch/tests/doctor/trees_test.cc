@@ -160,8 +160,48 @@ TEST(Trees, OutsideOfContainersTheGroupIsSilent) {
   expect_states(examine_tree("bare", {"container"}).findings, {{"container.runtime", Severity::kSkipped}});
 }
 
+TEST(Trees, ANodeWithWhatUsersOfClustersMeet) {
+  const Findings all = examine_tree("node").findings;
+  expect_states(all, {{"files.remote", Severity::kOk},
+                      {"files.locks", Severity::kWarning},
+                      {"files.errors", Severity::kWarning},
+                      {"files.transfer", Severity::kWarning},
+                      {"files.attributes", Severity::kNote},
+                      {"files.places", Severity::kWarning},
+                      {"process.confined", Severity::kNote},
+                      {"cpu.quota", Severity::kWarning},
+                      {"network.ipoib", Severity::kNote},
+                      {"rdma.driver", Severity::kWarning},
+                      {"pcie.memory", Severity::kProblem}});
+  EXPECT_EQ(find(all, "files.locks").details["local"], "/home (nolock)");
+  EXPECT_THAT(find(all, "files.transfer").what, HasSubstr("/old data (rsize=8192, wsize=8192, proto=udp)"));
+  EXPECT_THAT(find(all, "files.places").what, HasSubstr("TMPDIR=/scratch/tmp on /scratch"));
+  EXPECT_THAT(find(all, "files.places").what, HasSubstr("CONDA_PREFIX=/home/conda/envs/torch on /home"));
+  EXPECT_THAT(find(all, "cpu.quota").what, HasSubstr("it stood still in 300 of 1200 periods"));
+  EXPECT_THAT(find(all, "network.ipoib").what, HasSubstr("ib0 is IP over InfiniBand in datagram mode, MTU 2044"));
+  EXPECT_THAT(find(all, "rdma.driver").what, HasSubstr("mlx5_core, mlx5_ib from MLNX_OFED_LINUX-23.10-1.1.9.0"));
+  EXPECT_THAT(find(all, "pcie.memory").what, HasSubstr("booted by a BIOS, found no addresses for the memory of"));
+  EXPECT_THAT(find(all, "pcie.memory").what, HasSubstr("0000:18:00.0 (64 GiB)"));
+  EXPECT_THAT(find(all, "pcie.memory").fix, HasSubstr("Above 4G Decoding"));
+  EXPECT_THAT(find(all, "process.confined").what, HasSubstr("does not confine this process; deny_ptrace is on"));
+}
+
+TEST(Trees, LinuxUnderWindows) {
+  const Findings all = examine_tree("wsl").findings;
+  expect_states(all, {{"virtual.wsl", Severity::kNote},
+                      {"virtual.container", Severity::kOk},
+                      {"files.windows", Severity::kNote},
+                      {"files.places", Severity::kNote},
+                      {"files.locks", Severity::kOk}});
+  EXPECT_EQ(find(all, "virtual.wsl").details["version"], 2);
+  EXPECT_THAT(find(all, "virtual.wsl").fix, HasSubstr("networkingMode=mirrored"));
+  EXPECT_THAT(find(all, "files.windows").what, HasSubstr("/mnt/c (C:\\)"));
+  for (const Finding& finding : examine_tree("vm").findings) EXPECT_NE(finding.id, "virtual.wsl");
+}
+
 TEST(Trees, HealthyMachineHasNeitherWarningNorProblem) {
-  const Report report = examine_tree("bare", {"cpu", "memory", "process", "virtual", "network", "rdma", "pcie"});
+  const Report report =
+      examine_tree("bare", {"cpu", "memory", "files", "process", "virtual", "network", "rdma", "pcie"});
   const Count count = count_severities(report.findings);
   EXPECT_EQ(count[Severity::kWarning], 0) << report_text(report, {});
   EXPECT_EQ(count[Severity::kProblem], 0);
