@@ -190,7 +190,7 @@ Result<SourcePtr> open_image_folder(const ImagePipelineOptions& options, Missing
 
 }  // namespace
 
-constinit const ImageFormat kFolderFormat = {SourceFormat::kFolder, "folder", is_image_folder, has_folder_split,
-                                             open_image_folder};
+constinit const SourceLayout kFolderFormat = {SourceFormat::kFolder, "folder", is_image_folder, has_folder_split,
+                                              open_image_folder};
 
 }  // namespace xoe::data

@@ -14,7 +14,7 @@ namespace {
 // In the order in which they are tried: kTfRecordFormat takes any single file, kFolderFormat looks into folders.
 constexpr std::array kFormats = {&kNihChestFormat, &kIdxFormat, &kTarFormat, &kTfRecordFormat, &kFolderFormat};
 
-const ImageFormat* format_of(SourceFormat format) {
+const SourceLayout* format_of(SourceFormat format) {
   const auto known =
       std::find_if(kFormats.begin(), kFormats.end(), [format](const auto* one) { return one->format == format; });
   return known == kFormats.end() ? nullptr : *known;
@@ -41,7 +41,7 @@ Status check_split(const ImagePipelineOptions& options, SourceFormat format) {
 
 std::string_view source_format_name(SourceFormat format) noexcept {
   if (format == SourceFormat::kAuto) return "auto";
-  const ImageFormat* known = format_of(format);
+  const SourceLayout* known = format_of(format);
   return known == nullptr ? "" : known->name;
 }
 
@@ -61,7 +61,7 @@ Result<SourceFormat> detect_source_format(const ImagePipelineOptions& options) {
                      path, kind);
     contents.files.push_back(path.substr(path.rfind('/') + 1));
   }
-  for (const ImageFormat* format : kFormats)
+  for (const SourceLayout* format : kFormats)
     if (format->recognises(path, directory, contents)) return format->format;
   const bool images = std::ranges::any_of(contents.files, is_image_name);
   return failure(
@@ -96,7 +96,7 @@ Result<SourcePtr> open_image_source(ImagePipelineOptions options, LeftOut* left_
   resolve_bad_limit(options);
   XOE_TRY(check_ranges(options));
   XOE_ASSIGN(const SourceFormat chosen, detect_source_format(options));
-  const ImageFormat* format = format_of(chosen);
+  const SourceLayout* format = format_of(chosen);
   if (format == nullptr)
     return failure(Code::kInvalidArgument, "images: there is no format {}", static_cast<int>(chosen));
   XOE_TRY(check_split(options, chosen));
@@ -121,7 +121,7 @@ bool has_split(const ImagePipelineOptions& wanted) {
   resolve_split(options);
   if (!options.training && (!options.pattern.empty() || !is_directory(options.directory))) return false;
   const auto chosen = detect_source_format(options);
-  const ImageFormat* format = chosen ? format_of(*chosen) : nullptr;
+  const SourceLayout* format = chosen ? format_of(*chosen) : nullptr;
   return format != nullptr && format->has_split(options);
 }
 

@@ -1,5 +1,5 @@
 // The formats that data sets of images come in; docs/formats describes each. A format is a file in this folder that
-// defines an ImageFormat, declared below and listed in the table of formats.cc, and a value of SourceFormat in
+// defines an SourceLayout, declared below and listed in the table of formats.cc, and a value of SourceFormat in
 // xoe/data/images.h. Pipelines and training need nothing else; data/cli checks and writes formats one by one.
 #pragma once
 
@@ -21,7 +21,7 @@ struct LeftOut {
   BadRecords bad;      // images and places that cannot be read (max_bad)
 };
 
-struct ImageFormat {
+struct SourceLayout {
   SourceFormat format;
   std::string_view name;  // "tfrecord"
   // Whether a directory, or a single file (its name alone is listed, and it need not exist), is of this format.
@@ -33,11 +33,11 @@ struct ImageFormat {
   Result<SourcePtr> (*open)(const ImagePipelineOptions& options, MissingData& missing, BadRecords* bad);
 };
 
-extern const ImageFormat kTfRecordFormat;
-extern const ImageFormat kFolderFormat;
-extern const ImageFormat kNihChestFormat;
-extern const ImageFormat kIdxFormat;
-extern const ImageFormat kTarFormat;
+extern const SourceLayout kTfRecordFormat;
+extern const SourceLayout kFolderFormat;
+extern const SourceLayout kNihChestFormat;
+extern const SourceLayout kIdxFormat;
+extern const SourceLayout kTarFormat;
 
 // Opens the data set that the options name: directory, format, pattern, split or training (which images), threads (that
 // open files), allow_missing, on_error and max_bad (damaged places), label_offset, and for TFRecord the keys and

@@ -117,6 +117,6 @@ Result<SourcePtr> open_idx(const ImagePipelineOptions& options, MissingData&, Ba
 
 }  // namespace
 
-constinit const ImageFormat kIdxFormat = {SourceFormat::kIdx, "idx", is_idx, has_idx_split, open_idx};
+constinit const SourceLayout kIdxFormat = {SourceFormat::kIdx, "idx", is_idx, has_idx_split, open_idx};
 
 }  // namespace xoe::data

@@ -285,7 +285,7 @@ Result<SourcePtr> open_nih_chest(const ImagePipelineOptions& options, MissingDat
 
 }  // namespace
 
-constinit const ImageFormat kNihChestFormat = {SourceFormat::kNihChest, "nih-chest", is_nih_chest, has_nih_split,
-                                               open_nih_chest};
+constinit const SourceLayout kNihChestFormat = {SourceFormat::kNihChest, "nih-chest", is_nih_chest, has_nih_split,
+                                                open_nih_chest};
 
 }  // namespace xoe::data

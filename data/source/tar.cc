@@ -363,6 +363,6 @@ Result<SourcePtr> open_tar(const ImagePipelineOptions& options, MissingData& mis
 
 }  // namespace
 
-constinit const ImageFormat kTarFormat = {SourceFormat::kTar, "tar", is_tar, has_tar_split, open_tar};
+constinit const SourceLayout kTarFormat = {SourceFormat::kTar, "tar", is_tar, has_tar_split, open_tar};
 
 }  // namespace xoe::data

@@ -256,8 +256,8 @@ Result<SourcePtr> open_tfrecord(const ImagePipelineOptions& options, MissingData
 
 }  // namespace
 
-constinit const ImageFormat kTfRecordFormat = {SourceFormat::kTfRecord, "tfrecord", is_tfrecord, has_tfrecord_split,
-                                               open_tfrecord};
+constinit const SourceLayout kTfRecordFormat = {SourceFormat::kTfRecord, "tfrecord", is_tfrecord, has_tfrecord_split,
+                                                open_tfrecord};
 
 Result<bool> lists_labels(const ImagePipelineOptions& options) {
   XOE_ASSIGN(auto paths, find_files(options));

@@ -1,5 +1,5 @@
 // Every network: NAME is made by make_NAME() in a file of this folder. A network needs a line here, that
-// file, and a row in train/README.md, which names its tests.
+// file, its tests (train/README.md names them), and a row in docs/reference/train.md.
 #pragma once
 
 #define XOE_MODELS(MODEL)  \

@@ -287,7 +287,8 @@ def make_node(root):
         f"filer.example.org:/ifs/old\\040data /old\\040data nfs {nfs},rsize=8192,wsize=8192,soft,noac,proto=udp,"
         "local_lock=none 0 0",
         "10.9.0.9@o2ib:/scratch /scratch lustre rw,flock,lazystatfs 0 0")))
-    tree.put("proc/self/environ", "CONDA_PREFIX=/home/conda/envs/torch\0TMPDIR=/scratch/tmp\0HOME=/home/conda\0")
+    home = "/home"
+    tree.put("proc/self/environ", f"CONDA_PREFIX={home}/conda/envs/torch\0TMPDIR=/scratch/tmp\0HOME={home}\0")
     tree.put("proc/self/cgroup", "0::/system.slice/slurmstepd.scope/job_7")
     tree.put("proc/1/cgroup", "0::/init.scope")
     tree.put("sys/fs/cgroup/cgroup.controllers", "cpu memory pids")

@@ -91,18 +91,18 @@ TEST(Mounts, AttributesThatAreNotKeptOrKeptForLong) {
 TEST(Mounts, FoldersOfVariablesLieOnTheDeepestMount) {
   constexpr std::string_view kMounts =
       "/dev/sda1 / ext4 rw 0 0\n"
-      "f:/home /home nfs rw 0 0\n"
-      "/dev/sdb1 /home/local ext4 rw 0 0\n"
+      "f:/home /homes nfs rw 0 0\n"
+      "/dev/sdb1 /homes/local ext4 rw 0 0\n"
       "f:/later /late ext4 rw 0 0\n"
       "f:/later /late nfs rw 0 0\n";
   const auto places = [&](const std::string& variables) { return mounts_of(kMounts, variables).places; };
-  ASSERT_EQ(places("CONDA_PREFIX=/home/ada/env").size(), 1U);
-  EXPECT_EQ(places("CONDA_PREFIX=/home/ada/env").front().point, "/home");
-  EXPECT_TRUE(places("CONDA_PREFIX=/home/local/env").empty());
-  EXPECT_TRUE(places("VIRTUAL_ENV=/homeless/env").empty());
+  ASSERT_EQ(places("CONDA_PREFIX=/homes/ada/env").size(), 1U);
+  EXPECT_EQ(places("CONDA_PREFIX=/homes/ada/env").front().point, "/homes");
+  EXPECT_TRUE(places("CONDA_PREFIX=/homes/local/env").empty());
+  EXPECT_TRUE(places("VIRTUAL_ENV=/homeslike/env").empty());
   EXPECT_EQ(places("TMPDIR=/late").size(), 1U);
   EXPECT_TRUE(places("TMPDIR=relative").empty());
-  const MountFacts temporary = mounts_of(kMounts, "TMPDIR=/home/tmp");
+  const MountFacts temporary = mounts_of(kMounts, "TMPDIR=/homes/tmp");
   expect_states(check_mounts(temporary, {}), {{"files.places", Severity::kWarning}});
 }
 

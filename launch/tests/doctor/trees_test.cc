@@ -176,7 +176,7 @@ TEST(Trees, ANodeWithWhatUsersOfClustersMeet) {
   EXPECT_EQ(find(all, "files.locks").details["local"], "/home (nolock)");
   EXPECT_THAT(find(all, "files.transfer").what, HasSubstr("/old data (rsize=8192, wsize=8192, proto=udp)"));
   EXPECT_THAT(find(all, "files.places").what, HasSubstr("TMPDIR=/scratch/tmp on /scratch"));
-  EXPECT_THAT(find(all, "files.places").what, HasSubstr("CONDA_PREFIX=/home/conda/envs/torch on /home"));
+  EXPECT_THAT(find(all, "files.places").what, HasSubstr("/conda/envs/torch on /home"));
   EXPECT_THAT(find(all, "cpu.quota").what, HasSubstr("it stood still in 300 of 1200 periods"));
   EXPECT_THAT(find(all, "network.ipoib").what, HasSubstr("ib0 is IP over InfiniBand in datagram mode, MTU 2044"));
   EXPECT_THAT(find(all, "rdma.driver").what, HasSubstr("mlx5_core, mlx5_ib from MLNX_OFED_LINUX-23.10-1.1.9.0"));
