@@ -7,12 +7,14 @@ endif()
 
 # The launcher is linked with all of glibc (XOE_STATIC), and needs none of this.
 set(dynamic $<NOT:$<BOOL:$<TARGET_PROPERTY:XOE_STATIC>>>)
+# A program that is linked with libtorch shares libstdc++ with it: the system's, with what is newer than GCC 8's inside.
+set(libtorch $<BOOL:$<TARGET_PROPERTY:XOE_LIBTORCH>>)
 set(program $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
 target_link_options(xoe_flags INTERFACE
   $<${dynamic}:-B${XOE_PORTABLE}/glibc/>  # with its start-up code
   $<${dynamic}:-L${XOE_PORTABLE}/glibc>
   $<${dynamic}:${XOE_PORTABLE}/compat.o>
-  -static-libstdc++
+  $<IF:${libtorch},-L${XOE_PORTABLE}/libstdcxx,-static-libstdc++>
   -L${XOE_PORTABLE}/lib  # libsodium.a
   LINKER:--as-needed
   LINKER:--gc-sections  # of libstdc++

@@ -16,6 +16,9 @@ if(NOT torch_root OR NOT EXISTS ${torch_root}/lib/libtorch_cpu.so)
     "or build without training: -DXOE_WITH_TORCH=OFF")
 endif()
 
+file(STRINGS ${torch_root}/version.py xoe_torch_version REGEX "^__version__")
+string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" xoe_torch_version "${xoe_torch_version}")
+
 foreach(part c10 torch_cpu)
   add_library(torch_pip::${part} SHARED IMPORTED)
   set_target_properties(torch_pip::${part} PROPERTIES IMPORTED_LOCATION ${torch_root}/lib/lib${part}.so)

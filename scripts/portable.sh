@@ -14,7 +14,7 @@ glibc=2.28
 cd "$root"
 tools=$root/build/peers/wheel
 folder=$root/build/peers/portable
-made_of=$(cat "${BASH_SOURCE[0]}" cmake/portable/compat.c requirements/wheel.txt requirements/gloo.txt | sha256sum)
+made_of=$(cat "${BASH_SOURCE[0]}" cmake/portable/compat.c cmake/portable/stub_libstdcxx.py requirements/wheel.txt requirements/gloo.txt | sha256sum)
 if [[ -f $folder/installed && $(<"$folder/installed") == "$made_of" ]]; then exit 0; fi
 
 # zig makes the stubs; libc_nonshared.a has stat and its like, Scrt1.o runs constructors on a glibc before 2.34.
@@ -108,6 +108,16 @@ make_gloo() {
   sed -n 's/^# Gloo \([0-9.]*\) .*/gloo \1/p' requirements/gloo.txt >>"$folder/versions.txt"
 }
 
+# For programs that share libstdc++ with libtorch: a linker script, which takes from the system's library what GCC 8's had, by a stub,
+# and the rest from the archive, into the program.
+make_libstdcxx() {
+  local stubs=$folder/libstdcxx
+  mkdir -p "$stubs"
+  cmake/portable/stub_libstdcxx.py "$(g++ -print-file-name=libstdc++.so)" "$stubs"
+  gcc -shared -nostdlib -Wl,-soname,libstdc++.so.6 -Wl,--version-script="$stubs/versions" -o "$stubs/libstdc++.so.6" "$stubs/stub.s"
+  echo "INPUT ( $stubs/libstdc++.so.6 $(g++ -print-file-name=libstdc++.a) )" >"$stubs/libstdc++.so"
+}
+
 # Debian's own archive of libsodium fits.
 take_libsodium() {
   cp /usr/lib/x86_64-linux-gnu/libsodium.a "$folder/lib/"
@@ -117,6 +127,7 @@ take_libsodium() {
 
 if [[ ${1:-} == steps ]]; then
   [[ -f $folder/glibc/libc.so ]] || make_glibc
+  make_libstdcxx
   gcc -O2 -fPIC -Wall -Werror -c cmake/portable/compat.c -o "$folder/compat.o"
   make_apt
   for pair in "${sources[@]}"; do

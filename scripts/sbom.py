@@ -21,10 +21,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PORTABLE = ROOT / "build" / "peers" / "portable"
 LIBXOE, BENCH, DATA, DOCTOR = "libxoe.so.0", "xoe-bench", "xoe-data", "xoe-doctor"
 REPORT, TIMELINE = "xoe-report", "xoe-timeline"
+TRAIN, TRAINERS = "xoe-train", ("xoe-trainer", "xoe-bench-trainer")
+TRAINING = (TRAIN, *TRAINERS)
 LAUNCHER, MODULE = "xoe", "_core"
 GLOO, OTHER_PLUGINS = "libxoe-gloo.so", ("libxoe-nccl.so", "libxoe-mpi-openmpi.so", "libxoe-mpi-mpich.so")
 PLUGINS = (GLOO, *OTHER_PLUGINS)
-DYNAMIC = (LIBXOE, MODULE, *PLUGINS, BENCH, DATA, DOCTOR, REPORT, TIMELINE)
+DYNAMIC = (LIBXOE, MODULE, *PLUGINS, BENCH, DATA, DOCTOR, REPORT, TIMELINE, *TRAINING)
 ALL = (*DYNAMIC, LAUNCHER)
 
 
@@ -39,22 +41,23 @@ class Component(NamedTuple):
 
 
 COMPONENTS = (
-    Component("zlib", "Zlib", (LIBXOE, DATA), "zlib1g-dev", source="zlib"),
-    Component("libpng", "libpng-2.0", (LIBXOE, DATA), "libpng-dev", source="libpng1.6"),
-    Component("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", (LIBXOE, DATA), "libjpeg62-turbo-dev", source="libjpeg-turbo"),
-    Component("highway", "Apache-2.0 OR BSD-3-Clause", (LIBXOE, BENCH, DATA, *PLUGINS), "libhwy-dev", source="highway"),
+    Component("zlib", "Zlib", (LIBXOE, DATA, *TRAINERS), "zlib1g-dev", source="zlib"),
+    Component("libpng", "libpng-2.0", (LIBXOE, DATA, *TRAINERS), "libpng-dev", source="libpng1.6"),
+    Component("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", (LIBXOE, DATA, *TRAINERS), "libjpeg62-turbo-dev", source="libjpeg-turbo"),
+    Component("highway", "Apache-2.0 OR BSD-3-Clause", (LIBXOE, BENCH, DATA, *TRAINERS, *PLUGINS), "libhwy-dev", source="highway"),
     Component("gloo", "BSD-3-Clause", (GLOO,), "libgloo-dev", source="gloo", archive="horovod"),
-    Component("libsodium", "ISC", (LIBXOE, BENCH, GLOO, LAUNCHER, DOCTOR), "libsodium-dev"),
+    Component("libsodium", "ISC", (LIBXOE, BENCH, GLOO, LAUNCHER, DOCTOR, *TRAINING), "libsodium-dev"),
     Component("fmt", "MIT", ALL, "libfmt-dev"),
     Component("expected", "CC0-1.0", ALL, "libexpected-dev"),
-    Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, REPORT, TIMELINE), "nlohmann-json3-dev"),
-    Component("protozero", "BSD-2-Clause", (LIBXOE, DATA), "libprotozero-dev"),
+    Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, REPORT, TIMELINE, *TRAINING), "nlohmann-json3-dev"),
+    Component("protozero", "BSD-2-Clause", (LIBXOE, DATA, *TRAINERS), "libprotozero-dev"),
     Component("tomlplusplus", "MIT", (LAUNCHER,), "libtomlplusplus-dev"),
-    Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, REPORT, TIMELINE), "libcli11-dev"),
+    Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, REPORT, TIMELINE, *TRAINING), "libcli11-dev"),
     Component("libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libstdc++-12-dev"),
     Component("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libgcc-12-dev"),
     Component("glibc", "LGPL-2.1-or-later", (LAUNCHER,), "libc6-dev"),
     Component("glibc-nonshared", "LGPL-2.1-or-later", DYNAMIC, "", python="ziglang"),
+    Component("pytorch", "BSD-3-Clause", TRAINERS, "", python="torch"),  # code of its headers
     Component("nanobind", "BSD-3-Clause", (MODULE,), "", python="nanobind"),
     Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
 )
@@ -70,8 +73,9 @@ def xoe_version():
 def pinned(package):
     """The version of a Python package that requirements or pyproject.toml name."""
     for path in (ROOT / "pyproject.toml", *sorted((ROOT / "requirements").glob("*.txt"))):
-        if found := re.search(rf'\b{package}==([0-9][^"\s,]*)', path.read_text()):
-            return found[1]
+        for found in re.findall(rf'\b{package}==([0-9][^"\s,]*)', path.read_text()):
+            if "*" not in found:
+                return found
     raise SystemExit(f"error: no version of {package} in pyproject.toml or requirements/")
 
 

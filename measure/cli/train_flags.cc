@@ -34,7 +34,7 @@ CLI::Option* add_option(CLI::App& app, TrainFlags& flags, std::string name = {})
 void add_workload(CLI::App& app, TrainFlags& flags) {
   app.option_defaults()->group("Workload");
   add_model_option(app, flags.options.model);
-  add_option<&TrainOptions::batch>(app, flags, "--batch-size");
+  add_option<&TrainOptions::batch>(app, flags, "--batch-size,--batch");
   app.add_option("--data-dir", flags.options.data_dir, "images as `xoe train --data` takes them (default: synthetic)")
       ->type_name("DIR");
   tools::add_choice(app, "--data-name", flags.data_name, {"imagenet", "cifar10"},

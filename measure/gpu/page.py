@@ -16,8 +16,8 @@ scripts/gpu_check.sh --into docs/gpu RESULTS                         # here: put
 ```
 
 The machine needs an x86-64 Linux with glibc 2.28 or newer and a `python3`, from 3.12 on, with PyTorch for CUDA. The bundle has a wheel of
-the Python package, which is there in seconds; Keras, where the machine has none; and, for what is in no wheel (`xoe train`, the tests in
-C++), the sources with the headers and libraries of the Debian packages that their build uses. The build needs glibc 2.36, g++ 12, CMake,
+the Python package, which is there in seconds; Keras, where the machine has none; and, for the tests in C++ and for `xoe train`,
+which in a wheel needs one version of PyTorch, the sources with the headers and libraries of the Debian packages that their build uses. The build needs glibc 2.36, g++ 12, CMake,
 Ninja and nanobind; it goes on beside the other parts, on half of the processors, and stands still while something is measured.
 `scripts/gpu_bundle.sh --wheel-only` makes a bundle of at most 20 MiB without sources, for the parts that need none.
 

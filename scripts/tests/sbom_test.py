@@ -36,6 +36,13 @@ class Components(unittest.TestCase):
                 self.assertRegex(sbom.pinned(component.python or component.archive), r"^\d+\.\d+")
 
 
+class PyTorch(unittest.TestCase):
+    def test_the_extra_for_training_names_the_version_that_wheels_are_built_with(self):
+        extra = re.search(r'^train = \["torch==([0-9]+\.[0-9]+)\.\*"\]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+        built = re.search(r"^torch==([0-9]+\.[0-9]+)\.", (ROOT / "requirements/core.txt").read_text(), re.MULTILINE)
+        self.assertEqual(extra[1], built[1])
+
+
 class Version(unittest.TestCase):
     def test_it_stands_in_one_place(self):
         version = sbom.xoe_version()

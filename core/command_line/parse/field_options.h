@@ -53,7 +53,8 @@ std::string value_name(const describe::Rules& rules) {
   return std::integral<T> ? "N" : std::floating_point<T> ? "X" : "TEXT";
 }
 
-// One option, which the command line may call by another name than the table.
+// One option, which the command line may call by other names than the table: "--batch-size,--batch"; messages have the
+// first.
 template <auto... kPath, class T>
 CLI::Option* add_option_of(CLI::App& app, const describe::Field<kPath...>& field, T& object, std::string name = {}) {
   using Stored = typename describe::Field<kPath...>::Value;
@@ -65,8 +66,8 @@ CLI::Option* add_option_of(CLI::App& app, const describe::Field<kPath...>& field
   if constexpr (std::same_as<Value, bool>) {
     return app.add_flag(stored ? fmt::format("{},!--no-{}", name, name.substr(2)) : name, stored, what);
   } else {
-    const auto set = [&stored, name, rules](const std::string& text) {
-      stored = read_option<Value>(name, text, rules);
+    const auto set = [&stored, first = name.substr(0, name.find(',')), rules](const std::string& text) {
+      stored = read_option<Value>(first, text, rules);
     };
     CLI::Option* const option = app.add_option_function<std::string>(name, set, what);
     option->type_name(value_name<Value>(rules));

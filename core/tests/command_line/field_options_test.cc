@@ -86,6 +86,22 @@ TEST(FieldOptions, SetTheFields) {
   EXPECT_EQ(bicycle.maker, "a b");
 }
 
+TEST(FieldOptions, MayHaveSeveralNames) {
+  const auto parse_hub = [](std::vector<const char*> words, Bicycle& bicycle) {
+    CLI::App app("A bicycle.", "ride");
+    add_field_option<&Bicycle::gears>(app, bicycle, "--hub-gears,--gears");
+    words.insert(words.begin(), "ride");
+    const auto answer = understand(app, static_cast<int>(words.size()), words.data());
+    return answer ? answer->text : "";
+  };
+  Bicycle bicycle;
+  EXPECT_EQ(parse_hub({"--gears", "4"}, bicycle), "");
+  EXPECT_EQ(bicycle.gears, 4);
+  EXPECT_EQ(parse_hub({"--hub-gears", "5"}, bicycle), "");
+  EXPECT_EQ(bicycle.gears, 5);
+  EXPECT_THAT(parse_hub({"--gears", "31"}, bicycle), HasSubstr("ride: --hub-gears 31: expected a whole number"));
+}
+
 TEST(FieldOptions, TakeAutoWhereTheTableHasIt) {
   Bicycle bicycle{.spokes = 20, .weight = 3};
   EXPECT_EQ(parse({"--spokes", "auto", "--dry-weight", "auto"}, bicycle), "");

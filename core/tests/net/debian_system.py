@@ -82,8 +82,8 @@ class Inside:
         self.variables = {"PATH": "/mnt/venv/bin:/usr/bin:/bin", "HOME": "/mnt", "LC_ALL": "C.UTF-8", **variables}
         self.network = network
 
-    def run(self, *command, **variables):
-        """What the command prints; Failed if it fails."""
+    def ended(self, *command, **variables):
+        """The command's exit code, and what it printed."""
         settings = [f"{name}={value}" for name, value in {**self.variables, **variables}.items()]
         mounts = [f"{source}={target}" for source, target in self.mounts.items()]
         spaces = ["--mount", "--pid", *([] if self.network else ["--net"])]
@@ -96,9 +96,21 @@ class Inside:
             text=True,
             check=False,
         )
-        if done.returncode != 0:
-            raise Failed(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
-        return done.stdout
+        return done.returncode, done.stdout
+
+    def run(self, *command, **variables):
+        """What the command prints; Failed if it fails."""
+        code, said = self.ended(*command, **variables)
+        if code != 0:
+            raise Failed(f"{' '.join(map(str, command))}: exit code {code}\n{said}")
+        return said
+
+    def fails(self, *command, **variables):
+        """What the command prints; Failed if it does not fail."""
+        code, said = self.ended(*command, **variables)
+        if code == 0:
+            raise Failed(f"{' '.join(map(str, command))} does not fail\n{said}")
+        return said
 
     def timed(self, what, *command, **variables):
         started = time.monotonic()

@@ -8,6 +8,7 @@ does it. The systems are kept in build/peers/systems.
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from debian_system import Failed, Inside, install_system, why_no_system
 
 KEPT = ranks.ROOT / "build" / "peers" / "systems"
 PROGRAMS = pathlib.Path(__file__).parent / "systems"
+BUILT_WITH = re.search(r"^torch==([0-9.]+)", (ranks.ROOT / "requirements/core.txt").read_text(), re.MULTILINE)[1]
 COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "cmake", "ninja")
 LIBRARIES = {"bookworm": "libffi8", "trixie": "libffi8", "forky": "libffi8", "bullseye": "python3"}
 
@@ -53,6 +55,35 @@ def check_data_tools(inside, xoe="xoe"):
     inside.timed("xoe data verify", xoe, "data", "verify", "/mnt/images")
 
 
+def check_training(inside, torch, xoe="xoe", **variables):
+    """`xoe train` and `xoe bench train` with PyTorch of this version; "": without any."""
+    train = (xoe, "train", "--synthetic", "--model", "mlp", "--image-size", 32, "--batch", 8, "--steps", 4)
+    if torch == BUILT_WITH:
+        inside.timed("xoe train", xoe, "run", "-np", 2, *train, **variables)
+        inside.timed(
+            "xoe bench train",
+            xoe,
+            "bench",
+            "train",
+            "--model",
+            "mlp",
+            "--batch",
+            2,
+            "--num-batches",
+            3,
+            "--image-size",
+            32,
+            **variables,
+        )
+        return
+    said = inside.fails(*train, **variables)
+    needed = f"training needs PyTorch {BUILT_WITH.rpartition('.')[0]}, " + (
+        f"and /torch/torch has {torch}" if torch else "which is"
+    )
+    if needed not in said or "pip install" not in said:
+        raise Failed(f"xoe train says: {said}")
+
+
 def check_package(inside, python, newest):
     """Installs the wheels and trains."""
     site = {"PYTHONPATH": "/torch"}
@@ -69,6 +100,9 @@ def check_package(inside, python, newest):
             raise Failed(f"xoe doctor: {findings[name]}")
     for order in ("torch-first", "xoe-first"):
         inside.timed(f"together, {order}", "xoe", "run", "-np", 2, "python", "/programs/together.py", order, **site)
+    torch = inside.run("python", "-c", "import torch.version; print(torch.version.__version__)", **site).split()[-1]
+    check_training(inside, torch.partition("+")[0], **site)
+    check_training(inside, "")
     horovod = "import horovod.torch as hvd; hvd.init(); assert hvd.size() == 2"
     inside.run("horovodrun", "-np", 2, "python", "-c", horovod, **site)
 
@@ -86,6 +120,7 @@ def check_library(inside, wheel):
     if wrong:
         raise Failed(f"xoe doctor: {wrong}")
     check_data_tools(inside, xoe)
+    check_training(inside, "", xoe)
     print(inside.timed("allreduce", xoe, "run", "-np", 2, "python3", "/programs/through_c.py", "/mnt/xoe"), end="", flush=True)
 
 

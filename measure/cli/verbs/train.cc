@@ -1,13 +1,11 @@
 // xoe bench train: understands its command line, and becomes xoe-bench-trainer.
-#include <unistd.h>
-
 #include <memory>
 
-#include "core/base/error.h"
 #include "core/command_line/parse/answer_once.h"
 #include "measure/cli/train_flags.h"
 #include "measure/cli/verbs/verbs.h"
 #include "measure/cli/words.h"
+#include "train/cli/trainer_program.h"
 
 namespace xoe::bench {
 
@@ -18,9 +16,7 @@ void add_train(CLI::App& app, char** argv, int& code) {
       code = tools::usage_error("xoe bench train", complete.error().message());
       return;
     }
-    const std::string program = program_beside("xoe-bench-trainer");
-    ::execv(program.c_str(), argv);
-    code = failed("train", Error(Code::kUnavailable, fmt::format("cannot run {}: {}", program, errno_text(errno))));
+    code = failed("train", train::become_trainer("xoe-bench-trainer", argv));
   });
 }
 
