@@ -115,7 +115,7 @@ make_libstdcxx() {
   mkdir -p "$stubs"
   cmake/portable/stub_libstdcxx.py "$(g++ -print-file-name=libstdc++.so)" "$stubs"
   gcc -shared -nostdlib -Wl,-soname,libstdc++.so.6 -Wl,--version-script="$stubs/versions" -o "$stubs/libstdc++.so.6" "$stubs/stub.s"
-  echo "INPUT ( $stubs/libstdc++.so.6 $(g++ -print-file-name=libstdc++.a) )" >"$stubs/libstdc++.so"
+  echo "INPUT ( libstdc++.so.6 $(g++ -print-file-name=libstdc++.a) )" >"$stubs/libstdc++.so"
 }
 
 # Debian's own archive of libsodium fits.

@@ -1,6 +1,10 @@
-"""scripts/release.sh in a small repository, where a script plays wheel.sh: what it refuses, and what a release holds."""
+"""scripts/release.sh in a small repository, where scripts play what it calls: what it refuses, what a release holds, and what a dry
+run leaves out. The workflow that publishes calls it.
+"""
 
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tarfile
@@ -9,9 +13,22 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHEEL = """#!/bin/sh
-mkdir -p build/wheel-metadata/sboms && echo '{}' >build/wheel-metadata/sboms/xoe.cdx.json
-[ "$1" = --all ] && echo wheel >"$2/xoe-1.2.3-py3-none-any.whl"
+[ "$1 $2" = "--all --check" ] && { [ -f pythons ] || { echo "error: no Python 3.10" >&2; exit 1; }; exit 0; }
+mkdir -p build/wheel-metadata/sboms build/peers/wheel/bin && echo '{}' >build/wheel-metadata/sboms/xoe.cdx.json
+cp play/python build/peers/wheel/bin/python
+if [ "$1" = --all ]; then shift; echo wheel >"$1/xoe-1.2.3-cp310-abi3-any.whl"; fi
+echo wheel >"$1/xoe-1.2.3-py3-none-any.whl"
 """
+# What the others make; each is called with what release.sh gives it.
+PLAYED = {
+    "scripts/setup.sh": "",
+    "scripts/docs.sh": "mkdir -p build/docs/html && echo page >build/docs/html/index.html",
+    # Asked for requirements, run as pip, or told to make the sources.
+    "play/python": 'case "$*" in *get_requires*) echo tool==1;; *build_sdist*) echo sources >"$3/xoe-1.2.3.tar.gz";; esac',
+    "play/cpack": 'mkdir -p "$6" && echo deb >"$6/xoe_1.2.3_amd64.deb"',
+    "play/docker": '[ -f daemon ] || exit 1; [ "$1" != save ] || echo image',
+}
+FILES = {"SHA256SUMS", "xoe-1.2.3-py3-none-any.whl", "xoe-1.2.3.cdx.json", "xoe-1.2.3.tar.gz", "xoe-1.2.3-docs.tar.gz", "xoe_1.2.3_amd64.deb"}
 
 
 class Release(unittest.TestCase):
@@ -22,8 +39,14 @@ class Release(unittest.TestCase):
         (self.folder / "scripts").mkdir()
         for name in ("lib.sh", "release.sh"):
             shutil.copy(ROOT / "scripts" / name, self.folder / "scripts")
-        (self.folder / "scripts" / "wheel.sh").write_text(WHEEL)
-        (self.folder / "scripts" / "wheel.sh").chmod(0o755)
+        (self.folder / "play").mkdir()
+        (self.folder / "packages").mkdir()
+        (self.folder / "packages" / "build_backend.py").touch()
+        for name, text in {"scripts/wheel.sh": WHEEL, **{name: f"#!/bin/sh\n{text}\n" for name, text in PLAYED.items()}}.items():
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(0o755)
+        for name in ("pythons", "daemon"):
+            (self.folder / name).touch()
         (self.folder / "CMakeLists.txt").write_text("project(xoe VERSION 1.2.3 LANGUAGES CXX)\n")
         (self.folder / "CHANGELOG.md").write_text("## [1.2.3] - 2026-11-23\n")
         (self.folder / ".gitignore").write_text("/build/\n")
@@ -41,6 +64,7 @@ class Release(unittest.TestCase):
     def release(self, *arguments):
         return subprocess.run(
             [str(self.folder / "scripts" / "release.sh"), *arguments],
+            env={**os.environ, "PATH": f"{self.folder / 'play'}:{os.environ['PATH']}"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -71,15 +95,54 @@ class Release(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         made = self.folder / "build" / "release-1.2.3"
         files = {path.name for path in made.iterdir()}
-        self.assertEqual(files, {"SHA256SUMS", "xoe-1.2.3-py3-none-any.whl", "xoe-1.2.3.cdx.json", "xoe-1.2.3.tar.gz"})
+        self.assertEqual(files, FILES | {"xoe-1.2.3-cp310-abi3-any.whl", "xoe-1.2.3-image.tar.gz"})
         subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=made, check=True)
-        with tarfile.open(made / "xoe-1.2.3.tar.gz") as archive:
-            self.assertIn("xoe-1.2.3/CMakeLists.txt", archive.getnames())
+        self.assertEqual(len((made / "SHA256SUMS").read_text().splitlines()), len(files) - 1)
+        with tarfile.open(made / "xoe-1.2.3-docs.tar.gz") as archive:
+            self.assertIn("html/index.html", archive.getnames())
+        self.assertNotIn("left out", done.stdout)
         # The same tag gives the same sources, to the byte.
         again = self.folder / "build" / "again"
         self.assertEqual(self.release(str(again)).returncode, 0)
         self.assertEqual((made / "SHA256SUMS").read_text(), (again / "SHA256SUMS").read_text())
         self.assertIn("is there already", self.release().stdout)
+
+    def test_what_cannot_be_made_stops_a_release(self):
+        (self.folder / "daemon").unlink()
+        self.commit()
+        self.git("tag", "-a", "-m", "1.2.3", "v1.2.3")
+        done = self.release()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("image: no Docker daemon answers here", done.stdout)
+
+    def test_a_dry_run_needs_no_tag_and_names_what_it_left_out(self):
+        for name in ("pythons", "daemon"):
+            (self.folder / name).unlink()
+        self.commit()
+        done = self.release("--dry-run")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        made = self.folder / "build" / "release-1.2.3"
+        self.assertEqual({path.name for path in made.iterdir()}, FILES)
+        self.assertIn("left out: wheels of all Pythons: no Python 3.10", done.stdout)
+        self.assertIn("left out: image: no Docker daemon", done.stdout)
+
+
+class Workflow(unittest.TestCase):
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+
+    def test_it_publishes_what_the_script_makes_of_a_tag(self):
+        self.assertIn('tags: ["v*"]', self.text)
+        self.assertIn("scripts/release.sh build/release-files", self.text)
+        self.assertNotIn("--dry-run", self.text)
+
+    def test_what_it_looks_for_is_what_the_script_makes(self):
+        script = (ROOT / "scripts/release.sh").read_text()
+        for made in ("-docs.tar.gz", "-image.tar.gz", ".cdx.json"):
+            self.assertIn(made, self.text)
+            self.assertIn(f"xoe-$version{made}", script)
+
+    def test_no_token_is_kept(self):
+        self.assertEqual(set(re.findall(r"secrets\.(\w+)", self.text)), {"GITHUB_TOKEN"})
 
 
 if __name__ == "__main__":

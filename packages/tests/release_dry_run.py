@@ -1,0 +1,81 @@
+"""scripts/release.sh --dry-run of a clone of what is committed: every file that it promises is there, and holds what it should.
+
+What this machine cannot make (wheels for Pythons that it lacks, the image without a Docker daemon) must be named. The clone uses this checkout's tools and PyTorch.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VERSION = re.search(r"project\(xoe VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+IN_SOURCES = ("PKG-INFO", "CMakeLists.txt", "packages/build_backend.py", "core/base/text.cc", "frameworks/python/xoe/__init__.py")
+IN_WHEEL = ("xoe/bin/xoe", "xoe/bin/xoe-train", "xoe/bin/xoe-trainer", "xoe/bin/xoe-bench-trainer", "xoe/lib/libxoe.so.0")
+
+
+def fail(what, said=""):
+    sys.exit(f"FAILED: {what}\n{said[-4000:]}")
+
+
+def clone(folder):
+    subprocess.run(["git", "clone", "-q", ROOT, folder], check=True)
+    (folder / "build").mkdir()
+    for name in (".venv", "build/peers"):
+        if (ROOT / name).exists():
+            (folder / name).symlink_to((ROOT / name).resolve())
+
+
+def check_names(made, said):
+    names = {path.name for path in made.iterdir()}
+    wanted = {f"xoe-{VERSION}.tar.gz", f"xoe-{VERSION}-docs.tar.gz", f"xoe-{VERSION}.cdx.json", "SHA256SUMS"}
+    if "left out: image" not in said:
+        wanted.add(f"xoe-{VERSION}-image.tar.gz")
+    if missing := wanted - names:
+        fail(f"no {', '.join(sorted(missing))} among {', '.join(sorted(names))}", said)
+    wheels = [name for name in names if name.startswith(f"xoe-{VERSION}-cp") and name.endswith(".whl")]
+    if len(wheels) < (1 if "left out: wheels" in said else 3):
+        fail(f"wheels: {wheels}", said)
+    if not any(re.fullmatch(rf"xoe_{VERSION}[-_].*\.deb", name) for name in names):
+        fail(f"no Debian package among {names}")
+
+
+def check_contents(made):
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=made, check=True)
+    with tarfile.open(made / f"xoe-{VERSION}.tar.gz") as archive:
+        held = set(archive.getnames())
+        if missing := [name for name in IN_SOURCES if f"xoe-{VERSION}/{name}" not in held]:
+            fail(f"the sources lack {missing}")
+    for wheel in made.glob(f"xoe-{VERSION}-*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            held = set(archive.namelist())
+            if missing := [name for name in IN_WHEEL if name not in held]:
+                fail(f"{wheel.name} lacks {missing}")
+    with tarfile.open(made / f"xoe-{VERSION}-docs.tar.gz") as archive:
+        if "html/index.html" not in archive.getnames():
+            fail("the site has no first page")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="xoe-release-") as name:
+        tree = pathlib.Path(name) / "xoe"
+        clone(tree)
+        made = tree / "build" / "made"
+        done = subprocess.run(
+            [tree / "scripts/release.sh", "--dry-run", made], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        if done.returncode != 0:
+            fail(f"exit code {done.returncode}", done.stdout)
+        check_names(made, done.stdout)
+        check_contents(made)
+        for line in done.stdout.splitlines():
+            if "left out" in line:
+                print(line)
+        for path in sorted(made.iterdir()):
+            print(f"{path.stat().st_size / 1e6:8.1f} MB  {path.name}")
+
+
+main()
