@@ -16,7 +16,10 @@ if(NOT torch_root OR NOT EXISTS ${torch_root}/lib/libtorch_cpu.so)
     "or build without training: -DXOE_WITH_TORCH=OFF")
 endif()
 
-file(STRINGS ${torch_root}/version.py xoe_torch_version REGEX "^__version__")
+set(xoe_torch_version "")
+if(EXISTS ${torch_root}/version.py)  # not in libtorch alone
+  file(STRINGS ${torch_root}/version.py xoe_torch_version REGEX "^__version__")
+endif()
 string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" xoe_torch_version "${xoe_torch_version}")
 
 foreach(part c10 torch_cpu)

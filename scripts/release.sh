@@ -1,33 +1,29 @@
 #!/usr/bin/env bash
-# Makes a release from the tag of this version: the sources for pip, wheels, Debian packages, the documentation, a container image, a
-# bill of materials (CycloneDX) and checksums. Publishes nothing: .github/workflows/release.yml does, and calls this.
+# Makes a release from the tag of this version: the sources for pip, wheels, Debian packages, the documentation, a bill of materials
+# (CycloneDX) and checksums. Publishes nothing: .github/workflows/release.yml does, and calls this.
 #   scripts/release.sh [--dry-run] [FOLDER]          (default: build/release-VERSION; it must not exist)
-# The tag is vVERSION, with the version of CMakeLists.txt, which CHANGELOG.md must have; it must be what is checked out, and nothing
-# may be changed.
-# --dry-run: the same of what is committed, without a tag. What this machine cannot make is left out, and named at the end.
+#   scripts/release.sh --image FOLDER                the container image xoe:VERSION, of the wheels in FOLDER
+# The tag is vVERSION, with the version of CMakeLists.txt, to which CHANGELOG.md must give a date; it must be what is checked out, and
+# nothing may be changed.
+# --dry-run: the same and the image, of what is committed, without a tag and a date. Files that this machine cannot make are left out,
+# and named at the end.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+usage="usage: scripts/release.sh [--dry-run] [FOLDER], or scripts/release.sh --image FOLDER"
 dry=
-if [[ ${1:-} == --dry-run ]]; then
-  dry=yes
-  shift
-fi
-if (($# > 1)) || [[ ${1:-} == -* ]]; then die "usage: scripts/release.sh [--dry-run] [FOLDER]"; fi
+image=
+case ${1:-} in
+  --dry-run) dry=yes && shift ;;
+  --image) image=yes && shift ;;
+esac
+if (($# > 1)) || [[ ${1:-} == -* || (-n $image && $# == 0) ]]; then die "$usage"; fi
 cd "$root"
 version=$(sed -n 's/^project(xoe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 target=$(realpath -m "${1:-build/release-$version}")
 tag=v$version
 left_out=()
-
-[[ -z $(git status --porcelain) ]] || die "commit first: a release is made of what is committed"
-if [[ -z $dry ]]; then
-  tagged=$(git rev-parse -q --verify "refs/tags/$tag^{commit}") || die "there is no tag $tag, for the version of CMakeLists.txt: git tag -s $tag"
-  [[ $tagged == "$(git rev-parse HEAD)" ]] || die "the tag $tag is not what is checked out: git checkout $tag"
-fi
-grep -q "^## \[$version\]" CHANGELOG.md || die "CHANGELOG.md has no section [$version]"
-[[ ! -e $target ]] || die "$target is there already"
 
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
@@ -49,7 +45,7 @@ make_wheels() {
   scripts/wheel.sh "$target"
 }
 
-# What `pip install` takes where no wheel fits.
+# `pip install` takes them where no wheel fits.
 make_sources() {
   say "sources"
   local python=$root/build/peers/wheel/bin/python needed
@@ -72,26 +68,38 @@ make_site() {
   tar -C build/docs --sort=name --owner=0 --group=0 --mtime="@$SOURCE_DATE_EPOCH" -cf - html | gzip -9n >"$target/xoe-$version-docs.tar.gz"
 }
 
-# Of the wheels that were made above.
+# make_image FOLDER: of the wheels there. Debian 12 has Python 3.11.
 make_image() {
-  if ! docker info >/dev/null 2>&1; then
-    lacks "image" "no Docker daemon answers here"
-    return
-  fi
   say "image"
+  compgen -G "$1/xoe-$version-cp311-*.whl" >/dev/null || die "$1 has no wheel of this version for Python 3.11"
+  rm -rf build/wheels
   mkdir -p build/wheels
-  cp "$target"/*.whl build/wheels/
+  cp "$1"/*.whl build/wheels/
   run_step "image" docker build -f deploy/docker/Dockerfile -t "xoe:$version" .
-  docker save "xoe:$version" | gzip -9n >"$target/xoe-$version-image.tar.gz"
 }
+
+if [[ -n $image ]]; then
+  make_image "$target"
+  exit
+fi
+[[ -z $(git status --porcelain) ]] || die "commit first: a release is made of what is committed"
+if [[ -z $dry ]]; then
+  tagged=$(git rev-parse -q --verify "refs/tags/$tag^{commit}") || die "there is no tag $tag, for the version of CMakeLists.txt: git tag -s $tag"
+  [[ $tagged == "$(git rev-parse HEAD)" ]] || die "the tag $tag is not what is checked out: git checkout $tag"
+  grep -Eq "^## \[$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md || die "CHANGELOG.md has no section [$version] with a date"
+fi
+[[ ! -e $target ]] || die "$target is there already"
 
 mkdir -p "$target"
 make_wheels
 make_sources
 make_debian_packages
 make_site
-make_image
 cp build/wheel-metadata/sboms/xoe.cdx.json "$target/xoe-$version.cdx.json"
-(cd "$target" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\0' | sort -z | xargs -0 sha256sum -- >SHA256SUMS)
+sums=$(cd "$target" && find . -maxdepth 1 -type f -printf '%P\0' | sort -z | xargs -0 sha256sum --)
+echo "$sums" >"$target/SHA256SUMS"
 say "made $target: $(find "$target" -type f -printf '%f\n' | sort | tr '\n' ' ')"
+if [[ -n $dry ]]; then
+  if docker info >/dev/null 2>&1; then make_image "$target"; else lacks "image" "no Docker daemon answers here"; fi
+fi
 if ((${#left_out[@]} > 0)); then printf 'xoe: left out: %s\n' "${left_out[@]}"; fi

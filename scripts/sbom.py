@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import uuid
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -38,6 +39,7 @@ class Component(NamedTuple):
     source: str = ""  # of Debian, which scripts/portable.sh builds
     archive: str = ""  # the Python package whose sources have it
     python: str = ""  # a package of requirements/ or pyproject.toml
+    linked: str = "static"
 
 
 COMPONENTS = (
@@ -57,7 +59,7 @@ COMPONENTS = (
     Component("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libgcc-12-dev"),
     Component("glibc", "LGPL-2.1-or-later", (LAUNCHER,), "libc6-dev"),
     Component("glibc-nonshared", "LGPL-2.1-or-later", DYNAMIC, "", python="ziglang"),
-    Component("pytorch", "BSD-3-Clause", TRAINERS, "", python="torch"),  # code of its headers
+    Component("pytorch", "BSD-3-Clause", TRAINERS, "", python="torch", linked="headers"),
     Component("nanobind", "BSD-3-Clause", (MODULE,), "", python="nanobind"),
     Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
 )
@@ -120,7 +122,7 @@ def describe(component, built):
         "purl": url,
         "properties": [
             {"name": "xoe:taken-from", "value": within},
-            {"name": "xoe:linked", "value": "static"},
+            {"name": "xoe:linked", "value": component.linked},
             *({"name": "xoe:file", "value": name} for name in component.files),
         ],
     }
@@ -135,6 +137,7 @@ def document():
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'pkg:pypi/xoe@{version}#{made.isoformat()}')}",
         "version": 1,
         "metadata": {
             "timestamp": made.strftime("%Y-%m-%dT%H:%M:%SZ"),

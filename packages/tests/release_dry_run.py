@@ -1,10 +1,11 @@
 """scripts/release.sh --dry-run of a clone of what is committed: every file that it promises is there, and holds what it should.
 
-What this machine cannot make (wheels for Pythons that it lacks, the image without a Docker daemon) must be named. The clone uses this checkout's tools and PyTorch.
+A machine without one of the Pythons, or without a Docker daemon, makes fewer of them, and the script must say so.
 """
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,11 +23,11 @@ def fail(what, said=""):
 
 
 def clone(folder):
+    """It makes its own tools and .venv (uv has the downloads), but for the slowest part."""
     subprocess.run(["git", "clone", "-q", ROOT, folder], check=True)
-    (folder / "build").mkdir()
-    for name in (".venv", "build/peers"):
-        if (ROOT / name).exists():
-            (folder / name).symlink_to((ROOT / name).resolve())
+    portable = ROOT / "build/peers/portable"
+    if (portable / "installed").exists():
+        shutil.copytree(portable, folder / "build/peers/portable", symlinks=True)
 
 
 def check_names(made, said):

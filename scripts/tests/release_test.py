@@ -16,7 +16,7 @@ WHEEL = """#!/bin/sh
 [ "$1 $2" = "--all --check" ] && { [ -f pythons ] || { echo "error: no Python 3.10" >&2; exit 1; }; exit 0; }
 mkdir -p build/wheel-metadata/sboms build/peers/wheel/bin && echo '{}' >build/wheel-metadata/sboms/xoe.cdx.json
 cp play/python build/peers/wheel/bin/python
-if [ "$1" = --all ]; then shift; echo wheel >"$1/xoe-1.2.3-cp310-abi3-any.whl"; fi
+if [ "$1" = --all ]; then shift; echo wheel >"$1/xoe-1.2.3-cp311-cp311-any.whl"; fi
 echo wheel >"$1/xoe-1.2.3-py3-none-any.whl"
 """
 # What the others make; each is called with what release.sh gives it.
@@ -26,7 +26,7 @@ PLAYED = {
     # Asked for requirements, run as pip, or told to make the sources.
     "play/python": 'case "$*" in *get_requires*) echo tool==1;; *build_sdist*) echo sources >"$3/xoe-1.2.3.tar.gz";; esac',
     "play/cpack": 'mkdir -p "$6" && echo deb >"$6/xoe_1.2.3_amd64.deb"',
-    "play/docker": '[ -f daemon ] || exit 1; [ "$1" != save ] || echo image',
+    "play/docker": '[ -f daemon ] || exit 1; [ "$1" != build ] || ls build/wheels >built-of',
 }
 FILES = {"SHA256SUMS", "xoe-1.2.3-py3-none-any.whl", "xoe-1.2.3.cdx.json", "xoe-1.2.3.tar.gz", "xoe-1.2.3-docs.tar.gz", "xoe_1.2.3_amd64.deb"}
 
@@ -84,10 +84,10 @@ class Release(unittest.TestCase):
         self.refused("commit first")
         self.commit()
         self.refused("the tag v1.2.3 is not what is checked out")
-        (self.folder / "CHANGELOG.md").write_text("## [1.2.2]\n")
+        (self.folder / "CHANGELOG.md").write_text("## [1.2.2] - 2026-11-23\n## [1.2.3] - not released yet\n")
         self.commit()
         self.git("tag", "-f", "v1.2.3")
-        self.refused("CHANGELOG.md has no section [1.2.3]")
+        self.refused("CHANGELOG.md has no section [1.2.3] with a date")
 
     def test_what_it_holds(self):
         self.git("tag", "-a", "-m", "1.2.3", "v1.2.3")
@@ -95,7 +95,7 @@ class Release(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         made = self.folder / "build" / "release-1.2.3"
         files = {path.name for path in made.iterdir()}
-        self.assertEqual(files, FILES | {"xoe-1.2.3-cp310-abi3-any.whl", "xoe-1.2.3-image.tar.gz"})
+        self.assertEqual(files, FILES | {"xoe-1.2.3-cp311-cp311-any.whl"})
         subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=made, check=True)
         self.assertEqual(len((made / "SHA256SUMS").read_text().splitlines()), len(files) - 1)
         with tarfile.open(made / "xoe-1.2.3-docs.tar.gz") as archive:
@@ -108,12 +108,25 @@ class Release(unittest.TestCase):
         self.assertIn("is there already", self.release().stdout)
 
     def test_what_cannot_be_made_stops_a_release(self):
-        (self.folder / "daemon").unlink()
+        (self.folder / "pythons").unlink()
         self.commit()
         self.git("tag", "-a", "-m", "1.2.3", "v1.2.3")
         done = self.release()
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("image: no Docker daemon answers here", done.stdout)
+        self.assertIn("wheels of all Pythons: no Python 3.10", done.stdout)
+
+    def test_the_image_is_of_the_wheels_that_are_given(self):
+        old = self.folder / "build" / "wheels"
+        old.mkdir(parents=True)
+        (old / "xoe-9.9.9-cp311-cp311-any.whl").touch()
+        given = self.folder / "build" / "given"
+        given.mkdir()
+        self.assertIn("no wheel of this version for Python 3.11", self.release("--image", str(given)).stdout)
+        (given / "xoe-1.2.3-cp311-cp311-any.whl").touch()
+        done = self.release("--image", str(given))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual((self.folder / "built-of").read_text().split(), ["xoe-1.2.3-cp311-cp311-any.whl"])
+        self.assertIn("usage:", self.release("--image").stdout)
 
     def test_a_dry_run_needs_no_tag_and_names_what_it_left_out(self):
         for name in ("pythons", "daemon"):
@@ -133,13 +146,22 @@ class Workflow(unittest.TestCase):
     def test_it_publishes_what_the_script_makes_of_a_tag(self):
         self.assertIn('tags: ["v*"]', self.text)
         self.assertIn("scripts/release.sh build/release-files", self.text)
+        self.assertIn("scripts/release.sh --image build/release-files", self.text)
         self.assertNotIn("--dry-run", self.text)
 
     def test_what_it_looks_for_is_what_the_script_makes(self):
         script = (ROOT / "scripts/release.sh").read_text()
-        for made in ("-docs.tar.gz", "-image.tar.gz", ".cdx.json"):
+        for made in ("-docs.tar.gz", ".cdx.json"):
             self.assertIn(made, self.text)
             self.assertIn(f"xoe-$version{made}", script)
+
+    def test_nothing_is_published_before_it_is_approved(self):
+        jobs = re.split(r"^  (\w+):\n", self.text.split("\njobs:\n")[1], flags=re.MULTILINE)
+        needs = {name: re.findall(r"\w+", (re.search(r"^    needs: (.*)", text, re.MULTILINE) or [0, ""])[1])
+                 for name, text in zip(jobs[1::2], jobs[2::2], strict=True)}  # fmt: skip
+        self.assertEqual(needs["make"], [])
+        for name in set(needs) - {"make", "attest", "index"}:
+            self.assertIn("index", needs[name])
 
     def test_no_token_is_kept(self):
         self.assertEqual(set(re.findall(r"secrets\.(\w+)", self.text)), {"GITHUB_TOKEN"})

@@ -36,6 +36,18 @@ class Components(unittest.TestCase):
                 self.assertRegex(sbom.pinned(component.python or component.archive), r"^\d+\.\d+")
 
 
+class Document(unittest.TestCase):
+    def test_attestations_take_it(self):
+        self.addCleanup(setattr, sbom, "built_versions", sbom.built_versions)
+        self.addCleanup(setattr, sbom, "debian_version", sbom.debian_version)
+        sbom.built_versions = lambda: {component.source: "1" for component in sbom.COMPONENTS}
+        sbom.debian_version = lambda package: "1"
+        document = sbom.document()
+        self.assertEqual((document["bomFormat"], document["specVersion"]), ("CycloneDX", "1.6"))
+        self.assertRegex(document["serialNumber"], r"^urn:uuid:[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$")
+        self.assertEqual(document, sbom.document(), "the same sources give the same document")
+
+
 class PyTorch(unittest.TestCase):
     def test_the_extra_for_training_names_the_version_that_wheels_are_built_with(self):
         extra = re.search(r'^train = \["torch==([0-9]+\.[0-9]+)\.\*"\]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)

@@ -30,12 +30,14 @@ std::string minor_version(std::string_view version) {
   return parts.size() < 2 ? std::string(version) : parts[0] + "." + parts[1];
 }
 
+// Names the pip of the environment that the package is in: site-packages/xoe/bin is the program's folder.
 std::string remedy(const std::string& folder) {
-  return fmt::format("install it beside Xoe: {}pip install 'torch=={}.*'",
-                     fs::exists(folder + "/../../../../../bin/python3")
-                         ? fs::weakly_canonical(folder + "/../../../../../bin").string() + "/"
-                         : "",
-                     minor_version(kBuiltFor));
+  std::error_code error;
+  const fs::path packages = fs::weakly_canonical(folder + "/../..", error);
+  const fs::path pip = packages / "../../../bin/pip";
+  const bool is_environment = packages.filename() == "site-packages" && fs::exists(pip, error);
+  return fmt::format("install it beside Xoe: {} install 'torch=={}.*'",
+                     is_environment ? pip.lexically_normal().string() : "pip", minor_version(kBuiltFor));
 }
 
 // Of `__version__ = '2.15.0+cpu'`, with or without a type between; empty: the file does not say.
@@ -88,6 +90,7 @@ Result<std::string> find_torch(const std::string& folder, const Env& env) {
 Error become_trainer(std::string_view name, char** argv) {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (error) return Error(Code::kUnavailable, "cannot find this program's folder: " + error.message());
   const Env env = Env::process();
   if (kFindsTorch) {
     const auto torch = find_torch(folder.string(), env);

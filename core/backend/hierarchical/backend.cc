@@ -143,14 +143,12 @@ std::optional<ProcessActivity> HierarchicalBackend::activity(int rank) const {
   return context_->asks_about(rank_of_job) ? std::optional(ProcessActivity()) : std::nullopt;
 }
 
-// Tells what is known of the group's collective `number`, and whether all other hosts have said it since `asked`. Asks them.
-// Only the job's first rank on each host can; the others are not told.
-HierarchicalBackend::Late HierarchicalBackend::look(std::uint64_t number, Clock::time_point asked) const {
+// Tells what this host knows of the group's collective `number`, and asks the other hosts. Only the job's first rank on
+// each host can; the others are not told.
+HierarchicalBackend::Late HierarchicalBackend::look(std::uint64_t number) const {
   Late late;
   for (int rank = 0; rank < topology_.size; ++rank) {
-    const int rank_of_job = ranks_[index(rank)];
-    const auto state = context_->state(rank_of_job);
-    if (context_->asks_about(rank_of_job) && (!state || state->activity.at < asked)) late.unanswered = true;
+    const auto state = context_->state(ranks_[index(rank)]);
     if (!state)
       late.others_unknown = true;
     else if (state->group != number_ || state->begun < number || state->activity.stopped)
@@ -159,16 +157,19 @@ HierarchicalBackend::Late HierarchicalBackend::look(std::uint64_t number, Clock:
   return late;
 }
 
-// Waits for the answers of the other hosts. What they said before counts where they do not answer.
+// Waits for the answers of the other hosts. Their answers of before count where they do not give any.
 HierarchicalBackend::Late HierarchicalBackend::late_for(std::uint64_t number) const {
   constexpr std::chrono::seconds kAnswer(2);  // hosts that are busy answer late, one that is gone never does
   constexpr std::chrono::milliseconds kPoll(50);
-  const auto asked = Clock::now();
-  Late late = look(number, asked);
-  while (late.unanswered && Clock::now() - asked < kAnswer && done_.load(std::memory_order_acquire) < number &&
-         watchdog_->pause(kPoll))
-    late = look(number, asked);
-  return late;
+  const auto began = Clock::now();
+  (void)look(number);
+  const auto all_answered = [&] {
+    return std::ranges::all_of(ranks_, [&](int rank) { return context_->has_answered(rank, began); });
+  };
+  while (!all_answered() && Clock::now() - began < kAnswer && done_.load(std::memory_order_acquire) < number &&
+         !cause() && watchdog_->pause(kPoll)) {
+  }
+  return look(number);
 }
 
 CpuUse HierarchicalBackend::used_by_late(std::uint64_t number) const {

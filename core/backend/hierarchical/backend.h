@@ -66,7 +66,6 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   struct Late {
     std::vector<int> ranks = {};
     bool others_unknown = false;  // ranks of other hosts
-    bool unanswered = false;      // another host was asked, and has not answered yet
   };
   HierarchicalBackend(std::shared_ptr<Context> context, std::vector<int> ranks, std::uint64_t number,
                       std::unique_ptr<shm::ShmBackend> local);
@@ -74,7 +73,7 @@ class HierarchicalBackend final : public Backend, public HostGroup {
 
   Status execute(const Collective& collective);
   using Clock = std::chrono::steady_clock;
-  Late look(std::uint64_t number, Clock::time_point asked) const;
+  Late look(std::uint64_t number) const;
   Late late_for(std::uint64_t number) const;
   CpuUse used_by_late(std::uint64_t number) const;
   bool reports(const Late& late) const;

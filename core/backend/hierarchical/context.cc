@@ -20,6 +20,8 @@ FailureEvent lost(FailureEvent::Kind kind, int rank, std::string_view text) {
 
 constexpr std::string_view kAskActivity = "activity?";
 constexpr std::chrono::milliseconds kAskAgain(100);
+constexpr std::chrono::seconds kAskOnceMore(
+    1);  // while the answer is awaited: it costs the host a look at all its processes
 constexpr std::string_view kAnswerActivity = "activity:";
 
 // The log is followed by the set of the ranks that have left, and the ranks' progress.
@@ -218,12 +220,22 @@ std::optional<RankState> Context::state(int rank) {
   if (mesh_ == nullptr) return std::nullopt;
   const std::lock_guard lock(reported_mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (auto& asked = asked_[host]; now - asked >= kAskAgain) {
+  const auto known = reported_.find(rank);
+  auto& asked = asked_[host];
+  const bool awaited = known == reported_.end() || known->second.activity.at < asked;
+  if (now - asked >= (awaited ? std::chrono::milliseconds(kAskOnceMore) : kAskAgain)) {
     asked = now;
     mesh_->send(host, kAskActivity);
   }
-  const auto known = reported_.find(rank);
   return known == reported_.end() ? std::nullopt : std::optional(known->second);
+}
+
+bool Context::has_answered(int rank, std::chrono::steady_clock::time_point time) {
+  if (!asks_about(rank)) return true;
+  const std::lock_guard lock(reported_mutex_);
+  const auto known = reported_.find(rank);
+  // state() does not ask for what is as new as this.
+  return known != reported_.end() && known->second.activity.at >= time - kAskAgain;
 }
 
 // Several hosts tell of the same failure.

@@ -51,6 +51,7 @@ BlockedWait read_wait(const RankStatus& status, int rank) {
       break;
   if (before % 2 != 0 || status.sequence.load(std::memory_order_acquire) != before) return wait;
   wait.missing = std::move(missing);
+  wait.shown = before;
   return wait;
 }
 

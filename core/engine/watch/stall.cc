@@ -7,6 +7,7 @@
 #include <queue>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -166,6 +167,22 @@ std::string deadlock_line(const WaitCycle& cycle) {
                        tensor_text(wait.name, wait.set), cycle[(i + 1) % cycle.size()].rank);
   }
   return out;
+}
+
+std::string DeadlockWatch::look(const std::vector<BlockedWait>& waits, int rank) {
+  WaitCycle found;
+  for (WaitCycle& cycle : find_wait_cycles(waits))
+    if (cycle.size() > 1 && std::ranges::count(cycle, rank, &BlockedWait::rank) > 0) found = std::move(cycle);
+  const std::string line = found.empty() ? "" : deadlock_line(found);
+  if (line.empty() || line != line_ || found.size() != first_.size()) {
+    line_ = line;
+    first_ = std::move(found);
+    return {};
+  }
+  // A rank that has not run since its wait ended shows it still; one that waits shows it again with every look.
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i].shown == first_[i].shown) return {};
+  return line == std::exchange(reported_, line) ? "" : line;
 }
 
 }  // namespace xoe::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct BlockedWait {
   std::string name;
   ProcessSetId set = kWorldSet;
   std::vector<int> missing;
+  std::uint32_t shown = 0;  // changes each time that the rank shows its wait
 };
 
 // "ranks 0-3, 7", "rank 2", "no rank": sorted, without duplicates, and cut after `ranges` ranges as in
@@ -50,5 +52,18 @@ std::vector<WaitCycle> find_wait_cycles(const std::vector<BlockedWait>& waits);
 // order deadlock: rank 0 waits for 'x' (process set 1), which rank 1 has not submitted; rank 1 waits for 'y' (process
 // set 2), which rank 0 has not submitted. One line of at most 2 KiB.
 std::string deadlock_line(const WaitCycle& cycle);
+
+// Finds cycles that last, for one rank.
+class DeadlockWatch {
+ public:
+  // waits: of all ranks, as they show them now. Gives the deadlock_line() of a cycle of `rank` that is found a second
+  // time, and whose ranks have all shown their waits again meanwhile; once for each. Empty: there is none.
+  std::string look(const std::vector<BlockedWait>& waits, int rank);
+
+ private:
+  WaitCycle first_;  // as it was found first
+  std::string line_;
+  std::string reported_;
+};
 
 }  // namespace xoe::engine

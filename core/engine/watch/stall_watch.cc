@@ -162,16 +162,7 @@ void StallWatch::look_for_deadlocks(ProcessSet& world) {
   for (int r = 0; r < agreement.host_ranks(); ++r)
     if (auto wait = read_wait(agreement.status(r), agreement.world_rank(r)); !wait.missing.empty())
       waits.push_back(std::move(wait));
-  std::string found;
-  for (const WaitCycle& cycle : find_wait_cycles(waits)) {
-    const bool concerns = std::any_of(cycle.begin(), cycle.end(), [&](const auto& wait) { return wait.rank == rank_; });
-    if (concerns && cycle.size() > 1) found = deadlock_line(cycle);
-  }
-  if (!found.empty() && found == last_cycle_ && found != reported_cycle_) {
-    reported_cycle_ = found;
-    options_.warn(found);
-  }
-  last_cycle_ = found;
+  if (const std::string line = deadlocks_.look(waits, rank_); !line.empty()) options_.warn(line);
 }
 
 }  // namespace xoe::engine

@@ -61,8 +61,7 @@ class StallWatch {
   const HostGroup* world_ = nullptr;
   std::map<int, std::optional<ProcessActivity>> activities_;  // of ranks that others wait for, in this look
   RankStatus* status_ = nullptr;                              // where other ranks read what this rank waits for
-  std::string last_cycle_;                                    // of the last check; reported when it is found again
-  std::string reported_cycle_;
+  DeadlockWatch deadlocks_;
 };
 
 }  // namespace xoe::engine

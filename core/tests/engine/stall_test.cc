@@ -204,5 +204,36 @@ TEST(WaitCycles, AgreesWithResolvingByHand) {
   }
 }
 
+// The waits of two ranks for each other, as shown for the nth time.
+std::vector<BlockedWait> opposite(std::uint32_t shown_by_0, std::uint32_t shown_by_1) {
+  return {{0, "x", 1, {1}, shown_by_0}, {1, "y", 2, {0}, shown_by_1}};
+}
+
+TEST(Deadlocks, AreToldOnceWhenAllRanksHaveShownThemAgain) {
+  DeadlockWatch watch;
+  EXPECT_EQ(watch.look(opposite(1, 1), 1), "");
+  EXPECT_THAT(watch.look(opposite(2, 2), 1), HasSubstr("order deadlock: rank 0 waits for 'x'"));
+  EXPECT_EQ(watch.look(opposite(3, 3), 1), "");
+  EXPECT_EQ(watch.look({}, 1), "");
+  EXPECT_EQ(watch.look(opposite(9, 9), 1), "");
+  EXPECT_EQ(watch.look(opposite(10, 10), 1), "") << "it was told before";
+}
+
+// Rank 0's wait has ended, and on a busy machine it has not run since.
+TEST(Deadlocks, ARankThatHasNotRunSinceIsWaitedFor) {
+  DeadlockWatch watch;
+  for (std::uint32_t look = 1; look < 50; ++look) EXPECT_EQ(watch.look(opposite(1, look), 1), "");
+  EXPECT_EQ(watch.look({{1, "y", 2, {0}, 50}}, 1), "");
+  // The looks of ranks are not in step: the other one shows it again later.
+  EXPECT_EQ(watch.look(opposite(3, 51), 1), "");
+  EXPECT_EQ(watch.look(opposite(3, 52), 1), "");
+  EXPECT_THAT(watch.look(opposite(4, 53), 1), HasSubstr("order deadlock"));
+}
+
+TEST(Deadlocks, OfOtherRanksAreTheirsToTell) {
+  DeadlockWatch watch;
+  for (std::uint32_t look = 1; look < 5; ++look) EXPECT_EQ(watch.look(opposite(look, look), 2), "");
+}
+
 }  // namespace
 }  // namespace xoe::engine
