@@ -16,7 +16,7 @@ import time
 import ranks
 
 VICTIM = 1
-PATIENCE = 10.0  # seconds
+PATIENCE = 60.0  # seconds: a rank may have to wait for a processor; alone it takes less than one
 ROLE = "XOE_TEST_ROLE"
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
 WAYS = sys.argv[2:] or ("auto", "host")

@@ -209,7 +209,7 @@ def test_the_others_see_who_is_lost(folder):
         print(f"caught: {error}", flush=True)
         sys.exit(3)
     """
-    done = ranks.run(2, script(folder, "killed", last, wait=False))
+    done = ranks.run(2, script(folder, "killed", last, wait=False), options=ranks.LET_SPEAK)
     ended(done, 128 + signal.SIGKILL, "ready")
     assert re.search(r"\[0\] caught: .*weights.*rank 1", done.stdout), done.stdout
     assert re.search(r"rank 1 .*SIGKILL", done.stdout), done.stdout

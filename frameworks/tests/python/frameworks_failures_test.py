@@ -9,7 +9,7 @@ import ranks
 
 ranks.use("frameworks", "jax")
 
-PATIENCE = 1.0  # seconds
+PATIENCE = 60.0  # seconds: a rank may have to wait for a processor; alone it takes less than one
 
 BEGIN = """
 import os, signal, sys, time
@@ -105,7 +105,7 @@ def step(what):
 def look(folder, framework, how, **variables):
     path = folder / f"{framework}_{how}.py"
     path.write_text(BEGIN + textwrap.dedent(PROGRAMS[framework]).replace("HOW", how) + END)
-    done = ranks.run(3, path, **variables)
+    done = ranks.run(3, path, options=ranks.LET_SPEAK, **variables)
     assert done.returncode == (128 + signal.SIGKILL if how == "killed" else 1), done.stdout
     died = float(re.search(r"\[1\] dies ([\d.]+)", done.stdout)[1])
     if how != "killed":

@@ -121,7 +121,7 @@ os._exit(3)
 def run(folder, size, program, **variables):
     path = folder / "program.py"
     path.write_text(textwrap.dedent(program))
-    return ranks.run(size, path, options=("--jax",), **variables)
+    return ranks.run(size, path, options=("--jax", *ranks.LET_SPEAK), **variables)
 
 
 def test_collectives(folder):

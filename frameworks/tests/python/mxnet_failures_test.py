@@ -6,7 +6,7 @@ import signal
 import ranks
 
 ranks.use("mxnet", "mxnet")
-PATIENCE = 1.0  # seconds
+PATIENCE = 60.0  # seconds: a rank may have to wait for a processor; alone it takes less than one
 
 PROGRAM = """
 import os, signal, sys, time
@@ -43,7 +43,7 @@ except hvd.PeerLostError as error:
 def look(folder, how):
     path = folder / "program.py"
     path.write_text(PROGRAM.replace("HOW", how))
-    done = ranks.run(3, path)
+    done = ranks.run(3, path, options=ranks.LET_SPEAK)
     assert done.returncode == (128 + signal.SIGKILL if how == "killed" else 1), done.stdout
     died = float(re.search(r"\[1\] dies ([\d.]+)", done.stdout)[1])
     for rank in (0, 2):

@@ -26,6 +26,8 @@ BUILD = pathlib.Path(os.environ.get("XOE_BUILD_DIR", ROOT / "build" / "release")
 _MARK = "XOE_TEST_RANK"
 _CHOSEN = "XOE_TEST_CHOSEN"  # words that names of tests have one of, separated by commas
 HANGS = 900  # seconds: a limit for what hangs, far beyond what it takes beside a load of 20
+# For ranks that ignore SIGTERM, to say what they saw of another one's end: on a busy machine that takes longer than 5 s.
+LET_SPEAK = ("--grace", "120")
 IN_A_RANK = {_MARK: "1"}  # the environment in which start() returns
 
 

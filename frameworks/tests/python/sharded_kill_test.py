@@ -7,7 +7,7 @@ import textwrap
 
 import ranks
 
-PATIENCE = 10.0  # seconds: a rank may have to wait for a processor
+PATIENCE = 60.0  # seconds: a rank may have to wait for a processor; alone it takes less than one
 
 PROGRAM = """
 import os, signal, sys, time
@@ -53,7 +53,7 @@ sys.exit(3)
 def test_a_rank_that_is_killed_in_the_update(folder):
     path = folder / "sharded_kill.py"
     path.write_text(textwrap.dedent(PROGRAM))
-    done = ranks.run(3, path)
+    done = ranks.run(3, path, options=ranks.LET_SPEAK)
     assert done.returncode == 128 + signal.SIGKILL, done.stdout
     died = float(re.search(r"dies ([\d.]+)", done.stdout)[1])
     for rank in (0, 2):

@@ -219,7 +219,7 @@ def test_killed_ranks():
         return
     for steps in (0, 1, 2, 5):
         done = subprocess.run(
-            ranks.command(2, __file__, KILLED, str(steps)),
+            ranks.command(2, __file__, KILLED, str(steps), options=ranks.LET_SPEAK),
             env=ranks.environment(),
             capture_output=True,
             text=True,
