@@ -191,7 +191,10 @@ Finding check_ranges(const PcieFacts& facts) {
     const PciRange* const range = memory_range(gpu);
     const bool assigned = range != nullptr && range->assigned;
     const std::uint64_t bytes = range != nullptr ? range->bytes : 0;
-    list.push_back({{"gpu", gpu.address}, {"bytes", bytes}, {"assigned", assigned}});
+    list.push_back({{"gpu", gpu.address},
+                    {"range", range != nullptr ? Json(range->number) : Json()},
+                    {"bytes", bytes},
+                    {"assigned", assigned}});
     all_sizes_known = all_sizes_known && range != nullptr;
     wanted += bytes;
     std::string& all = !assigned ? without : bytes <= kSmall ? small : sizes;

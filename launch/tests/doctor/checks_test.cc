@@ -473,6 +473,7 @@ TEST(Pcie, TheLargestRangeLeadsToTheMemory) {
   };
   const Finding assigned = memory_of_gpu(lines("0x00002a0000000000 0x00002a1fffffffff 0x000000000014220c\n"), {});
   EXPECT_EQ(assigned.severity, Severity::kOk);
+  EXPECT_EQ(assigned.details["gpus"][0]["range"], 2);
   EXPECT_EQ(assigned.what, "the memory of all GPUs has addresses: 0000:03:00.0 (128 GiB)");
   const Finding unset = memory_of_gpu(lines("0x0000000000000000 0x0000001fffffffff 0x000000002014220c\n"), {});
   EXPECT_EQ(unset.severity, Severity::kProblem);
