@@ -1,5 +1,5 @@
 // The formats that data sets of images come in; docs/formats describes each. A format is a file in this folder that
-// defines an SourceLayout, declared below and listed in the table of formats.cc, and a value of SourceFormat in
+// defines a SourceLayout, declared below and listed in the table of formats.cc, and a value of SourceFormat in
 // xoe/data/images.h. Pipelines and training need nothing else; data/cli checks and writes formats one by one.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace xoe::doctor {
 
 namespace {
 
-// Of the fastest device with the same name.
+// A device is slow below this part of the fastest one with the same name.
 constexpr double kSlow = 0.8;
 
 // A line for what there is, then one for each product. Small whole numbers, so that products in float32 are exact. They

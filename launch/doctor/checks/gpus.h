@@ -51,7 +51,7 @@ struct CudaLibraries {
   std::vector<int> runtimes = {};  // CUDA runtimes that load, as `cuda` above
 };
 
-// What the user asks of GPU memory.
+// The user's settings of the transport of GPU memory.
 struct GpuVariables {
   std::string transport = "auto";  // XOE_GPU
   bool many_ranks = false;         // NCCL_MULTI_RANK_GPU_ENABLE: NCCL takes a GPU for several ranks, since 2.30

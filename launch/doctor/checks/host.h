@@ -68,7 +68,7 @@ struct ProcessFacts {
   bool seccomp = false;                           // system calls are filtered
   std::optional<std::int64_t> most_processes = {};
   // Mandatory access control.
-  std::optional<bool> selinux_enforces = {};  // nullopt: no SELinux
+  std::optional<bool> selinux_enforces = {};  // nullopt: no SELinux, or a container that hides it
   std::string label = {};                     // "system_u:system_r:container_t:s0", "docker-default (enforce)"
   bool denies_ptrace = false;                 // SELinux's boolean deny_ptrace
 };
@@ -160,7 +160,7 @@ Findings check_ip_over_infiniband(const std::vector<NetworkInterface>& interface
 
 // A range of addresses by which the processor and other cards reach a card's memory (base address register).
 struct PciRange {
-  int number = 0;
+  int number = 0;  // of the base address register, from 0 on
   std::uint64_t bytes = 0;
   bool assigned = false;  // the firmware or the kernel found room for it
 };
@@ -174,7 +174,7 @@ struct PciFunction {
   std::optional<PciConfig> config = {};
   std::string config_error = {};  // why there is none
   std::vector<PciRange> ranges = {};
-  bool ranges_known = false;
+  bool ranges_known = false;  // the kernel's lines about all six could be read
 };
 
 struct PcieFacts {

@@ -21,7 +21,15 @@ bool is_among(std::span<const std::string_view> list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
 }
 
-bool is_remote(std::string_view type) { return is_among(kRemoteTypes, type) || is_among(kRemotePrograms, type); }
+bool is_remote(const Mount& mount) {
+  return is_among(kRemoteTypes, mount.type) || is_among(kRemotePrograms, mount.type) || mount.is_mountpoint_s3();
+}
+
+// 9p also goes over the network, as its option says.
+bool is_handed_in(const Mount& mount) {
+  const std::string way = mount.value("trans");
+  return mount.type == "virtiofs" || (mount.type == "9p" && way != "tcp" && way != "rdma");
+}
 
 // Blanks and backslashes stand in octal: "/my\040data".
 std::string unescaped(std::string_view text) {
@@ -81,21 +89,26 @@ bool Mount::is_windows() const {
                                                   (source.size() >= 2 && source[1] == ':'));
 }
 
+bool Mount::is_mountpoint_s3() const { return type == "fuse" && source == "mountpoint-s3"; }
+
 MountFacts read_mounts(const Tree& tree) {
   MountFacts facts;
   const auto text = tree.text("/proc/self/mounts");
   facts.known = text.has_value();
   const auto mounts = all_mounts(text.value_or(""));
-  for (const Mount& mount : mounts)
-    if (is_remote(mount.type) && facts.remote.size() < kMostRemote) facts.remote.push_back(mount);
+  for (const Mount& mount : mounts) {
+    auto& list = is_handed_in(mount) ? facts.handed_in : facts.remote;
+    if (is_remote(mount) && list.size() < kMostRemote) list.push_back(mount);
+  }
   const Env env = environment_of(tree);
   for (const std::string_view variable : kPlaces) {
     const std::string path = env.text(variable).value_or("");
     const Mount* const mount = mount_of(mounts, path);
-    // What a virtual machine's host hands in is near.
-    const bool handed_in = mount != nullptr && (mount->type == "9p" || mount->type == "virtiofs");
-    if (mount != nullptr && is_remote(mount->type) && (!handed_in || mount->is_windows()))
-      facts.places.push_back({.variable = std::string(variable), .path = path, .point = mount->point});
+    if (mount == nullptr || !is_remote(*mount)) continue;
+    // A folder that a virtual machine's host hands in is near, unless Windows does.
+    if (!is_handed_in(*mount) || mount->is_windows())
+      facts.places.push_back(
+          {.variable = std::string(variable), .path = path, .point = mount->point, .windows = mount->is_windows()});
   }
   return facts;
 }

@@ -15,9 +15,12 @@ constexpr std::int64_t kSmallTransfer = 64 << 10;  // bytes; servers offer 128 K
 constexpr std::int64_t kLongCache = 60;            // seconds; the kernel's own limit for NFS
 constexpr std::int64_t kFastCard = 25'000;         // Mbit/s; one TCP connection seldom fills it
 
+constexpr std::size_t kMostNamed = 8;  // mounts in one line
+
 // They keep locks to themselves, and copy a file to rename it.
-constexpr std::string_view kObjectStores[] = {"fuse.sshfs",  "fuse.s3fs",   "fuse.gcsfuse",
-                                              "fuse.goofys", "fuse.rclone", "fuse.mount-s3"};
+constexpr std::string_view kObjectStores[] = {"fuse.sshfs",  "fuse.s3fs",     "fuse.gcsfuse",  "fuse.goofys",
+                                              "fuse.rclone", "fuse.mount-s3", "fuse.blobfuse2"};
+
 bool is_nfs(const Mount& mount) { return mount.type == "nfs" || mount.type == "nfs4"; }
 
 std::string name_of(const Mount& mount) { return fmt::format("{} ({} of {})", mount.point, mount.type, mount.source); }
@@ -30,12 +33,20 @@ std::string why_locks_are_local(const Mount& mount) {
     if (mount.has("nolock")) return "nolock";
     return local.empty() || local == "none" ? "" : "local_lock=" + local;
   }
-  if (mount.type == "lustre") return mount.has("flock") ? "" : mount.has("localflock") ? "localflock" : "no flock";
+  if (mount.type == "lustre") return mount.has("localflock") && !mount.has("flock") ? "localflock" : "";
   if (mount.type == "cifs" || mount.type == "smb3") return mount.has("nobrl") ? "nobrl" : "";
+  if (mount.is_mountpoint_s3()) return mount.source;
   return std::ranges::find(kObjectStores, mount.type) != std::end(kObjectStores) ? mount.type : "";
 }
 
-bool is_soft(const Mount& mount) { return mount.has("soft") || mount.has("softerr"); }
+// Lustre answers locks with an error where it was mounted without an option for them. Empty: it takes them.
+std::string why_locks_are_refused(const Mount& mount) {
+  if (mount.type != "lustre" || mount.has("ro")) return {};
+  return mount.has("flock") || mount.has("localflock") ? "" : "no flock";
+}
+
+// SMB is soft unless it is mounted otherwise, so that the option says nothing about it.
+bool is_soft(const Mount& mount) { return is_nfs(mount) && (mount.has("soft") || mount.has("softerr")); }
 
 std::string small_transfer(const Mount& mount) {
   std::string small;
@@ -46,7 +57,7 @@ std::string small_transfer(const Mount& mount) {
   return small;
 }
 
-// What asks the server again and again: nothing that it said of a file is kept.
+// Each look at a file asks the server again, whose answer is not kept.
 bool keeps_no_attributes(const Mount& mount) {
   return is_nfs(mount) && (mount.has("noac") || mount.value("acregmax") == "0" || mount.value("acdirmax") == "0" ||
                            mount.value("lookupcache") == "none");
@@ -59,14 +70,28 @@ std::optional<std::int64_t> long_cache(const Mount& mount) {
   return seconds && *seconds > kLongCache ? seconds : std::nullopt;
 }
 
-// "/data (nolock), /scratch (no flock)": the mounts of which `reason` says something.
+// "/data, /home and 3 more": the first of `names`.
+std::string first_of(const std::vector<std::string>& names, std::size_t most) {
+  const auto shown = std::min(names.size(), most);
+  std::string all =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (names.size() > shown) all += fmt::format(" and {} more", names.size() - shown);
+  return all;
+}
+
+// "/data (nolock), /scratch (localflock)": the mounts of which `reason` says something.
 template <class Reason>
 std::string those_with(const std::vector<Mount>& mounts, Reason reason) {
-  std::string all;
+  std::vector<std::string> all;
   for (const Mount& mount : mounts)
-    if (const std::string why = reason(mount); !why.empty())
-      all += fmt::format("{}{} ({})", all.empty() ? "" : ", ", mount.point, why);
-  return all;
+    if (const std::string why = reason(mount); !why.empty()) all.push_back(fmt::format("{} ({})", mount.point, why));
+  return first_of(all, kMostNamed);
+}
+
+std::string first_names(const std::vector<Mount>& mounts) {
+  std::vector<std::string> names;
+  for (const Mount& mount : mounts) names.push_back(name_of(mount));
+  return first_of(names, 4);
 }
 
 Finding check_list(const MountFacts& facts) {
@@ -75,34 +100,42 @@ Finding check_list(const MountFacts& facts) {
                   .why =
                       "data sets, checkpoints and environments are as fast and as safe as the server and the mount "
                       "options let them be"};
-  Json list = Json::array();
-  for (const Mount& mount : facts.remote) {
-    list.push_back({{"at", mount.point}, {"type", mount.type}, {"source", mount.source}, {"options", mount.options}});
-    finding.table += fmt::format("{}: {}\n", name_of(mount), fmt::join(mount.options, ","));
-  }
-  finding.details = {{"mounts", std::move(list)}};
+  const auto json_of = [&finding](const std::vector<Mount>& mounts) {
+    Json list = Json::array();
+    for (const Mount& mount : mounts) {
+      list.push_back({{"at", mount.point}, {"type", mount.type}, {"source", mount.source}, {"options", mount.options}});
+      finding.table += fmt::format("{}: {}\n", name_of(mount), fmt::join(mount.options, ","));
+    }
+    return list;
+  };
+  finding.details["mounts"] = json_of(facts.remote);
+  finding.details["handed_in"] = json_of(facts.handed_in);
   if (!facts.known) {
     finding.report(Severity::kSkipped, "/proc/self/mounts cannot be read");
   } else if (!facts.remote.empty()) {
     finding.what = fmt::format("{} from other machines: {}", counted(std::ssize(facts.remote), "file system"),
-                               name_of(facts.remote.front()));
-    for (std::size_t i = 1; i < std::min<std::size_t>(facts.remote.size(), 4); ++i)
-      finding.what += ", " + name_of(facts.remote[i]);
-    if (facts.remote.size() > 4) finding.what += fmt::format(" and {} more", facts.remote.size() - 4);
+                               first_names(facts.remote));
   }
+  if (!facts.handed_in.empty())
+    finding.what += fmt::format("; {} of this machine's host: {}", counted(std::ssize(facts.handed_in), "file system"),
+                                first_names(facts.handed_in));
   return finding;
 }
 
 Finding check_locks(const MountFacts& facts) {
   Finding finding{.id = "files.locks",
-                  .what = "locks of files hold for all hosts",
+                  .what = "no mount option makes locks local",
                   .why =
                       "locks keep hosts from writing one timeline or data set at once, and say whether the writer of "
                       "an unfinished checkpoint still lives: without them one host removes what another writes"};
   const std::string local = those_with(facts.remote, why_locks_are_local);
-  finding.details = {{"local", local}};
-  if (local.empty()) return finding;
-  finding.report(Severity::kWarning, fmt::format("locks of files hold on this host alone: {}", local),
+  const std::string refused = those_with(facts.remote, why_locks_are_refused);
+  finding.details = {{"local", local}, {"refused", refused}};
+  if (local.empty() && refused.empty()) return finding;
+  std::string seen;
+  if (!local.empty()) seen = fmt::format("locks of files hold on this host alone: {}", local);
+  if (!refused.empty()) seen += fmt::format("{}locks are refused: {}", seen.empty() ? "" : "; ", refused);
+  finding.report(Severity::kWarning, seen,
                  "NFS: mount without nolock and local_lock (version 3 needs rpc.statd and port access to lockd; "
                  "version 4 needs neither); Lustre: -o flock; SMB: without nobrl; object stores: write checkpoints and "
                  "timelines elsewhere");
@@ -111,7 +144,7 @@ Finding check_locks(const MountFacts& facts) {
 
 Finding check_errors(const MountFacts& facts) {
   Finding finding{.id = "files.errors",
-                  .what = "a server that does not answer is waited for (hard)",
+                  .what = "no NFS mount is soft: a server that does not answer is waited for",
                   .why =
                       "with soft, a server that is busy for longer than timeo makes reads and writes fail: a training "
                       "ends with an input or output error, and a checkpoint may be cut off"};
@@ -176,36 +209,40 @@ Finding check_attributes(const MountFacts& facts) {
 
 Finding check_places(const MountFacts& facts) {
   Finding finding{.id = "files.places",
-                  .what = "Python's environment and temporary files are on this machine",
+                  .what = "VIRTUAL_ENV, CONDA_PREFIX and TMPDIR name no folder of another machine",
                   .why =
                       "each rank opens thousands of small files of its environment when it starts: with many ranks "
                       "the server is what they wait for"};
   std::string environments;
   std::string temporary;
+  bool windows = true;  // all of them
   Json list = Json::array();
   for (const RemotePlace& place : facts.places) {
     list.push_back({{"variable", place.variable}, {"path", place.path}, {"mount", place.point}});
     std::string& all = place.variable == "TMPDIR" ? temporary : environments;
     all += fmt::format("{}{}={} on {}", all.empty() ? "" : ", ", place.variable, place.path, place.point);
+    windows = windows && place.windows;
   }
   finding.details = {{"places", std::move(list)}};
+  const std::string_view owner = windows ? "a disk of Windows" : "a file system of another machine";
   if (!temporary.empty()) {
-    finding.report(Severity::kWarning,
-                   fmt::format("temporary files go to a file system of another machine: {}", temporary),
+    finding.report(Severity::kWarning, fmt::format("temporary files go to {}: {}", owner, temporary),
                    "export TMPDIR=/tmp, or a folder on a disk of this host");
     if (!environments.empty()) finding.what += "; " + environments;
+  } else if (!environments.empty() && windows) {
+    finding.report(Severity::kNote, fmt::format("the environment is on {}: {}", owner, environments),
+                   "make it again in Linux's own file system, such as below /home");
   } else if (!environments.empty()) {
-    finding.report(
-        Severity::kNote, fmt::format("the environment is on a file system of another machine: {}", environments),
-        "before jobs of many ranks: pack it (conda-pack, venv-pack) and unpack it on a disk of each host, or "
-        "start a container image; all hosts need it at the same path");
+    finding.report(Severity::kNote, fmt::format("the environment is on {}: {}", owner, environments),
+                   "before jobs of many ranks: pack it (conda-pack, venv-pack) and unpack it on a disk of each host, "
+                   "or start a container image; all hosts need it at the same path");
   }
   return finding;
 }
 
 Finding check_windows(const MountFacts& facts) {
   const std::string disks =
-      those_with(facts.remote, [](const Mount& mount) { return mount.is_windows() ? mount.source : ""; });
+      those_with(facts.handed_in, [](const Mount& mount) { return mount.is_windows() ? mount.source : ""; });
   return {.id = "files.windows",
           .severity = Severity::kNote,
           .what = fmt::format("disks of Windows are mounted: {}", disks),
@@ -218,10 +255,10 @@ Finding check_windows(const MountFacts& facts) {
 
 Findings check_mounts(const MountFacts& facts, std::optional<std::int64_t> mbit) {
   Findings findings = {check_list(facts)};
-  if (facts.remote.empty()) return findings;
-  append(findings, {check_locks(facts), check_errors(facts), check_transfer(facts, mbit), check_attributes(facts),
-                    check_places(facts)});
-  if (std::ranges::any_of(facts.remote, &Mount::is_windows)) findings.push_back(check_windows(facts));
+  if (!facts.remote.empty())
+    append(findings, {check_locks(facts), check_errors(facts), check_transfer(facts, mbit), check_attributes(facts)});
+  if (!facts.remote.empty() || !facts.handed_in.empty()) findings.push_back(check_places(facts));
+  if (std::ranges::any_of(facts.handed_in, &Mount::is_windows)) findings.push_back(check_windows(facts));
   return findings;
 }
 

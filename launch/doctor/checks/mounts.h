@@ -21,18 +21,21 @@ struct Mount {
   bool has(std::string_view option) const;
   std::string value(std::string_view key) const;  // of "key=value"; empty: there is none
   bool is_windows() const;                        // a disk of Windows, as WSL mounts it
+  bool is_mountpoint_s3() const;                  // a bucket, which Mountpoint for Amazon S3 shows
 };
 
-// A folder that a variable of this process names, on a file system of another machine.
+// A folder that a variable of this process names, on a file system of another machine or a disk of Windows.
 struct RemotePlace {
   std::string variable = {};  // "CONDA_PREFIX"
   std::string path = {};
   std::string point = {};  // of the mount
+  bool windows = false;
 };
 
 struct MountFacts {
   bool known = false;  // the kernel tells its mounts
   std::vector<Mount> remote = {};
+  std::vector<Mount> handed_in = {};  // by the host of this virtual machine: 9p and virtiofs, WSL's disks of Windows
   std::vector<RemotePlace> places = {};
 };
 

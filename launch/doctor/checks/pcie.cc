@@ -144,10 +144,12 @@ Finding check_links(const PcieFacts& facts) {
   return finding;
 }
 
-// The range by which a GPU's own memory is reached, as NVIDIA's cards number them; nullptr: it has none.
+// The range by which a GPU's own memory is reached, the largest: number 1, and of cards that have ranges of 64 bits
+// alone (H100) number 2. Those of at most 32 MiB lead to its registers. nullptr: it has no other.
 const PciRange* memory_range(const PciFunction& gpu) {
-  const auto found = std::ranges::find(gpu.ranges, 1, &PciRange::number);
-  return found == gpu.ranges.end() ? nullptr : &*found;
+  constexpr std::uint64_t kRegisters = std::uint64_t{32} << 20;
+  const auto largest = std::ranges::max_element(gpu.ranges, {}, &PciRange::bytes);
+  return largest == gpu.ranges.end() || largest->bytes <= kRegisters ? nullptr : &*largest;
 }
 
 // The settings by which a machine has room for ranges of so many bytes; 0: the number is not known.
@@ -163,6 +165,8 @@ std::string room_for(const PcieFacts& facts, std::uint64_t bytes) {
         "pciPassthru.use64bitMMIO = TRUE, pciPassthru.64bitMMIOSizeGB = {}{}; on the host: memory mapped I/O above 4 "
         "GB",
         gibibytes, known);
+  if (facts.hypervisor != "KVM")
+    return "ask for a machine that is booted by EFI and has room for memory mapped I/O above 4 GB";
   return fmt::format(
       "boot the machine by EFI (OVMF), with -fw_cfg name=opt/ovmf/X-PciMmio64Mb,string={}{}; on the host: memory "
       "mapped I/O above 4 GB",
@@ -187,7 +191,10 @@ Finding check_ranges(const PcieFacts& facts) {
     const PciRange* const range = memory_range(gpu);
     const bool assigned = range != nullptr && range->assigned;
     const std::uint64_t bytes = range != nullptr ? range->bytes : 0;
-    list.push_back({{"gpu", gpu.address}, {"bytes", bytes}, {"assigned", assigned}});
+    list.push_back({{"gpu", gpu.address},
+                    {"range", range != nullptr ? Json(range->number) : Json()},
+                    {"bytes", bytes},
+                    {"assigned", assigned}});
     all_sizes_known = all_sizes_known && range != nullptr;
     wanted += bytes;
     std::string& all = !assigned ? without : bytes <= kSmall ? small : sizes;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <set>
 
 #include "core/base/text.h"
@@ -21,11 +22,30 @@ int hex_number(std::string_view text) {
   return value;
 }
 
-// "0x00000000fb000000"; 0: no such thing.
-std::uint64_t wide_hex_number(std::string_view text) {
+// "0x00000000fb000000"
+std::optional<std::uint64_t> wide_hex_number(std::string_view text) {
   std::uint64_t value = 0;
-  if (text.starts_with("0x")) std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
-  return value;
+  if (!text.starts_with("0x")) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + 2, end, value, 16);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(value) : std::nullopt;
+}
+
+// A line "START END FLAGS" of linux/ioport.h; one of zeros stands for a range that is not there.
+struct ResourceLine {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t flags = 0;
+};
+
+std::optional<ResourceLine> parse_resource_line(std::string_view line) {
+  const auto words = words_of(line);
+  if (words.size() != 3) return std::nullopt;
+  const auto start = wide_hex_number(words[0]);
+  const auto end = wide_hex_number(words[1]);
+  const auto flags = wide_hex_number(words[2]);
+  if (!start || !end || !flags) return std::nullopt;
+  return ResourceLine{*start, *end, *flags};
 }
 
 // "../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0" from pci0000:3a on.
@@ -50,25 +70,24 @@ void read_config(const Tree& tree, PciFunction& function) {
     function.config_error = config.error().message();
 }
 
-// Lines "START END FLAGS" of linux/ioport.h, the first six of which are the function's own ranges.
+// The first six lines of the file are the function's own ranges; its ROM and others follow.
 void read_ranges(const Tree& tree, PciFunction& function) {
   constexpr std::uint64_t kMemory = 0x200;
   constexpr std::uint64_t kUnset = 0x20000000;
   constexpr int kOwn = 6;
-  const auto text = tree.text(std::string(kDevices) + function.address + "/resource");
-  function.ranges_known = text.has_value();
-  int number = 0;
-  for (const std::string& line : lines_of(text.value_or(""))) {
-    const auto words = words_of(line);
-    if (number == kOwn || words.size() != 3) return;
-    const std::uint64_t start = wide_hex_number(words[0]);
-    const std::uint64_t end = wide_hex_number(words[1]);
-    const std::uint64_t flags = wide_hex_number(words[2]);
-    if ((flags & kMemory) != 0 && end > start)
-      function.ranges.push_back(
-          {.number = number, .bytes = end - start + 1, .assigned = start != 0 && (flags & kUnset) == 0});
-    ++number;
+  const auto lines = lines_of(tree.text(std::string(kDevices) + function.address + "/resource").value_or(""));
+  if (std::ssize(lines) < kOwn) return;
+  std::vector<PciRange> ranges;
+  for (int number = 0; number < kOwn; ++number) {
+    const auto line = parse_resource_line(lines[static_cast<std::size_t>(number)]);
+    if (!line) return;
+    if ((line->flags & kMemory) != 0 && line->end > line->start)
+      ranges.push_back({.number = number,
+                        .bytes = line->end - line->start + 1,
+                        .assigned = line->start != 0 && (line->flags & kUnset) == 0});
   }
+  function.ranges = std::move(ranges);
+  function.ranges_known = true;
 }
 
 PciFunction read_function(const Tree& tree, const std::string& address) {

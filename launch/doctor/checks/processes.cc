@@ -79,10 +79,33 @@ Finding check_seccomp(const ProcessFacts& facts) {
   return finding;
 }
 
-// "container_t" of "system_u:system_r:container_t:s0:c1,c2".
+// "container_t" of SELinux's "system_u:system_r:container_t:s0:c1,c2"; empty: it is AppArmor's, which ends with a mode
+// ("docker-default (enforce)") or begins with a name space (":host://unconfined").
 std::string domain_of(const std::string& label) {
+  if (label.starts_with(':') || label.ends_with(')')) return {};
   const auto parts = split_text(label, ':');
   return parts.size() >= 3 ? parts[2] : std::string();
+}
+
+// Two domains are there for programs that the policy leaves alone.
+bool is_confined(const std::string& domain) {
+  return !domain.empty() && !domain.starts_with("unconfined") && domain != "spc_t";
+}
+
+void report_domain(Finding& finding, const std::string& domain, bool enforcement_known) {
+  const bool container = domain.starts_with("container");
+  finding.report(Severity::kNote,
+                 !enforcement_known
+                     ? fmt::format("labelled {}; whether SELinux enforces it cannot be seen here", domain)
+                     : fmt::format("SELinux confines this {} ({})", container ? "container" : "process", domain));
+  // Another label of a whole folder such as /home would take it from the host's own programs.
+  finding.fix =
+      container
+          ? "GPUs, network cards and mounted folders: docker run or podman run --security-opt label=disable, or a "
+            "policy for them; -v DIR:DIR:z gives a folder the container's label, for folders of the job alone; "
+            "ausearch -m avc -ts recent on the host shows what was refused"
+          : "ausearch -m avc -ts recent, as root, shows what was refused; a service of one's own: semanage, or "
+            "runcon for a try";
 }
 
 Finding check_confinement(const ProcessFacts& facts) {
@@ -95,16 +118,10 @@ Finding check_confinement(const ProcessFacts& facts) {
   finding.details = {{"selinux_enforces", json_or_null(facts.selinux_enforces)},
                      {"label", facts.label},
                      {"denies_ptrace", facts.denies_ptrace}};
-  const std::string domain = selinux ? domain_of(facts.label) : "";
-  if (selinux && *facts.selinux_enforces && domain.starts_with("container")) {
-    finding.report(Severity::kNote, fmt::format("SELinux confines this container ({})", domain),
-                   "folders that are mounted need its label: docker run or podman run -v DIR:DIR:z; GPUs and network "
-                   "cards: --security-opt label=disable, or a policy for them; ausearch -m avc -ts recent on the host "
-                   "shows what was refused");
-  } else if (selinux && *facts.selinux_enforces && !domain.empty() && !domain.starts_with("unconfined")) {
-    finding.report(Severity::kNote, fmt::format("SELinux confines this process ({})", domain),
-                   "ausearch -m avc -ts recent, as root, shows what was refused; a service of one's own: semanage, or "
-                   "runcon for a try");
+  const std::string domain = domain_of(facts.label);
+  // In a container the file that says whether SELinux enforces its policy is hidden; the label is not.
+  if (is_confined(domain) && facts.selinux_enforces.value_or(true)) {
+    report_domain(finding, domain, selinux);
   } else if (selinux) {
     finding.what = *facts.selinux_enforces ? "SELinux enforces its policy, but does not confine this process"
                                            : "SELinux only logs (permissive)";

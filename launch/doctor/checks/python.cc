@@ -97,14 +97,28 @@ Finding check_registration(const PythonFacts& facts) {
   return finding;
 }
 
+// "3.11" of "python3.11" and "python3.11t" (without the global lock), as Python calls its folders; empty: another name.
+std::string_view version_of_folder(std::string_view name) {
+  constexpr std::string_view kName = "python";
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (!name.starts_with(kName)) return {};
+  name.remove_prefix(kName.size());
+  if (name.ends_with('t')) name.remove_suffix(1);
+  const auto dot = name.find('.');
+  if (dot == std::string_view::npos || !is_number(name.substr(0, dot)) || !is_number(name.substr(dot + 1))) return {};
+  return name;
+}
+
 // "/users/ada/lib/python3.9/site-packages" of PYTHONPATH, if it belongs to another Python than version "3.11.2".
 std::string path_of_another(const PythonFacts& facts) {
   const auto own = split_text(facts.version, '.');
   if (own.size() < 2) return {};
-  const std::string mine = fmt::format("python{}.{}", own[0], own[1]);
+  const std::string mine = fmt::format("{}.{}", own[0], own[1]);
   for (const std::string& folder : split_text(facts.path, ':'))
     for (const std::string& part : split_text(folder, '/'))
-      if (part.starts_with("python") && part.find('.') != std::string::npos && part != mine) return folder;
+      if (const auto version = version_of_folder(part); !version.empty() && version != mine) return folder;
   return {};
 }
 
@@ -114,22 +128,22 @@ Finding check_interpreter(const PythonFacts& facts) {
                   .why =
                       "packages belong to one Python; a job that starts another one does not find them, or finds old "
                       "ones"};
-  finding.details = {{"prefix", facts.prefix},
-                     {"environment", facts.environment},
-                     {"other", facts.other},
-                     {"PYTHONHOME", facts.home},
-                     {"PYTHONPATH", facts.path}};
+  finding.details = {{"prefix", facts.prefix}, {"environment", facts.environment}, {"other", facts.other},
+                     {"base", facts.base},     {"PYTHONHOME", facts.home},         {"PYTHONPATH", facts.path}};
   const std::string foreign = path_of_another(facts);
-  if (!facts.environment.empty() && !is_same_folder(facts.environment, facts.prefix)) {
+  // "PREFIX" or "PREFIX:EXEC_PREFIX", from which Python takes sys.prefix.
+  const std::string home = split_text(facts.home, ':').front();
+  if (!home.empty() && !facts.base.empty() && !is_same_folder(home, facts.base)) {
+    finding.report(Severity::kWarning,
+                   fmt::format("PYTHONHOME={} leads the Python of {} to another installation", facts.home, facts.base),
+                   "unset PYTHONHOME");
+  } else if (!facts.environment.empty() && !is_same_folder(facts.environment, facts.prefix)) {
     finding.report(
         Severity::kWarning,
         fmt::format("the environment {} is active, but python3 of PATH is that of {}", facts.environment, facts.prefix),
-        fmt::format("activate it again, or start programs with {}/bin/python3; shells of ssh and of batch jobs "
+        fmt::format("{}activate it again, or start programs with {}/bin/python3; shells of ssh and of batch jobs "
                     "may set PATH after it",
-                    facts.environment));
-  } else if (!facts.home.empty() && !is_same_folder(facts.home, facts.prefix)) {
-    finding.report(Severity::kWarning, fmt::format("PYTHONHOME={} leads Python to another installation", facts.home),
-                   "unset PYTHONHOME");
+                    home.empty() ? "" : "unset PYTHONHOME, which hides environments; then ", facts.environment));
   } else if (!foreign.empty()) {
     finding.report(Severity::kWarning,
                    fmt::format("PYTHONPATH has {}, which belongs to another Python than {}", foreign, facts.version),
@@ -168,6 +182,15 @@ std::string missing_symbols(const std::string& error) {
   return {};
 }
 
+// The first GCC whose libstdc++ has "GLIBCXX_3.4.32" or "CXXABI_1.3.15"; 12 where an older one has it too.
+int first_gcc(std::string_view symbol) {
+  const auto number = static_cast<int>(
+      std::clamp<std::int64_t>(parse_integer(symbol.substr(symbol.rfind('.') + 1)).value_or(0), 0, 99));
+  if (symbol.starts_with("CXXABI_1.3.")) return std::clamp(number - 1, 12, 16);
+  if (!symbol.starts_with("GLIBCXX_3.4.") || number <= 30) return 12;
+  return number <= 32 ? 13 : std::min(number - 19, 16);
+}
+
 Finding check_libstdcxx(const PythonFacts& facts) {
   Finding finding{.id = "python.libstdcxx",
                   .what = facts.libstdcxx.empty() ? "" : fmt::format("one libstdc++: {}", facts.libstdcxx.front()),
@@ -177,9 +200,9 @@ Finding check_libstdcxx(const PythonFacts& facts) {
   const std::string missing = missing_symbols(facts.xoe_error + "\n" + facts.torch_error);
   finding.details = {{"files", facts.libstdcxx}, {"missing", missing}, {"LD_LIBRARY_PATH", facts.libraries}};
   const std::string remedy = fmt::format(
-      "in the environment of conda: conda install -c conda-forge 'libstdcxx-ng>=12'; elsewhere take older ones off "
+      "in the environment of conda: conda install -c conda-forge 'libstdcxx-ng>={}'; elsewhere take older ones off "
       "LD_LIBRARY_PATH{} and LD_PRELOAD",
-      facts.libraries.empty() ? "" : " (" + facts.libraries + ")");
+      first_gcc(missing), facts.libraries.empty() ? "" : " (" + facts.libraries + ")");
   if (!missing.empty())
     finding.report(Severity::kProblem,
                    fmt::format("a library needs {}, which the libstdc++ that is found first does not have", missing),
@@ -188,6 +211,18 @@ Finding check_libstdcxx(const PythonFacts& facts) {
     finding.report(Severity::kWarning,
                    fmt::format("the process has several libstdc++: {}", fmt::join(facts.libstdcxx, ", ")), remedy);
   return finding;
+}
+
+// A Python that takes its own files from a folder of another does not start at all.
+std::string unset_first(const PythonFacts& facts) {
+  std::string set;
+  std::string names;
+  for (const auto& [name, value] : {std::pair("PYTHONHOME", facts.home), std::pair("PYTHONPATH", facts.path)}) {
+    if (value.empty()) continue;
+    set += fmt::format("{}{}={}", set.empty() ? "" : " and ", name, value);
+    names += fmt::format(" {}", name);
+  }
+  return set.empty() ? "" : fmt::format("{} may keep Python from starting: unset{}; then ", set, names);
 }
 
 }  // namespace
@@ -200,7 +235,7 @@ Findings check_python(const PythonFacts& facts, const std::string& version, cons
     none.report(Severity::kNote, "there is no python3 in PATH", "for Python programs: install Python 3.10 or later");
   else if (!facts.error.empty())
     none.report(Severity::kWarning, fmt::format("{} does not say what it has: {}", facts.program, facts.error),
-                fmt::format("run {} -c 'import xoe, torch'", facts.program));
+                fmt::format("{}run {} -c 'import xoe, torch'", unset_first(facts), facts.program));
   if (!none.what.empty()) return {none};
   Findings findings = {check_package(facts, version, program), check_torch(facts)};
   if (!facts.xoe.empty() && !facts.torch.empty()) findings.push_back(check_registration(facts));

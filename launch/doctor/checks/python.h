@@ -23,6 +23,7 @@ struct PythonFacts {
   bool backend = false;  // torch.distributed knows the backend after `import torch`
   std::string backend_error = {};
   std::string prefix = {};                     // of the interpreter's environment (sys.prefix)
+  std::string base = {};                       // of the installation that its program belongs to; empty: not known
   std::vector<std::string> torches = {};       // "2.4.0 in /env/lib/python3.11/site-packages", the one imported first
   std::vector<std::string> loaded_torch = {};  // files libtorch_cpu.so that the process has
   std::vector<std::string> libstdcxx = {};     // files libstdc++.so.6 that it has

@@ -10,8 +10,9 @@ namespace {
 
 // A package that is not there is no error. The last line that is printed is the answer.
 constexpr const char* kQuestions = R"python(
-import json, sys
+import sys
 sys.path[:] = [folder for folder in sys.path if folder]  # not the folder in which the doctor was called
+import json, os
 found = {"version": "%d.%d.%d" % sys.version_info[:3]}
 def look(name, package, question):
     try:
@@ -32,7 +33,7 @@ def backend():
     from torch import distributed
     found["backend"] = "xoe" in distributed.Backend.backend_list
 def torches():
-    import importlib.metadata, os, re
+    import importlib.metadata, re
     places = {}
     for folder in dict.fromkeys(map(os.path.realpath, sys.path)):
         here = set()
@@ -57,6 +58,10 @@ look("torch", "torch", torch)
 if "torch" in found:
     look("backend", "", backend)
 found["prefix"] = sys.prefix
+# The prefixes come of PYTHONHOME, where it is set; where the program lies does not.
+program = getattr(sys, "_base_executable", None) or sys.executable
+if program:
+    found["base"] = os.path.dirname(os.path.dirname(os.path.realpath(program)))
 for question in (torches, libraries):
     look(question.__name__, "", question)
 print("\n" + json.dumps(found))
@@ -77,7 +82,7 @@ void read_variables(const Env& env, PythonFacts& facts) {
 }  // namespace
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PythonFacts, version, xoe, xoe_path, xoe_error, torch, torch_error,
-                                                backend, backend_error, prefix, torches, loaded_torch, libstdcxx)
+                                                backend, backend_error, prefix, base, torches, loaded_torch, libstdcxx)
 
 PythonFacts ask_python(const Env& env, std::chrono::milliseconds timeout) {
   PythonFacts facts;

@@ -149,9 +149,10 @@ Finding check_driver(const RdmaDriver& driver) {
   finding.details = {
       {"inbox", driver.inbox}, {"added", driver.added}, {"version", driver.version}, {"package", driver.package}};
   const std::string package = driver.package.empty() ? "drivers from outside of the kernel" : driver.package;
+  // A restart of the drivers alone would take the cards from jobs that run.
   const std::string rebuild =
-      "build its modules for this kernel: dkms autoinstall, or mlnxofedinstall --add-kernel-support, then "
-      "/etc/init.d/openibd restart";
+      "on the host, with no job running: build its modules for this kernel (dkms autoinstall, or mlnxofedinstall "
+      "--add-kernel-support), then reboot";
   if (driver.inbox.empty() && driver.added.empty()) {
     finding.report(Severity::kSkipped, "the kernel does not say where its modules come from");
   } else if (!driver.inbox.empty() && !driver.added.empty()) {
@@ -160,8 +161,9 @@ Finding check_driver(const RdmaDriver& driver) {
                                fmt::join(driver.added, ", "), package),
                    rebuild);
   } else if (driver.added.empty() && !driver.package.empty()) {
-    finding.report(Severity::kWarning, fmt::format("{} is installed, but the kernel runs its own drivers", package),
-                   rebuild + "; or remove it");
+    finding.report(
+        Severity::kNote, fmt::format("{} is installed, but the kernel runs its own drivers", package),
+        "nothing, in a container or where only its programs were installed (--user-space-only); else " + rebuild);
   } else if (!driver.added.empty()) {
     finding.what = fmt::format("{}{}", package, driver.version.empty() ? "" : ", mlx5_core " + driver.version);
   }

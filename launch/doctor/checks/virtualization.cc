@@ -70,7 +70,9 @@ int wsl_version(const Tree& tree) {
   const std::string release = tree.line("/proc/sys/kernel/osrelease");
   if (release.find("WSL2") != std::string::npos || release.find("microsoft-standard") != std::string::npos) return 2;
   if (release.find("Microsoft") != std::string::npos) return 1;
-  return tree.has("/proc/sys/fs/binfmt_misc/WSLInterop") ? 2 : 0;
+  // systemd registers it under the second name.
+  const std::string interpreters = "/proc/sys/fs/binfmt_misc/";
+  return tree.has(interpreters + "WSLInterop") || tree.has(interpreters + "WSLInterop-late") ? 2 : 0;
 }
 
 Finding check_windows(const Virtualization& facts) {

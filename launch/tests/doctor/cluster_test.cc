@@ -97,7 +97,7 @@ TEST(Probe, SilentClientsDoNotKeepOthersOut) {
   EXPECT_EQ(::recv(silent.front().get(), bytes.data(), bytes.size(), MSG_WAITALL), bootstrap::kNonceBytes);
 }
 
-// What a client that knows the token sends is of no use to one that overhears it.
+// The hello of a client that knows the token is of no use to a client that overhears it.
 TEST(Probe, AHelloOpensOneConnection) {
   Serving serving;
   std::string hello;

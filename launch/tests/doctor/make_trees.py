@@ -303,10 +303,11 @@ def make_node(root):
                         port_type=ENDPOINT)
     gpu = "pci0000:16/0000:16:03.0/0000:18:00.0"
     add_function(tree, gpu, 0x10DE, 0x20B0, 0x030200, "nvidia", port_type=ENDPOINT)
+    none = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
     tree.put(f"sys/devices/{gpu}/resource", "\n".join((
         "0x00000000fb000000 0x00000000fbffffff 0x0000000000040200",
-        "0x0000000000000000 0x0000000fffffffff 0x000000002014220c",
-        "0x0000000000000000 0x0000000000000000 0x0000000000000000")))
+        "0x0000000000000000 0x0000000fffffffff 0x000000002014220c", none,
+        "0x00000000fa000000 0x00000000fbffffff 0x000000000014220c", none, *(none,) * 8)))
     add_interface(tree, "ib0", speed=200000, mtu=2044, kind=32, pci=card)
     tree.put("sys/class/net/ib0/mode", "datagram")
     add_interface(tree, "lo", state="unknown", mtu=65536, kind=772)

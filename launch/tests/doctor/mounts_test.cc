@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "core/testing/scratch.h"
 #include "launch/doctor/checks/mounts.h"
 #include "launch/tests/doctor/findings.h"
@@ -58,6 +60,33 @@ TEST(Mounts, LocksThatHoldOnThisHostAlone) {
   EXPECT_EQ(severity("m:/l /l lustre rw 0 0\n", "files.locks"), Severity::kWarning);
   EXPECT_EQ(severity("//s/x /x cifs rw,nobrl 0 0\n", "files.locks"), Severity::kWarning);
   EXPECT_EQ(severity("b /b fuse.s3fs rw 0 0\n", "files.locks"), Severity::kWarning);
+  EXPECT_EQ(severity("blobfuse2 /b fuse.blobfuse2 rw 0 0\n", "files.locks"), Severity::kWarning);
+  EXPECT_EQ(find(check("f:/a /a nfs rw 0 0\n"), "files.locks").what, "no mount option makes locks local");
+}
+
+TEST(Mounts, LocksThatLustreRefuses) {
+  const Finding refused = find(check("m:/l /l lustre rw 0 0\n"), "files.locks");
+  EXPECT_EQ(refused.what, "locks are refused: /l (no flock)");
+  EXPECT_EQ(refused.details["local"], "");
+  const Finding both = find(check("m:/l /l lustre rw 0 0\nm:/k /k lustre rw,localflock 0 0\n"), "files.locks");
+  EXPECT_EQ(both.what, "locks of files hold on this host alone: /k (localflock); locks are refused: /l (no flock)");
+}
+
+TEST(Mounts, BucketsOfMountpointForS3) {
+  constexpr std::string_view kBucket =
+      "mountpoint-s3 /b fuse rw,nosuid,nodev,noatime,user_id=0,group_id=0,default_permissions 0 0\n";
+  ASSERT_EQ(mounts_of(kBucket).remote.size(), 1U);
+  EXPECT_THAT(find(check(kBucket), "files.locks").what, HasSubstr("this host alone: /b (mountpoint-s3)"));
+  EXPECT_TRUE(mounts_of("other /b fuse rw 0 0\n").remote.empty());
+}
+
+TEST(Mounts, LongListsAreCut) {
+  std::string many;
+  for (int number = 0; number < 11; ++number) many += fmt::format("f:/a /a{} nfs rw,nolock 0 0\n", number);
+  const Finding locks = find(check(many), "files.locks");
+  EXPECT_THAT(locks.what, HasSubstr("/a7 (nolock) and 3 more"));
+  EXPECT_THAT(locks.what, testing::Not(HasSubstr("/a8")));
+  EXPECT_THAT(find(check(many), "files.remote").what, HasSubstr("/a3 (nfs of f:/a) and 7 more"));
 }
 
 TEST(Mounts, ServersThatAreNotWaitedFor) {
@@ -65,6 +94,13 @@ TEST(Mounts, ServersThatAreNotWaitedFor) {
   EXPECT_EQ(severity("f:/a /a nfs rw,soft 0 0\n", "files.errors"), Severity::kWarning);
   EXPECT_EQ(severity("f:/a /a nfs4 rw,softerr 0 0\n", "files.errors"), Severity::kWarning);
   EXPECT_EQ(severity("f:/a /a nfs ro,soft 0 0\n", "files.errors"), Severity::kNote);
+  // This is SMB's default.
+  EXPECT_EQ(
+      severity("//srv/share /mnt/s cifs rw,relatime,vers=3.1.1,cache=strict,username=u,uid=0,noforceuid,gid=0,"
+               "noforcegid,addr=10.0.0.1,file_mode=0755,dir_mode=0755,soft,nounix,serverino,mapposix,"
+               "rsize=4194304,wsize=4194304,bsize=1048576,retrans=1,echo_interval=60,actimeo=1,closetimeo=1 0 0\n",
+               "files.errors"),
+      Severity::kOk);
 }
 
 TEST(Mounts, SmallRequestsAndOneConnection) {
@@ -108,7 +144,23 @@ TEST(Mounts, FoldersOfVariablesLieOnTheDeepestMount) {
 
 TEST(Mounts, WhatAVirtualMachinesHostHandsInIsNear) {
   EXPECT_TRUE(mounts_of("kata / virtiofs rw 0 0\n", "TMPDIR=/tmp").places.empty());
-  EXPECT_EQ(mounts_of("C:\\134 /mnt/c 9p rw,aname=drvfs;path=C:\\ 0 0\n", "TMPDIR=/mnt/c/tmp").places.size(), 1U);
+  constexpr std::string_view kWindows =
+      "none /usr/lib/wsl/drivers 9p ro,aname=drivers;fmask=222,trans=fd 0 0\n"
+      "C:\\134 /mnt/c 9p rw,aname=drvfs;path=C:\\,trans=fd 0 0\n";
+  const MountFacts facts = mounts_of(kWindows, "TMPDIR=/mnt/c/tmp");
+  EXPECT_EQ(facts.places.size(), 1U);
+  EXPECT_TRUE(facts.remote.empty());
+  EXPECT_EQ(facts.handed_in.size(), 2U);
+  const Findings all = check_mounts(facts, {});
+  EXPECT_EQ(find(all, "files.remote").what,
+            "no file system of another machine is mounted; 2 file systems of this machine's host: "
+            "/usr/lib/wsl/drivers (9p of none), /mnt/c (9p of C:\\)");
+  EXPECT_THAT(find(all, "files.places").what, HasSubstr("temporary files go to a disk of Windows: TMPDIR="));
+  EXPECT_EQ(find(all, "files.windows").severity, Severity::kNote);
+  const Findings near = check_mounts(mounts_of(kWindows, "TMPDIR=/tmp"), {});
+  EXPECT_EQ(find(near, "files.places").what, "VIRTUAL_ENV, CONDA_PREFIX and TMPDIR name no folder of another machine");
+  // 9p goes over the network too.
+  EXPECT_EQ(mounts_of("io1 /data 9p rw,trans=tcp 0 0\n").remote.size(), 1U);
 }
 
 TEST(Mounts, AnyBytesAreRead) {

@@ -1,4 +1,4 @@
-// What the doctor says of Python, whose answer a script plays.
+// The findings about Python, whose answer a script plays.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What python3 of PATH says, played by a script.
+// The answer of python3 of PATH, played by a script.
 PythonFacts facts_of(const Scratch& folder, const std::string& script) {
   const std::string path = folder.file("python3");
   put_file(path, "#!/bin/sh\n" + script + "\n");
@@ -74,7 +74,7 @@ TEST(Python, OneThatHangsIsKilled) {
 }
 
 // An answer of a Python that has nothing but this.
-constexpr std::string_view kBare = R"("version": "3.11.2", "prefix": "/env")";
+constexpr std::string_view kBare = R"("version": "3.11.2", "prefix": "/env", "base": "/usr/local")";
 
 PythonFacts facts_with(const Scratch& folder, std::string_view members) {
   return facts_of(folder, fmt::format("echo '{{{}{}}}'", kBare, members));
@@ -97,9 +97,61 @@ TEST(Python, TheEnvironmentThatIsActiveMustBePythons) {
   facts.environment = folder.file("link");
   std::filesystem::create_directory_symlink(folder.path(), facts.environment);
   EXPECT_EQ(finding_of(facts, "python.interpreter").severity, Severity::kOk);
+}
+
+// Python takes sys.prefix from PYTHONHOME, so that only the place of its program tells another installation.
+TEST(Python, AnotherInstallationOfPythonHomeIsNamed) {
+  const Scratch folder;
+  PythonFacts facts = facts_with(folder, "");
+  EXPECT_EQ(facts.base, "/usr/local");
+  facts.home = facts.prefix = "/elsewhere";
+  EXPECT_EQ(finding_of(facts, "python.interpreter").severity, Severity::kWarning);
+  EXPECT_EQ(finding_of(facts, "python.interpreter").fix, "unset PYTHONHOME");
+  facts.home = "/usr/local:/usr/local";
+  facts.prefix = "/usr/local";
+  EXPECT_EQ(finding_of(facts, "python.interpreter").severity, Severity::kOk);
+  facts.environment = "/env";  // it is active, but hidden
+  EXPECT_THAT(finding_of(facts, "python.interpreter").fix, HasSubstr("unset PYTHONHOME, which hides environments"));
   facts.environment.clear();
   facts.home = "/elsewhere";
-  EXPECT_EQ(finding_of(facts, "python.interpreter").fix, "unset PYTHONHOME");
+  facts.base.clear();  // not known
+  EXPECT_EQ(finding_of(facts, "python.interpreter").severity, Severity::kOk);
+}
+
+TEST(Python, VariablesThatKeepPythonFromStartingAreNamed) {
+  PythonFacts facts{.program = "python3", .error = "it ended without an answer"};
+  EXPECT_EQ(finding_of(facts, "python.package").fix, "run python3 -c 'import xoe, torch'");
+  facts.home = "/a";
+  EXPECT_EQ(finding_of(facts, "python.package").fix,
+            "PYTHONHOME=/a may keep Python from starting: unset PYTHONHOME; then run python3 -c 'import xoe, torch'");
+  facts.path = "/b:/c";
+  EXPECT_THAT(
+      finding_of(facts, "python.package").fix,
+      HasSubstr("PYTHONHOME=/a and PYTHONPATH=/b:/c may keep Python from starting: unset PYTHONHOME PYTHONPATH;"));
+}
+
+std::string own_path() { return std::getenv("PATH") == nullptr ? "/usr/bin:/bin" : std::getenv("PATH"); }
+
+TEST(Python, ARealOneTellsItsInstallationAndFailsWithAWrongHome) {
+  const Scratch folder;
+  const PythonFacts facts = ask_python(Env({{"PATH", own_path()}}), std::chrono::seconds(60));
+  if (facts.program.empty()) GTEST_SKIP() << "there is no python3 in PATH";
+  EXPECT_TRUE(std::filesystem::exists(facts.base + "/bin")) << facts.base;
+  const Setting setting("PYTHONHOME", folder.path().c_str());
+  const PythonFacts wrong =
+      ask_python(Env({{"PATH", own_path()}, {"PYTHONHOME", folder.path()}}), std::chrono::seconds(60));
+  EXPECT_NE(wrong.error, "");
+  EXPECT_THAT(finding_of(wrong, "python.package").fix, HasSubstr("unset PYTHONHOME; then"));
+}
+
+TEST(Python, ModulesOfTheCurrentFolderAreNotTaken) {
+  const Scratch folder;
+  for (const char* const name : {"json.py", "os.py"}) put_file(folder.file(name), "raise SystemExit(3)\n");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const PythonFacts facts = ask_python(Env({{"PATH", own_path()}}), std::chrono::seconds(60));
+  std::filesystem::current_path(before);
+  EXPECT_EQ(facts.error, "");
 }
 
 TEST(Python, FoldersOfAnotherPythonAreNamed) {
@@ -108,6 +160,14 @@ TEST(Python, FoldersOfAnotherPythonAreNamed) {
   EXPECT_EQ(finding_of(facts, "python.interpreter").severity, Severity::kOk);
   facts.path += ":/users/ada/lib/python3.9/site-packages";
   EXPECT_THAT(finding_of(facts, "python.interpreter").what, HasSubstr("PYTHONPATH has /users/ada/lib/python3.9"));
+  for (const char* const folder :
+       {"/opt/python-3.11.9/lib", "/usr/lib/python310.zip", "/src/python.tools", "/src/python3.10-old",
+        "/env/lib/python3.11t/site-packages", "/src/python3", "/src/python.", "/src/pythont"}) {
+    facts.path = folder;
+    EXPECT_EQ(finding_of(facts, "python.interpreter").severity, Severity::kOk) << folder;
+  }
+  facts.path = "/env/lib/python3.13t/site-packages";
+  EXPECT_EQ(finding_of(facts, "python.interpreter").severity, Severity::kWarning);
 }
 
 TEST(Python, PythonAndPython3OfTwoFoldersAreNoted) {
@@ -151,6 +211,15 @@ TEST(Python, AnOldLibstdcxxOfAnEnvironmentIsNamedWithItsRemedy) {
   EXPECT_EQ(missing.severity, Severity::kProblem);
   EXPECT_THAT(missing.what, HasSubstr("a library needs GLIBCXX_3.4.30,"));
   EXPECT_THAT(missing.fix, HasSubstr("LD_LIBRARY_PATH (/opt/old/lib)"));
+  for (const auto& [symbol, package] :
+       {std::pair("GLIBCXX_3.4.9", "12"), std::pair("GLIBCXX_3.4.30", "12"), std::pair("GLIBCXX_3.4.31", "13"),
+        std::pair("GLIBCXX_3.4.32", "13"), std::pair("GLIBCXX_3.4.33", "14"), std::pair("GLIBCXX_3.4.34", "15"),
+        std::pair("CXXABI_1.3.13", "12"), std::pair("CXXABI_1.3.14", "13"), std::pair("CXXABI_1.3.15", "14"),
+        std::pair("CXXABI_TM_1", "12"), std::pair("GLIBCXX_3.4.99999999999999999999", "12")}) {
+    facts.torch_error = fmt::format("libstdc++.so.6: version `{}' not found", symbol);
+    EXPECT_THAT(finding_of(facts, "python.libstdcxx").fix, HasSubstr(fmt::format("'libstdcxx-ng>={}'", package)))
+        << symbol;
+  }
 }
 
 // The questions themselves, asked of a real Python with two folders that play PyTorch.
@@ -166,7 +235,7 @@ TEST(Python, PyTorchesAreFoundWithoutBeingImported) {
   };
   add("first", "2.4.0+cpu", false);
   add("second", "2.6.0", true);
-  const std::string path = std::getenv("PATH") == nullptr ? "/usr/bin:/bin" : std::getenv("PATH");
+  const std::string path = own_path();
   const std::string folders = root.file("first") + ":" + root.file("second");
   const Setting setting("PYTHONPATH", folders.c_str());
   const PythonFacts facts = ask_python(Env({{"PATH", path}, {"PYTHONPATH", folders}}), std::chrono::seconds(60));

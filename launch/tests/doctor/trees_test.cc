@@ -191,11 +191,12 @@ TEST(Trees, LinuxUnderWindows) {
   expect_states(all, {{"virtual.wsl", Severity::kNote},
                       {"virtual.container", Severity::kOk},
                       {"files.windows", Severity::kNote},
-                      {"files.places", Severity::kNote},
-                      {"files.locks", Severity::kOk}});
+                      {"files.remote", Severity::kOk},
+                      {"files.places", Severity::kNote}});
   EXPECT_EQ(find(all, "virtual.wsl").details["version"], 2);
   EXPECT_THAT(find(all, "virtual.wsl").fix, HasSubstr("networkingMode=mirrored"));
   EXPECT_THAT(find(all, "files.windows").what, HasSubstr("/mnt/c (C:\\)"));
+  EXPECT_THAT(find(all, "files.places").what, HasSubstr("the environment is on a disk of Windows: VIRTUAL_ENV="));
   for (const Finding& finding : examine_tree("vm").findings) EXPECT_NE(finding.id, "virtual.wsl");
 }
 
