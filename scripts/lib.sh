@@ -146,9 +146,10 @@ install_lint_tools() {
   install_environment lint "what checks Python and documents" "$root/requirements/lint.txt"
 }
 
-# format_documents [--check]: lines of at most 110 columns in every Markdown file. What scripts write is left as it is.
+# format_documents [--check]: lines of at most 110 columns in every Markdown file, but for those that scripts write, and those of the
+# site, whose directives mdformat does not know.
 format_documents() {
-  git ls-files -z --cached --others --exclude-standard -- '*.md' ':!docs/gpu.md' ':!docs/reference/articles.md' |
+  git ls-files -z --cached --others --exclude-standard -- '*.md' ':!docs/gpu.md' ':!docs/reference/articles.md' ':!docs/site/*' |
     xargs -0 "$root/build/peers/lint/bin/mdformat" --wrap 110 --number --compact-tables "$@"
 }
 

@@ -136,6 +136,21 @@ class Site(unittest.TestCase):
             if path.parts[-2] not in ("decisions", "troubleshooting", "site") and name != "README.md":
                 self.assertIn(f"({name})", listed)
 
+    def test_the_first_page_keeps_its_directives(self):
+        """A formatter of plain Markdown joins their lines, and an open directive takes the navigation in."""
+        lines = (ROOT / "docs/site/index.md").read_text().splitlines()
+        self.assertEqual(lines[:3], ["---", "hide-toc: true", "---"])
+        opened = []
+        for line in lines:
+            if match := re.fullmatch(r"(:{3,})(\{\S+\} .*)?", line):
+                if match[2]:
+                    opened.append(match[1])
+                else:
+                    self.assertEqual(opened.pop() if opened else "none", match[1])
+            else:
+                self.assertNotIn(":::", line)
+        self.assertEqual(opened, [])
+
     def test_links_out_of_docs_lead_to_pages(self):
         site = stage.Site("/nonexistent")
         text = "[a](../../examples/sum.cc) [b](../../CONTRIBUTING.md#x) [c](concepts.md) [d](https://example.org)\n```\n[e](../../x)\n```\n"
