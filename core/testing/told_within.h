@@ -8,8 +8,8 @@
 
 namespace xoe::testing {
 
-// `idle`: on a machine without other work. Where other programs let processes wait for a processor it takes longer by as
-// much; `sanitized`: the kernel takes longer to end an instrumented process with its shadow memory.
+// `idle`: on a machine without other work. Where other programs let processes wait for a processor it takes longer by
+// as much; `sanitized`: the kernel takes longer to end an instrumented process with its shadow memory.
 inline double told_within(double idle = 1, double sanitized = 15) {
   double load = 0;  // of the last minute
   if (::getloadavg(&load, 1) != 1) load = 0;

@@ -1,4 +1,5 @@
-// Names of the timeline's lanes, spans and arguments: the engine and `xoe train` write them, `xoe timeline` understands them.
+// Names of the timeline's lanes, spans and arguments: the engine and `xoe train` write them, `xoe timeline` understands
+// them.
 #pragma once
 
 #include <span>

@@ -38,8 +38,8 @@ XOE_API xoe_status xoe_images_options_set(xoe_images_options* options, const cha
 /* All options, one line "key=value" each, as xoe_images_options_set() takes them. Free the text with xoe_text_free().
  */
 XOE_API xoe_status xoe_images_options_text(const xoe_images_options* options, char** text);
-/* All options as JSON, a list of objects: name, group (a heading), default (as the function above writes it), choices and
- * what (for people), is_flag (true or false). Free the text with xoe_text_free(). */
+/* All options as JSON, a list of objects: name, group (a heading), default (as the function above writes it), choices
+ * and what (for people), is_flag (true or false). Free the text with xoe_text_free(). */
 XOE_API xoe_status xoe_images_options_describe(char** json);
 /* Receives warnings during xoe_images_open(), in the thread that calls it; xoe_images_warnings() has later ones. Null:
  * all go to standard error. */
