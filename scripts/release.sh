@@ -71,7 +71,10 @@ make_site() {
 # make_image FOLDER: of the wheels there. Debian 12 has Python 3.11.
 make_image() {
   say "image"
-  compgen -G "$1/xoe-$version-cp311-*.whl" >/dev/null || die "$1 has no wheel of this version for Python 3.11"
+  if ! compgen -G "$1/xoe-$version-cp311-*.whl" >/dev/null; then
+    lacks "image" "$1 has no wheel of this version for Python 3.11"
+    return
+  fi
   rm -rf build/wheels
   mkdir -p build/wheels
   cp "$1"/*.whl build/wheels/

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kBuiltFor = XOE_TORCH_VERSION;
-// Of a package, which brings no libtorch; programs of a build folder know the path of theirs.
+// A program of a wheel must find libtorch, which the wheel does not hold; one of a build folder knows the path to it.
 constexpr bool kFindsTorch = XOE_FINDS_TORCH;
 constexpr std::string_view kLibrary = "lib/libtorch_cpu.so";
 constexpr auto kPythonTimeout = std::chrono::seconds(30);  // from a slow disk
@@ -40,7 +40,7 @@ std::string remedy(const std::string& folder) {
                      is_environment ? pip.lexically_normal().string() : "pip", minor_version(kBuiltFor));
 }
 
-// Of `__version__ = '2.15.0+cpu'`, with or without a type between; empty: the file does not say.
+// Reads `__version__ = '2.15.0+cpu'`, which may have a type annotation. Empty: the file names no version.
 std::string version_of(const std::string& torch) {
   for (const std::string& line : split_text(read_start(torch + "/version.py", 4096).value_or(""), '\n')) {
     if (!line.starts_with("__version__")) continue;

@@ -14,7 +14,7 @@ namespace xoe::train {
 std::string_view torch_version() noexcept;
 
 // The folder of PyTorch, for a package's program in `folder`: beside that package, else where the python3 of PATH finds
-// it. `unavailable`: there is none, or none that fits; the message says what to install.
+// it. `unavailable`: no PyTorch of this version was found; the message says which one to install.
 Result<std::string> find_torch(const std::string& folder, const Env& env);
 
 // Becomes the program `name` beside this one. Returns only what kept it from that. A program of a build folder knows

@@ -1,4 +1,4 @@
-// Where a program of a package finds PyTorch, and what it says where there is none that fits.
+// A program of a wheel finds PyTorch, or names the version that is missing.
 #include <gmock/gmock.h>
 
 #include <filesystem>

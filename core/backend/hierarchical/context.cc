@@ -20,8 +20,8 @@ FailureEvent lost(FailureEvent::Kind kind, int rank, std::string_view text) {
 
 constexpr std::string_view kAskActivity = "activity?";
 constexpr std::chrono::milliseconds kAskAgain(100);
-constexpr std::chrono::seconds kAskOnceMore(
-    1);  // while the answer is awaited: it costs the host a look at all its processes
+// While an answer is awaited: a question costs the host a look at all its processes.
+constexpr std::chrono::seconds kAskOnceMore(1);
 constexpr std::string_view kAnswerActivity = "activity:";
 
 // The log is followed by the set of the ranks that have left, and the ranks' progress.

@@ -78,7 +78,7 @@ class Context {
   std::unique_ptr<shm::ShmBackend> take_host_backend() { return std::move(host_backend_); }
   // nullopt: not known, or not yet: for a rank of another host this asks that host, as HostGroup::activity() does.
   std::optional<RankState> state(int rank);
-  // True if the rank's host has told of it since then, give or take a tenth of a second, or is not asked at all.
+  // True if the rank's host has told its state since `time`, or up to 100 ms before, and for ranks of this host.
   bool has_answered(int rank, std::chrono::steady_clock::time_point time);
   // Whether state() asks another host.
   bool asks_about(int rank) const noexcept {

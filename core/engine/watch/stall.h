@@ -56,8 +56,8 @@ std::string deadlock_line(const WaitCycle& cycle);
 // Finds cycles that last, for one rank.
 class DeadlockWatch {
  public:
-  // waits: of all ranks, as they show them now. Gives the deadlock_line() of a cycle of `rank` that is found a second
-  // time, and whose ranks have all shown their waits again meanwhile; once for each. Empty: there is none.
+  // waits: of all ranks, as they show them now. Returns the deadlock_line() of a cycle that `rank` is in, once it has
+  // been found twice and all its ranks have shown their waits again between; else an empty text. It reports each once.
   std::string look(const std::vector<BlockedWait>& waits, int rank);
 
  private:

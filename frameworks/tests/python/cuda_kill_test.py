@@ -16,7 +16,7 @@ import time
 import ranks
 
 VICTIM = 1
-PATIENCE = 60.0  # seconds: a rank may have to wait for a processor; alone it takes less than one
+PATIENCE = 10.0  # seconds, without other work
 ROLE = "XOE_TEST_ROLE"
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
 WAYS = sys.argv[2:] or ("auto", "host")
@@ -48,7 +48,7 @@ def rank():
         else:
             raise AssertionError("no error")
         waited = waited or time.monotonic() - started
-    assert waited < PATIENCE, f"told after {waited:.1f} s"
+    assert waited < ranks.told_within(PATIENCE), f"told after {waited:.1f} s"
     assert (torch.ones(4, device=device) * 2).sum().item() == 8
     print(json.dumps({"told_s": waited}), flush=True)
 

@@ -83,6 +83,12 @@ def run(size, script, *arguments, options=(), timeout=HANGS, **variables):
     return done
 
 
+def told_within(idle):
+    """Seconds within which ranks must have been told: `idle` without other work, more by as much as others let them wait for a
+    processor, as core/testing/told_within.h has it."""
+    return idle * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def free_port():
     """A port of this host that is free at the moment."""
     with socket.socket() as probe:

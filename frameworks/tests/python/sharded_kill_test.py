@@ -7,7 +7,7 @@ import textwrap
 
 import ranks
 
-PATIENCE = 60.0  # seconds: a rank may have to wait for a processor; alone it takes less than one
+PATIENCE = 10.0  # seconds, without other work
 
 PROGRAM = """
 import os, signal, sys, time
@@ -59,7 +59,7 @@ def test_a_rank_that_is_killed_in_the_update(folder):
     for rank in (0, 2):
         told = float(re.search(rf"\[{rank}\] told ([\d.]+)", done.stdout)[1])
         print(f"rank {rank} was told after {told - died:.2f} s", flush=True)
-        assert told - died < PATIENCE, done.stdout
+        assert told - died < ranks.told_within(PATIENCE), done.stdout
         assert re.search(rf"\[{rank}\] caught: .*sharded.step.*rank 1.*half updated: load a checkpoint", done.stdout), (
             done.stdout
         )

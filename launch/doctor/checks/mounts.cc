@@ -163,7 +163,7 @@ Finding check_errors(const MountFacts& facts) {
 
 Finding check_transfer(const MountFacts& facts, std::optional<std::int64_t> mbit) {
   Finding finding{.id = "files.transfer",
-                  .what = "requests to the servers are large",
+                  .what = "no mount option makes requests to the servers small",
                   .why = "each request waits for the network once: small ones read a data set slowly"};
   const std::string small = those_with(facts.remote, small_transfer);
   const std::string single = those_with(facts.remote, [](const Mount& mount) {
@@ -185,7 +185,7 @@ Finding check_transfer(const MountFacts& facts, std::optional<std::int64_t> mbit
 
 Finding check_attributes(const MountFacts& facts) {
   Finding finding{.id = "files.attributes",
-                  .what = "what servers say of files is kept for the usual time",
+                  .what = "no mount option changes how long attributes of files are cached",
                   .why =
                       "what is kept saves a request for each open of a small file; what is kept for long hides the "
                       "newest checkpoint of another host"};

@@ -19,7 +19,7 @@ struct Mount {
   std::vector<std::string> options = {};
 
   bool has(std::string_view option) const;
-  std::string value(std::string_view key) const;  // of "key=value"; empty: there is none
+  std::string value(std::string_view key) const;  // of "key=value"; empty: the option is not set
   bool is_windows() const;                        // a disk of Windows, as WSL mounts it
   bool is_mountpoint_s3() const;                  // a bucket, which Mountpoint for Amazon S3 shows
 };

@@ -27,7 +27,7 @@ struct PythonFacts {
   std::vector<std::string> torches = {};       // "2.4.0 in /env/lib/python3.11/site-packages", the one imported first
   std::vector<std::string> loaded_torch = {};  // files libtorch_cpu.so that the process has
   std::vector<std::string> libstdcxx = {};     // files libstdc++.so.6 that it has
-  // The program `python` of PATH, where that is another than python3; empty: it is the same, or there is none.
+  // The program `python` of PATH, if it lies in another folder than python3; else empty.
   std::string other = {};
   // The variables of the process, where they are set.
   std::string environment = {};  // VIRTUAL_ENV, else CONDA_PREFIX

@@ -431,7 +431,7 @@ constexpr std::string_view kRegisters = "0x00000000fb000000 0x00000000fbffffff 0
 constexpr std::string_view kNoRange = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
 const Virtualization kVmware{.virtual_machine = true, .hypervisor = "VMware"};
 
-// As /sys has them: six ranges of the function, its ROM, and more.
+// The kernel's file `resource` has six ranges of the function, its ROM, and more.
 std::string resource_lines(std::initializer_list<std::string_view> first) {
   std::string lines;
   for (const std::string_view line : first) lines += line;
