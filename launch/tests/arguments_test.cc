@@ -8,6 +8,8 @@
 #include <fstream>
 #include <vector>
 
+#include "core/testing/scratch.h"
+
 namespace xoe::launch {
 namespace {
 
@@ -38,7 +40,8 @@ TEST(Arguments, AllOptions) {
 }
 
 TEST(Arguments, VariablesFromAFile) {
-  const std::string path = testing::TempDir() + "xoe-variables-" + std::to_string(::getpid());
+  const Scratch scratch;
+  const std::string path = scratch.file("variables");
   const auto given = [&](std::string_view text) {
     std::ofstream(path, std::ios::binary) << text;
     return parse({"--env-file", path, "--env", "B=2", "prog"});

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/testing/scratch.h"
+
 namespace xoe::launch {
 namespace {
 
@@ -81,7 +83,8 @@ TEST(ConfigFile, YamlIsStrict) {
 
 // Horovod lets the file win or lose by the order of the options.
 TEST(ConfigFile, TheCommandLineWinsInAnyOrder) {
-  const std::string path = testing::TempDir() + "xoe-config-" + std::to_string(::getpid()) + ".toml";
+  const Scratch scratch;
+  const std::string path = scratch.file("config.toml");
   std::ofstream(path) << "np = 4\nhosts = \"a:4\"\n[env]\nA = \"file\"\n";
   for (const bool first : {true, false}) {
     std::vector<std::string_view> words{"-np", "2", "--env", "A=line"};

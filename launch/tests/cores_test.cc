@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/testing/scratch.h"
+
 namespace xoe::launch {
 namespace {
 
@@ -27,8 +29,6 @@ TEST(Cores, CpuListsAsText) {
 class TwoSockets : public testing::Test {
  protected:
   TwoSockets() {
-    std::string pattern = testing::TempDir() + "xoe-cores-XXXXXX";
-    sysfs_ = ::mkdtemp(pattern.data());
     for (int cpu = 0; cpu < 8; ++cpu) {
       const auto folder = std::filesystem::path(sysfs_) / ("cpu" + std::to_string(cpu)) / "topology";
       std::filesystem::create_directories(folder);
@@ -36,13 +36,13 @@ class TwoSockets : public testing::Test {
       std::ofstream(folder / "physical_package_id") << cpu % 4 / 2 << "\n";
     }
   }
-  ~TwoSockets() override { std::filesystem::remove_all(sysfs_); }
 
   std::vector<std::vector<int>> shares(std::vector<int> allowed, int ranks, Binding binding) {
     return share_cores(read_cores(allowed, sysfs_).value(), ranks, binding).value();
   }
 
-  std::string sysfs_;
+  const Scratch scratch_;
+  const std::string& sysfs_ = scratch_.path();
   const std::vector<int> all_{0, 1, 2, 3, 4, 5, 6, 7};
 };
 

@@ -44,16 +44,12 @@ esac
 }  // namespace
 
 FakeHosts::FakeHosts() {
-  std::string pattern = testing::TempDir() + "xoe-hosts-XXXXXX";
-  folder_ = ::mkdtemp(pattern.data());
   std::ofstream(folder_ + "/ssh") << kScript;
   std::filesystem::permissions(folder_ + "/ssh", std::filesystem::perms::owner_all);
   std::string old(remote::kAgentGreeting);
   remote::append_frame(old, {.kind = remote::Frame::Kind::kHello, .text = encode(remote::Hello{.version = "0.0.7"})});
   std::ofstream(folder_ + "/old", std::ios::binary) << old;
 }
-
-FakeHosts::~FakeHosts() { std::filesystem::remove_all(folder_); }
 
 std::vector<std::string> FakeHosts::arguments(const std::string& hosts, const std::string& script,
                                               const std::vector<std::string>& options) const {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/testing/scratch.h"
 #include "launch/tests/launched.h"
 
 namespace xoe::launch {
@@ -15,7 +16,6 @@ namespace xoe::launch {
 class FakeHosts {
  public:
   FakeHosts();
-  ~FakeHosts();
 
   const std::string& folder() const noexcept { return folder_; }
   // `run -H HOSTS --ssh-command ... OPTIONS bash -c SCRIPT`
@@ -26,7 +26,8 @@ class FakeHosts {
   std::string log() const;
 
  private:
-  std::string folder_;
+  const Scratch scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 }  // namespace xoe::launch

@@ -92,7 +92,8 @@ TEST(JobEnd, ReturnsTheFailingCodeWhereSigchldIsIgnored) {
 
 // Not the launcher's end by SIGXFSZ.
 TEST(JobEnd, ALimitOnTheSizeOfFilesIsAnError) {
-  const std::string place = testing::TempDir() + "xoe-launch-limit-" + std::to_string(::getpid());
+  const Scratch scratch;
+  const std::string place = scratch.file("limit");
   const std::string run = "ulimit -f 8; " + xoe_path() + " run -np 1 bash -c 'head -c 100000 /dev/zero; sleep 0.1' > " +
                           place + ".out 2> " + place + ".err";
   const int status = std::system(("bash -c \"" + run + "\"").c_str());
@@ -102,7 +103,8 @@ TEST(JobEnd, ALimitOnTheSizeOfFilesIsAnError) {
 
 // The pipe has no reader until the job is over.
 TEST(JobEnd, AReaderThatIsStuckDoesNotStretchTheTimeLimit) {
-  const std::string place = testing::TempDir() + "xoe-launch-stuck-" + std::to_string(::getpid());
+  const Scratch scratch;
+  const std::string place = scratch.file("stuck");
   const std::string run = "{ " + xoe_path() + " run -np 1 --timeout 0.5 --grace 0.5 yes 2> " + place +
                           ".err; echo code $? > " + place + "; } | while [ ! -s " + place + " ]; do sleep 0.1; done";
   EXPECT_EQ(std::system(("timeout 60 bash -c '" + run + "'").c_str()), 0);
@@ -121,7 +123,8 @@ TEST(JobEnd, SaysTheSignal) {
 
 // Rank 1 dies, and rank 0 fails as soon as it sees that.
 TEST(JobEnd, NamesTheFirstFailure) {
-  const std::string place = testing::TempDir() + "xoe-launch-first-" + std::to_string(::getpid());
+  const Scratch scratch;
+  const std::string place = scratch.file("first");
   for (int round = 0; round < 10; ++round) {
     const std::string script =
         "F=" + place +
@@ -139,14 +142,13 @@ TEST(JobEnd, NamesTheFirstFailure) {
 // Rank 1 fails with `code`, `pause` seconds after rank 0 has done `prepare`; rank 0 stays.
 Finished fails_after(const std::string& prepare, const std::string& pause, int code,
                      const std::vector<std::string>& options = {}) {
-  const std::string ready = testing::TempDir() + "xoe-launch-ready-" + std::to_string(::getpid());
-  auto ran = run_script(2,
-                        "F=" + ready + "; if [ $XOE_RANK = 1 ]; then until [ -e $F ]; do sleep 0.01; done; sleep " +
-                            pause + "; exit " + std::to_string(code) + "; fi; " + prepare +
-                            "; : > $F; while true; do sleep 0.05; done",
-                        options);
-  std::remove(ready.c_str());
-  return ran;
+  const Scratch scratch;
+  const std::string ready = scratch.file("ready");
+  return run_script(2,
+                    "F=" + ready + "; if [ $XOE_RANK = 1 ]; then until [ -e $F ]; do sleep 0.01; done; sleep " + pause +
+                        "; exit " + std::to_string(code) + "; fi; " + prepare +
+                        "; : > $F; while true; do sleep 0.05; done",
+                    options);
 }
 
 TEST(JobEnd, KillsWhoIgnoresSigterm) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/testing/scratch.h"
 #include "launch/tests/launched.h"
 
 namespace xoe::launch {
@@ -72,20 +73,20 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return one.param.name; });
 
 TEST(JobInput, NothingRunsWhenSomethingIsWrong) {
-  const std::string proof = testing::TempDir() + "xoe-launch-proof";
-  std::filesystem::remove(proof);
+  const Scratch scratch;
+  const std::string proof = scratch.file("proof");
   Launched job({"run", "-np", "2", "--output-dir", "/dev/null/x", "touch", proof});
   EXPECT_NE(job.wait().code, 0);
   EXPECT_FALSE(std::filesystem::exists(proof));
 }
 
 TEST(JobInput, AScriptWithoutAFirstLineRunsInTheShell) {
-  const std::string script = testing::TempDir() + "xoe-launch-script";
+  const Scratch scratch;
+  const std::string script = scratch.file("script");
   std::ofstream(script) << "echo from $0 with $1\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   Launched job({"run", "-np", "1", script, "x"});
   EXPECT_EQ(job.wait().out, "[0] from " + script + " with x\n");
-  std::filesystem::remove(script);
 }
 
 TEST(JobInput, AScriptThatNeedsItsInterpreterIsTold) {
@@ -101,14 +102,14 @@ TEST(JobInput, AScriptThatNeedsItsInterpreterIsTold) {
 }
 
 TEST(JobInput, AProgramThatCannotStartEndsTheJob) {
-  const std::string script = testing::TempDir() + "xoe-launch-broken";
+  const Scratch scratch;
+  const std::string script = scratch.file("broken");
   std::ofstream(script) << "#!/no/such/interpreter\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   Launched job({"run", "-np", "2", script});
   const auto ran = job.wait();
   EXPECT_EQ(ran.code, 127);
   EXPECT_THAT(ran.err, HasSubstr("cannot start rank 0: No such file"));
-  std::filesystem::remove(script);
 }
 
 TEST(JobInput, HelpAndVersion) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/testing/scratch.h"
 #include "launch/tests/launched.h"
 
 namespace xoe::launch {
@@ -188,7 +189,8 @@ TEST(JobSignal, AStoppedJobCanBeEnded) {
 
 // Ctrl-C with `| tee log`: the reader is gone, and the ranks still have something to save.
 TEST(JobSignal, AReaderThatLeavesWithTheSignalEndsNothing) {
-  const std::string place = testing::TempDir() + "xoe-launch-reader-" + std::to_string(::getpid());
+  const Scratch scratch;
+  const std::string place = scratch.file("reader");
   const std::string rank =
       "trap \"for i in 1 2 3 4 5 6 7 8; do echo saving; sleep 0.1; done; touch $0.saved; exit 0\" INT; "
       "echo ready; while true; do sleep 0.02; done";
@@ -198,7 +200,6 @@ TEST(JobSignal, AReaderThatLeavesWithTheSignalEndsNothing) {
                        << ".pid); }; exit ${PIPESTATUS[0]}\n";
   EXPECT_EQ(WEXITSTATUS(std::system(("timeout 30 bash " + place).c_str())), 0);
   EXPECT_TRUE(std::filesystem::exists(place + ".saved"));
-  for (const char* end : {"", ".job", ".pid", ".saved"}) std::filesystem::remove(place + end);
 }
 
 TEST(JobSignal, IgnoredSignalsStayIgnored) {

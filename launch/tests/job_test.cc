@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "core/testing/scratch.h"
 #include "launch/plan/cores.h"
 #include "launch/tests/launched.h"
 
@@ -20,12 +21,8 @@ using testing::UnorderedElementsAre;
 // A folder of one test.
 class Job : public testing::Test {
  protected:
-  Job() {
-    std::string pattern = testing::TempDir() + "xoe-launch-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Job() override { std::filesystem::remove_all(folder_); }
-  std::string folder_;
+  const Scratch scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 TEST_F(Job, RanksKnowTheirPlace) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 
+#include "core/testing/scratch.h"
 #include "launch/plan/binding.h"
 #include "launch/plan/hosts_plan.h"
 #include "launch/plan/job_plan.h"
@@ -98,9 +99,8 @@ TEST(ShareDevices, OneForEachRankWhereThereAreEnough) {
 
 // A recorded machine: two GPUs near memory 1, one near memory 0.
 TEST(Gpus, RanksAreBoundNearTheirs) {
-  std::string folder = testing::TempDir() + "xoe-gpus-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const GpuFiles files{.gpus = folder + "/gpus", .pci = folder + "/pci"};
+  const Scratch scratch;
+  const GpuFiles files{.gpus = scratch.file("gpus"), .pci = scratch.file("pci")};
   int i = 0;
   for (const auto& [pci, node] : {std::pair("0000:3b:00.0", 1), {"0000:af:00.0", 0}, {"0000:5e:00.0", 1}}) {
     std::filesystem::create_directories(files.gpus + "/" + pci);
@@ -123,7 +123,6 @@ TEST(Gpus, RanksAreBoundNearTheirs) {
               ElementsAre(ElementsAre(0, 4), ElementsAre(1, 5)));
   EXPECT_TRUE(cpus_near_gpus(Env(), 4, cores, files).empty()) << "more ranks than GPUs";
   EXPECT_TRUE(cpus_near_gpus(Env(), 1, {cores[0]}, files).empty()) << "no core of ours is near it";
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/testing/places.h"
+#include "core/testing/scratch.h"
 #include "core/testing/told_within.h"
 #include "core/tests/kill/job.h"
 
@@ -51,7 +52,8 @@ class TrainKill : public ::testing::Test {
 
   void pause() { std::this_thread::sleep_for(std::chrono::microseconds(random_() % 60'000)); }
 
-  const std::string run_dir_ = ::testing::TempDir() + "train-kill-" + std::to_string(::getpid());
+  const Scratch scratch_;
+  const std::string run_dir_ = scratch_.file("run");
   std::mt19937 random_{20261121};
 };
 

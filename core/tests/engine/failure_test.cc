@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/testing/scratch.h"
 #include "core/tests/engine/engines.h"
 #include "core/tests/engine/warnings.h"
 
@@ -250,7 +251,8 @@ TEST(EngineFailure, ATimelineThatCannotBeWrittenIsSaid) {
   testing::Warnings warnings;
   auto options = quiet_options();
   options.warn = warnings.listener();
-  options.timeline = ::testing::TempDir() + "xoe-timeline-" + std::to_string(::getpid());
+  const Scratch scratch;
+  options.timeline = scratch.file("timeline");
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   auto* const handler = ::signal(SIGXFSZ, SIG_IGN);

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "core/testing/scratch.h"
 #include "frameworks/tests/libtorch/nets.h"
 #include "frameworks/tests/libtorch/ranks.h"
 
@@ -300,7 +301,8 @@ TEST(Training, OptimizersShareAnEngine) {
 }
 
 TEST(Training, TheEnginesTimelineShowsEachBucket) {
-  const std::string path = ::testing::TempDir() + "libtorch-timeline.json";
+  const Scratch scratch;
+  const std::string path = scratch.file("timeline.json");
   on_ranks(2, [&](Communicator& comm) {
     const auto engine = Engine::create(*comm.split(0).value()).value();
     ok(engine->start_timeline(path));
@@ -321,7 +323,6 @@ TEST(Training, TheEnginesTimelineShowsEachBucket) {
   // From the last parameter to the first.
   for (const char* name : {"bucket 0 (fc2_weight)", "bucket 1 (branch_weight)", "bucket 6 (conv1_weight)"})
     EXPECT_NE(trace.find(name), std::string::npos) << name;
-  std::filesystem::remove(path);
 }
 
 TEST(Training, CompressedGradientsTrainAlike) {

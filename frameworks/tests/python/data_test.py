@@ -35,7 +35,7 @@ def make_images(folder):
     return folder
 
 
-FOLDER = hvd.broadcast_object(tempfile.mkdtemp(prefix="xoe-data-") if RANK == 0 else None, 0)
+FOLDER = ranks.folder_for_all(RANK, lambda made: hvd.broadcast_object(made, 0), hvd.barrier)
 make_images(FOLDER)
 OPTIONS = {"batch": 4, "image_size": 32, "seed": 3, "threads": 1}
 
@@ -439,12 +439,6 @@ def test_bad_images_are_told_of():
         os.remove(path)
         lines = told_by(lambda: Records(f"{folder}/train-*", rank=0, size=1, allow_missing=True))
         assert lines == [f"1 missing file left out: {path}: absent; 1 file of 2 are there"], lines
-
-
-def test_the_end():
-    hvd.barrier()
-    if RANK == 0:
-        shutil.rmtree(FOLDER)
 
 
 ranks.call_tests(globals())

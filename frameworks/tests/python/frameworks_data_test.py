@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import tempfile
 
 import ranks
 
@@ -36,7 +35,7 @@ def make_images(folder):
     return folder
 
 
-FOLDER = make_images(xoe.jax.broadcast_object(tempfile.mkdtemp(prefix="xoe-data-") if RANK == 0 else None, 0))
+FOLDER = make_images(ranks.folder_for_all(RANK, lambda made: xoe.jax.broadcast_object(made, 0), xoe.jax.barrier))
 OPTIONS = {"batch": 8, "image_size": 24, "seed": 3, "threads": 1, "training": True}
 
 

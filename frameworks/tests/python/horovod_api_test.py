@@ -5,7 +5,6 @@ import inspect
 import json
 import os
 import pathlib
-import tempfile
 import warnings
 
 import ranks
@@ -309,7 +308,7 @@ def test_gradients_of_groups():
 
 def test_timeline():
     """Started and stopped by the program, without HOROVOD_TIMELINE=DYNAMIC."""
-    folder = hvd.broadcast_object(tempfile.mkdtemp() if RANK == 0 else None)
+    folder = ranks.folder_for_all(RANK, hvd.broadcast_object, hvd.barrier)
     path = pathlib.Path(folder) / "timeline.json"
     hvd.start_timeline(str(path), mark_cycles=True)
     for _ in range(3):
@@ -324,7 +323,7 @@ def test_timeline():
 
 def test_timelines_with_a_path_for_each_rank():
     """Rank 0's counts, as in Horovod, where rank 0 alone writes; also if rank 0 alone names one, or another rank does."""
-    folder = pathlib.Path(hvd.broadcast_object(tempfile.mkdtemp() if RANK == 0 else None))
+    folder = pathlib.Path(ranks.folder_for_all(RANK, hvd.broadcast_object, hvd.barrier))
     hvd.start_timeline(str(folder / f"started.{RANK}.json"))
     hvd.allreduce(values(RANK), name="traced")
     hvd.stop_timeline()

@@ -89,6 +89,18 @@ def told_within(idle):
     return idle * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+_made = []  # folders, which go with the process
+_at_end = []  # called when all tests have passed
+
+
+def folder_for_all(rank, broadcast, barrier):
+    """A folder that rank 0 makes, and removes when all ranks have ended their tests; broadcast(object) gives all rank 0's."""
+    _at_end.append(barrier)
+    if rank == 0:
+        _made.append(tempfile.TemporaryDirectory(prefix="xoe-ranks-"))
+    return broadcast(_made[-1].name if rank == 0 else None)
+
+
 def free_port():
     """A port of this host that is free at the moment."""
     with socket.socket() as probe:
@@ -145,3 +157,5 @@ def call_tests(namespace):
         sys.stdout.flush()
         # At once: the other ranks are waiting for this one.
         os._exit(1)
+    for call in _at_end:
+        call()

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/testing/scratch.h"
+
 namespace xoe::remote {
 namespace {
 
@@ -15,22 +17,20 @@ using testing::HasSubstr;
 class Program : public testing::Test {
  protected:
   Program() {
-    std::string pattern = testing::TempDir() + "xoe-program-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
     for (const char* name : {"first", "second"}) fs::create_directories(folder_ / name);
     make("second/tool", true);
     make("first/data", false);
     fs::create_directories(folder_ / "first/tool");  // a folder of that name hides nothing
     env_ = Env({{"PATH", (folder_ / "first").string() + ":" + (folder_ / "second").string()}});
   }
-  ~Program() override { fs::remove_all(folder_); }
 
   void make(const std::string& name, bool executable) {
     std::ofstream(folder_ / name) << "x";
     fs::permissions(folder_ / name, executable ? fs::perms::owner_all : fs::perms::owner_read);
   }
 
-  fs::path folder_;
+  const Scratch scratch_;
+  const fs::path folder_ = scratch_.path();
   Env env_;
 };
 
