@@ -14,15 +14,15 @@ std::string shown(const Json& value) {
 }
 
 std::string line_of(std::string_view text, std::size_t longest) {
-  std::string line = printable_utf8(text.substr(0, longest));
+  std::string line = utf8_line(text.substr(0, longest));
   // A byte may become a character of three.
-  if (line.size() > longest) line = printable_utf8(text.substr(0, longest / 3));
+  if (line.size() > longest) line = utf8_line(text.substr(0, longest / 3));
   return line;
 }
 
 bool is_line(const Json& json, std::size_t longest) {
   if (!json.is_string() || json.get_ref<const std::string&>().size() > longest) return false;
-  return printable_utf8(json.get_ref<const std::string&>()) == json.get_ref<const std::string&>();
+  return utf8_line(json.get_ref<const std::string&>()) == json.get_ref<const std::string&>();
 }
 
 std::string not_a_number(const Json& json, bool whole, const Rules& rules) {

@@ -9,9 +9,9 @@
 
 #include "core/base/error.h"
 #include "core/base/machine.h"
+#include "core/base/utf8.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
-#include "pool/core/names.h"
 #include "pool/enforce/device_files.h"
 #include "pool/inventory/inventory.h"
 
@@ -95,7 +95,7 @@ int run_agent(const AgentOptions& options) {
   const HeldSignals held;
   std::string said;
   const auto say = [&](const std::string& what) {
-    if (what != said) fmt::print(stderr, "xoe pool agent: {}\n", xoe::pool::shown_text(what));
+    if (what != said) fmt::print(stderr, "xoe pool agent: {}\n", xoe::printable_utf8(what));
     said = what;
   };
   bool soon = false;  // the pool should hear of what has changed

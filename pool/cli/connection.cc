@@ -14,13 +14,13 @@
 #include "core/base/output_file.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
+#include "core/base/utf8.h"
 #include "pool/cli/verbs.h"
-#include "pool/core/names.h"
 
 namespace xoe::tools::pool {
 namespace {
 
-using xoe::pool::shown_text;
+using xoe::printable_utf8;
 
 std::string home() { return Env::process().text("HOME").value_or("."); }
 
@@ -121,12 +121,12 @@ Result<Client> connect_briefly(const Connection& connection) {
 }
 
 int fail(const Error& error) {
-  fmt::print(stderr, "xoe pool: {}\n", shown_text(error.message()));
+  fmt::print(stderr, "xoe pool: {}\n", printable_utf8(error.message()));
   return error.code() == Code::kUnavailable ? kNoServer : kFailed;
 }
 
 int fail(const Reply& reply) {
-  fmt::print(stderr, "xoe pool: {}\n", shown_text(reply.message()));
+  fmt::print(stderr, "xoe pool: {}\n", printable_utf8(reply.message()));
   return is_for_good(reply) ? kNotAllowed : kFailed;
 }
 

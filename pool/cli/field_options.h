@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,8 @@ void add_field_options(CLI::App& verb, Json& body, std::string_view group = {}) 
     } else if constexpr (std::same_as<Value, std::string>) {
       add_member<std::string>(verb, body, name, field.name.data(), what)
           ->type_name(std::string(rules.placeholder.empty() ? "TEXT" : rules.placeholder));
+    } else {
+      throw std::logic_error(name + ": a value of its type cannot be read from the command line");
     }
   });
 }

@@ -6,11 +6,11 @@
 #include "core/base/error.h"
 #include "core/base/random_token.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "pool/cli/field_options.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/point_in_time.h"
 #include "pool/cli/verbs.h"
-#include "pool/core/names.h"
 #include "pool/hooks/notice.h"
 #include "pool/model/fields.h"
 
@@ -48,7 +48,7 @@ std::string describe(const Json& lease) {
 // The lease goes to stderr, and to stdout what a shell can read: eval "$(xoe pool acquire)".
 int show(const Connection& connection, const Json& lease, bool variables) {
   if (connection.json) return print(xoe::pool::to_text(lease) + "\n");
-  fmt::print(stderr, "{}\n", xoe::pool::shown_text(describe(lease)));
+  fmt::print(stderr, "{}\n", xoe::printable_utf8(describe(lease)));
   if (!variables || lease.at("state") != "open") return 0;
   std::string more;
   if (lease.contains("job")) more = fmt::format(" SLURM_JOB_ID={}", lease.at("job").get<std::int64_t>());
@@ -216,7 +216,7 @@ Result<Reply> acquire(Client& client, const Connection& connection, const LeaseO
   const auto is_waiting = [&] { return reply.body.at("lease").at("state") == "waiting"; };
   while (reply.ok() && (is_waiting() || reply.body.at("lease").value("unclaimed", false)) && options.at.empty()) {
     if (std::string now = describe(reply.body.at("lease")); is_waiting() && now != said)
-      fmt::print(stderr, "{}\n", xoe::pool::shown_text(said = std::move(now)));
+      fmt::print(stderr, "{}\n", xoe::printable_utf8(said = std::move(now)));
     auto next = client.get(fmt::format("/v1/leases/{}?wait=1", id));
     if (next && next->ok() && !HeldSignals::any()) {
       reply = std::move(*next);

@@ -19,6 +19,7 @@
 #include "core/base/fd.h"
 #include "core/base/machine.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "launch/remote/children.h"
 #include "launch/remote/spawn.h"
 #include "pool/cli/extra_gpus.h"
@@ -59,7 +60,7 @@ constexpr auto kLookLater = std::chrono::seconds(5);
 // Of a program that could not be put into its cgroup.
 constexpr int kNoRule = 125;
 
-void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", xoe::pool::shown_text(what)); }
+void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", xoe::printable_utf8(what)); }
 
 // The signals that the loop takes one by one.
 sigset_t taken_signals() {

@@ -17,6 +17,7 @@
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
 #include "pool/core/command_queue.h"
+#include "pool/core/names.h"
 #include "pool/core/wall_clock.h"
 #include "pool/hooks/mail.h"
 #include "pool/hooks/notifier.h"
@@ -63,7 +64,7 @@ Status add_first_user(Pool& pool, const std::string& state, xoe::pool::Time now)
   if (!make_folder_of(path))
     return failure(Code::kUnavailable, "cannot make the folder of {}: {}", path, errno_text(errno));
   XOE_TRY(pool.begin(now));
-  const std::string name = xoe::pool::user_of_process(::getpid());
+  const std::string name = xoe::pool::name_like(xoe::pool::user_of_process(::getpid()), xoe::pool::kLongestUserName);
   XOE_TRY(pool.set_user({.name = name}, {.name = name,
                                          .role = xoe::pool::Role::kAdmin,
                                          .token_hash = xoe::pool::hash_of_token(token),

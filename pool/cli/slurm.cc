@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
 #include "pool/core/names.h"
@@ -72,7 +73,7 @@ class ClusterLoop {
     return 0;
   }
 
-  static void say(const std::string& what) { fmt::print(stderr, "xoe pool slurm: {}\n", xoe::pool::shown_text(what)); }
+  static void say(const std::string& what) { fmt::print(stderr, "xoe pool slurm: {}\n", xoe::printable_utf8(what)); }
   void say_once(const std::string& what) {
     if (said_.size() > 1000) said_.clear();
     if (said_.insert(what).second) say(what);

@@ -6,16 +6,16 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/text_file.h"
+#include "core/base/utf8.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/verbs.h"
-#include "pool/core/names.h"
 #include "pool/server/host_reporter.h"
 #include "pool/vsphere/agent.h"
 
 namespace xoe::tools::pool {
 namespace {
 
-using xoe::pool::shown_text;
+using xoe::printable_utf8;
 using xoe::pool::VmAssignment;
 namespace vsphere = xoe::pool::vsphere;
 
@@ -31,9 +31,9 @@ struct VsphereOptions {
   bool once = false;
 };
 
-void note(const std::string& what) { fmt::print(stderr, "xoe pool vsphere: {}\n", shown_text(what)); }
+void note(const std::string& what) { fmt::print(stderr, "xoe pool vsphere: {}\n", printable_utf8(what)); }
 // A name of an inventory.
-std::string shown_name(const Json& object) { return shown_text(object.at("name").get_ref<const std::string&>()); }
+std::string shown_name(const Json& object) { return printable_utf8(object.at("name").get_ref<const std::string&>()); }
 
 // "python-image=ann,@vision"
 void add_users(vsphere::Rules& rules, const std::string& list) {
@@ -109,7 +109,7 @@ std::string text_of(const Json& inventory) {
   }
   for (const Json& vm : inventory.at("vms")) {
     const std::vector<std::string> devices = vm.at("devices");
-    text += fmt::format("VM {} on {}: {}{}{}\n", shown_name(vm), shown_text(vm.at("host").get<std::string>()),
+    text += fmt::format("VM {} on {}: {}{}{}\n", shown_name(vm), printable_utf8(vm.at("host").get<std::string>()),
                         vm.at("running").get<bool>() ? "on" : "off",
                         devices.empty() ? std::string() : fmt::format(", has {}", fmt::join(devices, ", ")),
                         vm.at("reserved").get<bool>() ? "" : ", not all of its memory is reserved");

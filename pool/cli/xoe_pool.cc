@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "core/command_line/parse/command_line.h"
 #include "pool/cli/verbs.h"
-#include "pool/core/names.h"
 
 namespace {
 
@@ -22,7 +22,7 @@ allowed, 5 the pool does not answer; of `run`, those of its program.
 `xoe pool VERB --help` tells more.)";
 
 // A mistake, which may quote words of the command line.
-std::string shown_line(std::string_view text) { return xoe::pool::shown_text(xoe::trimmed(text)) + "\n"; }
+std::string shown_line(std::string_view text) { return xoe::printable_utf8(xoe::trimmed(text)) + "\n"; }
 
 }  // namespace
 

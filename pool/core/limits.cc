@@ -168,7 +168,7 @@ Status check_report(const State& state, const HostReport& report, std::string_vi
   if (!is_name(report.host, kLongestName, kMoreOfHosts) && !state.hosts.contains(report.host))
     return failure(Code::kInvalidArgument,
                    "\"{}\" cannot be the name of a host: {}; `xoe pool agent --host NAME` gives it another",
-                   shown_text(shortened_utf8(report.host, kLongestName)), name_rule(kLongestName, kMoreOfHosts));
+                   printable_utf8(shortened_utf8(report.host, kLongestName)), name_rule(kLongestName, kMoreOfHosts));
   if (const auto host = state.hosts.find(report.host);
       host != state.hosts.end() && is_of_another(state, host->second, agent))
     return failure(Code::kInvalidArgument,
@@ -211,9 +211,9 @@ Status check_team(const State& state, const Team& team) {
 }
 
 Status check_user(const State& state, const User& user) {
-  constexpr std::size_t kLongest = 64;
-  if (!is_name(user.name, kLongest) || user.name == kPoolItself)
-    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user: {}", user.name, name_rule(kLongest));
+  if (!is_name(user.name, kLongestUserName) || user.name == kPoolItself)
+    return failure(Code::kInvalidArgument, "\"{}\" cannot be the name of a user: {}", user.name,
+                   name_rule(kLongestUserName));
   if (!user.team.empty() && !state.teams.contains(user.team))
     return failure(Code::kInvalidArgument, "there is no team {}: `xoe pool team {} --quota N` makes it", user.team,
                    user.team);

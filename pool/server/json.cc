@@ -6,7 +6,6 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "pool/core/drift.h"
-#include "pool/core/names.h"
 #include "pool/server/wire.h"
 
 namespace xoe::pool {
@@ -81,7 +80,7 @@ wire::ReportedGpu reported(const Gpu& gpu, const GpuActivity& activity) {
 
 GpuActivity activity_of(wire::ReportedGpu reported) {
   if (reported.processes)
-    for (GpuProcess& process : *reported.processes) process.user = shown_text(process.user);
+    for (GpuProcess& process : *reported.processes) process.user = printable_utf8(process.user);
   return {.utilisation = reported.utilisation,
           .temperature = reported.temperature,
           .memory_used = reported.memory_used,
@@ -100,12 +99,13 @@ std::string not_a_vm_name(std::string_view name) {
 void take_vms(HostReport& report) {
   for (const Vm& vm : report.vms)
     if (const std::string why = not_a_vm_name(vm.name); !why.empty())
-      report.add_problem(fmt::format("VM {} is left out: its name {}", shown_text(shortened_utf8(vm.name, 64)), why));
+      report.add_problem(
+          fmt::format("VM {} is left out: its name {}", printable_utf8(shortened_utf8(vm.name, 64)), why));
   std::erase_if(report.vms, [](const Vm& vm) { return !not_a_vm_name(vm.name).empty(); });
   for (Vm& vm : report.vms) {
     vm.host = report.host;
-    vm.problem = shown_text(vm.problem);
-    for (std::string& user : vm.users) user = shown_text(user);
+    vm.problem = printable_utf8(vm.problem);
+    for (std::string& user : vm.users) user = printable_utf8(user);
   }
 }
 
@@ -123,7 +123,7 @@ Result<Json> parse_object(std::string_view text) {
 Json json_of(Time time) { return describe::to_seconds(time.time_since_epoch()); }
 
 Json json_of(const Error& error) {
-  return {{"code", code_name(error.code())}, {"message", shown_text(error.message())}};
+  return {{"code", code_name(error.code())}, {"message", printable_utf8(error.message())}};
 }
 
 Json json_of(const Lease& lease, const State& state) { return describe::to_json(shown(lease, state)); }
@@ -178,16 +178,16 @@ Result<HostReport> report_of(const Json& json) {
   XOE_TRY(describe::from_json(json, told));
   HostReport report{.host = told.host,
                     .machine = std::move(told.machine),
-                    .without = shown_text(told.without),
+                    .without = printable_utf8(told.without),
                     .vms = std::move(told.vms),
-                    .problem = shown_text(told.problem),
+                    .problem = printable_utf8(told.problem),
                     .age = told.age};
   for (wire::ReportedGpu& each : told.gpus) {
     if (each.gpu.uuid.find_first_of(", \n") != std::string::npos || has_hidden_characters(each.gpu.uuid))
       return failure(Code::kInvalidArgument, "uuid: {} is not that of a GPU", describe::shown(each.gpu.uuid));
     each.gpu.host = report.host;
-    each.gpu.name = shown_text(each.gpu.name);
-    each.gpu.pci = shown_text(each.gpu.pci);
+    each.gpu.name = printable_utf8(each.gpu.name);
+    each.gpu.pci = printable_utf8(each.gpu.pci);
     report.gpus.push_back(each.gpu);
     report.activity.push_back(activity_of(std::move(each)));
   }

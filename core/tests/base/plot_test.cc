@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/utf8.h"
 #include "core/testing/scratch.h"
 
 namespace xoe {
@@ -66,16 +65,6 @@ TEST(Plot, ForeignTextStaysText) {
   Svg svg(10, 10);
   svg.text(0, 0, Svg::Anchor::kStart, "#000", 12, "a<b>\x01\xff&\xc3\xa4");
   EXPECT_TRUE(contains(std::move(svg).finish(), ">a&lt;b>\uFFFD\uFFFD&amp;\u00e4</text>"));
-}
-
-TEST(Utf8, TellsCharactersFromOtherBytes) {
-  EXPECT_EQ(utf8_length(""), 0U);
-  EXPECT_EQ(utf8_length("a"), 1U);
-  EXPECT_EQ(utf8_length("\xc3\xa4"), 2U);
-  EXPECT_EQ(utf8_length("\xf0\x9f\x8e\x89"), 4U);
-  for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"})
-    EXPECT_EQ(utf8_length(bad), 0U);
-  EXPECT_EQ(printable_utf8("a\tb\x7f\xc2\x9b\xe2\x82"), "a\uFFFDb\uFFFD\uFFFD\uFFFD\uFFFD");
 }
 
 }  // namespace

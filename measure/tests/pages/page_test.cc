@@ -74,7 +74,7 @@ TEST(Page, NamesOfATraceReachItAsData) {
   EXPECT_EQ(html.find('\x1b'), std::string::npos);
   const json data = json::parse(block(html, "timeline-data"));
   EXPECT_EQ(data["view"]["lanes"][0]["title"], "</script><b>");
-  EXPECT_EQ(data["view"]["texts"][1], "a</script><script>alert(3)//\uFFFD\uFFFD\u2028\"'\\");
+  EXPECT_EQ(data["view"]["texts"][1], "a</script><script>alert(3)//\uFFFD\uFFFD\uFFFD\"'\\");
   EXPECT_EQ(data["view"]["texts"][2], "<!--<script>");
   EXPECT_EQ(data["ranks"][0]["title"], "rank 1 on <img src=x onerror=alert(2)>\"'");
 }
