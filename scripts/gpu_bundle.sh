@@ -42,7 +42,7 @@ package_files() {
   local packages file
   # Between hosts there is nothing to do on one machine, nothing is compared with Google Benchmark, and there is no pool.
   mapfile -t packages < <(listed_packages build | grep -E '^lib.*-dev$|^(nlohmann-json3|zlib1g)-dev$' |
-    grep -vE '^lib(benchmark|cpp-httplib|curl4-openssl|gloo|mpich|openmpi|pugixml|sqlite3)-dev$')
+    grep -vE '^lib(benchmark|cpp-httplib|curl4-openssl|gloo|mpich|openmpi|pugixml|sqlite3|ssl)-dev$')
   dpkg-query -L "${packages[@]}" | grep -E '^/usr/(include|lib|share/cmake)/' | sort -u | while read -r file; do
     if [[ -d $file && ! -L $file ]]; then continue; fi
     if [[ $file == *.so ]]; then printf '%s\n' "$file"*; else echo "$file"; fi

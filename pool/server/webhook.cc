@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "pool/server/json.h"
 #include "pool/server/no_answer.h"
+#include "pool/server/system_certificates.h"
 #include "pool/state/token.h"
 
 namespace xoe::pool {
@@ -23,6 +24,8 @@ Webhook::Webhook(std::string url, std::string path, std::string secret, std::uni
   connection_->http.set_connection_timeout(std::chrono::seconds(3));
   connection_->http.set_read_timeout(std::chrono::seconds(5));
   connection_->http.set_write_timeout(std::chrono::seconds(5));
+  if (const std::string trusted = system_certificates(Env::process()); !trusted.empty())
+    connection_->http.set_ca_cert_path(trusted.c_str());
 }
 
 Result<Webhook> Webhook::create(const std::string& url, std::string secret) {

@@ -1,6 +1,7 @@
 # Builds the page with npm, and writes it as a C++ source. Where npm or its registry is missing, a plain page takes its place: the rest
 # of the pool needs none of this.
-#   cmake -DNPM=/usr/bin/npm -DSOURCE=pool/web -DWORK=FOLDER -DOUT=page.cc -P embed.cmake       NPM may be empty
+#   cmake -DNPM=/usr/bin/npm -DSOURCE=pool/web -DWORK=FOLDER -DOUT=page.cc [-DREQUIRED=1] -P embed.cmake
+# NPM may be empty. With REQUIRED there is no plain page: what is handed on, such as a wheel, has the whole one.
 cmake_minimum_required(VERSION 3.25)
 
 # run(WORDS...): in the work folder; on failure sets `why`.
@@ -36,7 +37,9 @@ endif()
 
 set(names "index.html;app.js;app.css")
 set(types "text/html;text/javascript;text/css")
-if(why)
+if(why AND REQUIRED)
+  message(FATAL_ERROR "the pool's web page cannot be built: ${why}")
+elseif(why)
   message("warning: the pool's web page is not built, and a plain page takes its place: ${why}")
   set(names "index.html")
   set(index.html "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>GPU pool</title><h1>GPU pool</h1>

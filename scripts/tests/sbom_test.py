@@ -12,9 +12,10 @@ SPEC.loader.exec_module(sbom)
 
 
 def libraries_of_the_build():
-    """The section [build] of packages.txt, without tools."""
-    section = (ROOT / "packages.txt").read_text().split("[build]")[1].split("\n[")[0]
-    return {name for name in section.split() if re.fullmatch(r"(lib|nlohmann|zlib).*-dev", name)}
+    """The sections [build] and [wheel] of packages.txt, without tools."""
+    text = (ROOT / "packages.txt").read_text()
+    names = " ".join(text.split(f"[{section}]")[1].split("\n[")[0] for section in ("build", "wheel")).split()
+    return {name for name in names if re.fullmatch(r"(lib|nlohmann|zlib).*-dev", name)}
 
 
 class Components(unittest.TestCase):

@@ -28,7 +28,10 @@ bool is_final(int code) {
 
 Result<CurlApi> load_curl() {
   const auto library = Library::open({"libcurl.so.4", "libcurl-gnutls.so.4"});
-  if (!library) return failure(Code::kUnavailable, "libcurl is not installed ({})", library.error().message());
+  if (!library)
+    return failure(Code::kUnavailable,
+                   "libcurl is not installed; its package is libcurl4 (Debian) or libcurl (RHEL): {}",
+                   library.error().message());
   CurlApi api;
   library->find(api.global_init, "curl_global_init");
   library->find(api.easy_init, "curl_easy_init");

@@ -22,9 +22,12 @@ enum class CurlOption : int {
   kErrorBuffer = 10010,
   kPostFields = 10015,
   kHttpHeader = 10023,
+  kCookieFile = 10031,  // "" keeps cookies in memory
+  kCookieList = 10135,
   kNoProgress = 43,
   kProgressData = 10057,
   kPostFieldSize = 60,
+  kConnectTimeout = 78,  // seconds
   kCaFile = 10065,
   kDnsCacheTimeout = 92,  // seconds; -1: for ever
   kNoSignal = 99,

@@ -17,7 +17,7 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --bind "$folder" "$root/mnt"
 while [ "$1" != -- ]; do
-  mkdir -p "$root${1#*=}"
+  [ -e "$root${1#*=}" ] || mkdir -p "$root${1#*=}"
   mount --bind -o ro "${1%%=*}" "$root${1#*=}"
   shift
 done

@@ -27,7 +27,13 @@ KEPT = ranks.ROOT / "build" / "peers" / "systems"
 PROGRAMS = pathlib.Path(__file__).parent / "systems"
 BUILT_WITH = re.search(r"^torch==([0-9.]+)", (ranks.ROOT / "requirements/core.txt").read_text(), re.MULTILINE)[1]
 COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "cmake", "ninja")
-LIBRARIES = {"bookworm": "libffi8", "trixie": "libffi8", "forky": "libffi8", "bullseye": "python3"}
+# One of them has libcurl, which `xoe pool vsphere` loads.
+LIBRARIES = {
+    "bookworm": ["libffi8"],
+    "trixie": ["libffi8", "libcurl4t64", "python3"],
+    "forky": ["libffi8"],
+    "bullseye": ["python3"],
+}
 
 
 class System(NamedTuple):
@@ -35,9 +41,11 @@ class System(NamedTuple):
     versions: str  # the environment whose interpreter and PyTorch it gets, by its Python; empty: it has only its own Python
 
 
-# The oldest glibc has no Python that the package is for: there the C library is called.
+# The oldest glibc has no Python that the package is for: there the C library is called. So it is where another OpenSSL than the
+# pool's own comes with libcurl.
 SYSTEMS = {
     "oldest-glibc": System("bullseye", ""),
+    "other-openssl": System("trixie", ""),
     "oldest-python": System("bookworm", "3.10"),
     "newest-python": System("trixie", "3.13"),
     "newest-glibc": System("forky", "3.13"),
@@ -84,6 +92,19 @@ def check_training(inside, torch, xoe="xoe", **variables):
         raise Failed(f"xoe train says: {said}")
 
 
+def check_pool(inside, xoe="xoe"):
+    tls = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+           "-subj", "/CN=pool", "-addext", "subjectAltName=IP:127.0.0.1"]  # fmt: skip
+    certificate, key = inside.folder / "certificate.pem", inside.folder / "key.pem"
+    if shutil.which("openssl"):
+        subprocess.run([*tls, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        key.chmod(0o644)
+        inside.timed("xoe pool", "python3", "/programs/pool.py", xoe, "/mnt/certificate.pem", "/mnt/key.pem")
+    else:
+        print("  no openssl here: the pool is tried without TLS", flush=True)
+        inside.timed("xoe pool", "python3", "/programs/pool.py", xoe)
+
+
 def check_package(inside, python, newest):
     """Installs the wheels and trains."""
     site = {"PYTHONPATH": "/torch"}
@@ -92,6 +113,7 @@ def check_package(inside, python, newest):
     inside.timed("pip install", "pip", "install", "-q", "--no-index", "--find-links", "/wheels", *packages)
     inside.run("xoe", "--version")
     check_data_tools(inside)
+    check_pool(inside)
     said = inside.timed("training", "xoe", "run", "-np", 2, "python", "-m", "xoe.examples.mnist", "--target", 0.9, **site)
     print("  " + said.strip().splitlines()[-1], flush=True)
     findings = findings_of(inside, **site)
@@ -121,13 +143,14 @@ def check_library(inside, wheel):
         raise Failed(f"xoe doctor: {wrong}")
     check_data_tools(inside, xoe)
     check_training(inside, "", xoe)
+    check_pool(inside, xoe)
     print(inside.timed("allreduce", xoe, "run", "-np", 2, "python3", "/programs/through_c.py", "/mnt/xoe"), end="", flush=True)
 
 
 def check_system(name, made, scratch):
     system = SYSTEMS[name]
     root = KEPT / system.suite
-    if reason := install_system(root, system.suite, [LIBRARIES[system.suite]]):
+    if reason := install_system(root, system.suite, LIBRARIES[system.suite]):
         print(f"skipped {system.suite}: {reason}", flush=True)
         return False
     for path in ("root", "mnt"):
@@ -168,6 +191,19 @@ def check_system(name, made, scratch):
     return True
 
 
+def check_uvx(house, scratch):
+    """On this machine, in environments that uv makes and forgets: no installation."""
+    uv = ranks.ROOT / ".venv/bin/uv"
+    variables = {**os.environ, "UV_CACHE_DIR": str(scratch / "uv-cache"), "UV_TOOL_DIR": str(scratch / "uv-tools")}
+    command = [uv, "tool", "run", "--offline", "--no-index", "--find-links", house]
+    train = ["--from", "xoe", "xoe", "run", "-np", "2", "python", "-c", "import xoe; print(xoe.__version__)"]
+    for words in (["xoe", "--version"], train):
+        done = subprocess.run([*command, *words], env=variables, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f"uvx {' '.join(words)}: {done.stdout}{done.stderr}")
+    print("uvx xoe run: two ranks", flush=True)
+
+
 def main():
     if why := why_no_system():
         print(f"skipped: {why}")
@@ -194,6 +230,11 @@ def main():
         subprocess.run(
             [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", house, "cloudpickle==3.1.2"], check=True
         )
+        try:
+            check_uvx(house, scratch)
+        except Failed as error:
+            print(f"FAILED: {error}", flush=True)
+            failed.append("uvx")
         for system in sys.argv[1:] or SYSTEMS:
             try:
                 tried += check_system(system, made, scratch)
