@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a release from the tag of this version: the sources for pip, wheels, Debian packages, the documentation, a bill of materials
+# Makes a release from the tag of this version: the sources for pip, wheels, conda and Debian packages, the documentation, a bill of materials
 # (CycloneDX) and checksums. Publishes nothing: .github/workflows/release.yml does, and calls this.
 #   scripts/release.sh [--dry-run] [FOLDER]          (default: build/release-VERSION; it must not exist)
 #   scripts/release.sh --image FOLDER                the container image xoe:VERSION, of the wheels in FOLDER
@@ -54,6 +54,19 @@ make_sources() {
   run_step "sources for pip" "$python" -c 'import sys; sys.path.insert(0, "packages"); import build_backend; build_backend.build_sdist(sys.argv[1])' "$target"
 }
 
+make_conda_packages() {
+  say "conda packages"
+  local made=$root/build/release-conda reason
+  if ! reason=$(scripts/conda.sh --check 2>&1); then
+    lacks "conda packages" "${reason#error: }"
+    return
+  fi
+  rm -rf "$made"
+  scripts/conda.sh "$target" "$made"
+  mv "$made"/linux-64/xoe-*.conda "$target"
+  rm -rf "$made"
+}
+
 make_debian_packages() {
   say "Debian packages"
   scripts/setup.sh release
@@ -96,6 +109,7 @@ fi
 mkdir -p "$target"
 make_wheels
 make_sources
+make_conda_packages
 make_debian_packages
 make_site
 cp build/wheel-metadata/sboms/xoe.cdx.json "$target/xoe-$version.cdx.json"

@@ -15,7 +15,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = re.search(r"project\(xoe VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 IN_SOURCES = ("PKG-INFO", "CMakeLists.txt", "packages/build_backend.py", "core/base/text.cc", "frameworks/python/xoe/__init__.py")
-IN_WHEEL = ("xoe/bin/xoe", "xoe/bin/xoe-train", "xoe/bin/xoe-trainer", "xoe/bin/xoe-bench-trainer", "xoe/lib/libxoe.so.0")
+IN_WHEEL = ("xoe/bin/xoe", "xoe/bin/xoe-train", "xoe/bin/xoe-trainer", "xoe/bin/xoe-bench-trainer", "xoe/bin/xoe-pool", "xoe/lib/libxoe.so.0")
 
 
 def fail(what, said=""):
@@ -40,6 +40,9 @@ def check_names(made, said):
     wheels = [name for name in names if name.startswith(f"xoe-{VERSION}-cp") and name.endswith(".whl")]
     if len(wheels) < (1 if "left out: wheels" in said else 3):
         fail(f"wheels: {wheels}", said)
+    packages = [name for name in names if name.endswith(".conda")]
+    if len(packages) != (0 if "left out: conda packages: no channel answers" in said else len(wheels)):
+        fail(f"conda packages: {packages}, of {wheels}", said)
     if not any(re.fullmatch(rf"xoe_{VERSION}[-_].*\.deb", name) for name in names):
         fail(f"no Debian package among {names}")
 
@@ -55,6 +58,8 @@ def check_contents(made):
             held = set(archive.namelist())
             if missing := [name for name in IN_WHEEL if name not in held]:
                 fail(f"{wheel.name} lacks {missing}")
+            if b"/app.js" not in archive.read("xoe/bin/xoe-pool"):
+                fail(f"the pool of {wheel.name} has no web page")
     with tarfile.open(made / f"xoe-{VERSION}-docs.tar.gz") as archive:
         if "html/index.html" not in archive.getnames():
             fail("the site has no first page")

@@ -22,13 +22,16 @@ echo wheel >"$1/xoe-1.2.3-py3-none-any.whl"
 # What the others make; each is called with what release.sh gives it.
 PLAYED = {
     "scripts/setup.sh": "",
+    "scripts/conda.sh": '[ -f channel ] || { echo "error: no channel" >&2; exit 1; }; [ "$1" = --check ] || { mkdir -p "$2/linux-64" && '
+    'echo conda >"$2/linux-64/xoe-1.2.3-py311_0.conda"; }',
     "scripts/docs.sh": "mkdir -p build/docs/html && echo page >build/docs/html/index.html",
     # Asked for requirements, run as pip, or told to make the sources.
     "play/python": 'case "$*" in *get_requires*) echo tool==1;; *build_sdist*) echo sources >"$3/xoe-1.2.3.tar.gz";; esac',
     "play/cpack": 'mkdir -p "$6" && echo deb >"$6/xoe_1.2.3_amd64.deb"',
     "play/docker": '[ -f daemon ] || exit 1; [ "$1" != build ] || ls build/wheels >built-of',
 }
-FILES = {"SHA256SUMS", "xoe-1.2.3-py3-none-any.whl", "xoe-1.2.3.cdx.json", "xoe-1.2.3.tar.gz", "xoe-1.2.3-docs.tar.gz", "xoe_1.2.3_amd64.deb"}
+FILES = {"SHA256SUMS", "xoe-1.2.3-py3-none-any.whl", "xoe-1.2.3.cdx.json", "xoe-1.2.3.tar.gz", "xoe-1.2.3-docs.tar.gz", "xoe_1.2.3_amd64.deb",
+         "xoe-1.2.3-py311_0.conda"}  # fmt: skip
 
 
 class Release(unittest.TestCase):
@@ -45,7 +48,7 @@ class Release(unittest.TestCase):
         for name, text in {"scripts/wheel.sh": WHEEL, **{name: f"#!/bin/sh\n{text}\n" for name, text in PLAYED.items()}}.items():
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
-        for name in ("pythons", "daemon"):
+        for name in ("pythons", "channel", "daemon"):
             (self.folder / name).touch()
         (self.folder / "CMakeLists.txt").write_text("project(xoe VERSION 1.2.3 LANGUAGES CXX)\n")
         (self.folder / "CHANGELOG.md").write_text("## [1.2.3] - 2026-11-23\n")
