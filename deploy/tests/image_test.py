@@ -27,11 +27,13 @@ from docker_daemon import Docker, why_not
 
 SKIPPED = 77
 BASE, IMAGE = "xoe-test-base", "xoe-test"
+WITH_MORE, OTHER_BASE, ONTO = "xoe-test-more", "xoe-test-trixie", "xoe-test-onto"
 KEPT = ROOT / "build" / "peers" / "systems" / "bookworm-bare"
+KEPT_OTHER = ROOT / "build" / "peers" / "systems" / "trixie-pip"
 TORCH = (ROOT / "build" / "peers" / "data-pytorch" / "lib" / "python3.11" / "site-packages").resolve()
 IN_NAMESPACE = "--in-namespace"  # this program again, in a network of its own
 MB = 10**6
-LARGEST = 110 * MB  # what the image may add to its base
+LARGEST = 150 * MB  # what the image may add to its base
 TEMPORARY = "--tmpfs=/tmp"  # PyTorch asks for a temporary folder
 TRAIN = ("python", "-m", "xoe.examples.mnist", "--epochs", "1", "--target", "0.5")
 # As strict as a pod of Pod Security's level "restricted" is.
@@ -64,21 +66,46 @@ def context(folder):
     subprocess.run(["tar", "-C", str(tree), "-xf", f"{folder}/tree.tar"], check=True)
     made = folder / "wheels"
     made.mkdir()
-    shutil.copy(wheels.fitting(wheels.made(made), "/usr/bin/python3"), house)
+    every = subprocess.run([ROOT / "scripts/wheel.sh", "--all", "--check"], capture_output=True, check=False).returncode == 0
+    found = wheels.made(made, *(["--all"] if every else []))
+    for wheel in {wheels.fitting(found, "/usr/bin/python3"), *(one for one in found if "-abi3-" in one.name)}:
+        shutil.copy(wheel, house)
     subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", house, "cloudpickle==3.1.2"], check=True)
     return tree
 
 
-def build(docker, tree):
-    started = time.monotonic()
-    command = docker.command("build", "--network=host", "-t", IMAGE, "-f", "deploy/docker/Dockerfile", "--build-arg", f"BASE={BASE}",
-                             "--build-arg", "PIP_NO_INDEX=1", ".")
+def make_image(docker, tree, name, file, **arguments):
+    words = [word for key, value in {"PIP_NO_INDEX": 1, **arguments}.items() for word in ("--build-arg", f"{key}={value}")]
+    command = docker.command("build", "--network=host", "-t", name, "-f", f"deploy/docker/{file}", *words, ".")
     done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
                           env=os.environ | {"DOCKER_BUILDKIT": "0"})
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def build(docker, tree):
+    started = time.monotonic()
+    make_image(docker, tree, IMAGE, "Dockerfile", BASE=BASE)
     base, image = (int(docker.call("image", "inspect", "-f", "{{.Size}}", name)) for name in (BASE, IMAGE))
     print(f"built in {time.monotonic() - started:.0f} s: {image / MB:.0f} MB, of which {base / MB:.0f} MB is the base", flush=True)
     assert image - base < LARGEST, (base, image)
+
+
+def build_with_mpi_and_r(docker, tree):
+    make_image(docker, tree, WITH_MORE, "Dockerfile", BASE=BASE, PACKAGES="openmpi-bin r-cran-reticulate libpython3.11")
+
+
+def build_onto_another_python(docker, tree):
+    """On a system whose Python is a later one, as NVIDIA's images have it."""
+    if not list((tree / "build/wheels").glob("*-abi3-*.whl")):
+        print("  left out: no Python from 3.12 on is here, to make the wheel for it", flush=True)
+        return
+    if reason := install_system(KEPT_OTHER, "trixie", ["python3", "python3-pip"]):
+        print(f"  left out: {reason}", flush=True)
+        return
+    docker.import_folder(KEPT_OTHER, OTHER_BASE)
+    make_image(docker, tree, ONTO, "Dockerfile.onto", BASE=OTHER_BASE)
+    said = docker.call("run", "--rm", "--network=none", ONTO, "xoe", "run", "-np", "2", "python3", "-c", "import sys, xoe; print(sys.version)")
+    assert said.count("3.13") == 2, said
 
 
 def sections_of(recipe):
@@ -204,6 +231,16 @@ def two_containers_train(containers):
     print("  " + found[-1], flush=True)
 
 
+def mpi_starts_ranks_and_r_calls_them(containers):
+    words = (*STRICT, TEMPORARY, "-e", "HOME=/tmp", "-v", f"{ROOT}/examples/r:/job:ro", WITH_MORE)
+    size = "import xoe.torch as hvd; hvd.init(); print('rank', hvd.rank(), 'of', hvd.size()); hvd.shutdown()"
+    said = containers.run(*words, "mpirun", "--oversubscribe", "-np", "2", "python", "-c", size)
+    assert "rank 0 of 2" in said and "rank 1 of 2" in said, said
+    said = containers.run(*words, "xoe", "run", "-np", "2", "Rscript", "/job/sum.R")
+    for rank in range(2):
+        assert f"rank {rank} of 2: the sum is 3" in said, said
+
+
 def the_doctor_finds_lost_packets(containers):
     """The way to another container takes less than its interface, and no router says so."""
     containers.start("node-0", "--network=xoe", IMAGE, "sleep", "1000")
@@ -230,7 +267,7 @@ def run_in_namespace(folder):
         docker.call("network", "create", "xoe")
         containers = Containers(docker, pathlib.Path(folder))
         for test in (it_runs_as_a_user, the_doctor_names_what_is_too_small, one_container_trains, it_stops_when_it_is_told,
-                     two_containers_train, the_doctor_finds_lost_packets):
+                     two_containers_train, mpi_starts_ranks_and_r_calls_them, the_doctor_finds_lost_packets):
             print(test.__name__, flush=True)
             test(containers)
     finally:
@@ -254,7 +291,7 @@ def main():
                 return SKIPPED
             docker.import_folder(KEPT, BASE)
             tree = context(pathlib.Path(folder))
-            for step in (build, follow_the_recipe):
+            for step in (build, build_with_mpi_and_r, build_onto_another_python, follow_the_recipe):
                 print(step.__name__, flush=True)
                 step(docker, tree)
         finally:
