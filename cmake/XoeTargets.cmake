@@ -36,6 +36,12 @@ function(xoe_optimise_little)
   endforeach()
 endfunction()
 
+# xoe_units_of(name files) sets how many files of a target are compiled as one unit with XOE_UNITY; 0: all. Targets that see libtorch,
+# whose headers take g++ 12 sixteen seconds, have few units.
+function(xoe_units_of name files)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE ${files})
+endfunction()
+
 # xoe_program(name SOURCES ... LINK ...): an executable in bin/.
 function(xoe_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
