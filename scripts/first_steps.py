@@ -12,6 +12,7 @@ Needs root, debootstrap, and a network. The systems are made below /tmp, or TMPD
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,7 @@ def main():
         sys.exit(__doc__)
     if reason := why_no_system():
         sys.exit(f"error: {reason}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the systems are removed all the same
     failed = False
     with tempfile.TemporaryDirectory(prefix="xoe-first-steps-") as name:
         for word in chosen:
