@@ -3,8 +3,8 @@
 # and libraries of the Debian packages that the build uses, a wheel of the Python package for Python 3.12 and later, and wheels
 # of Keras.
 #   scripts/gpu_bundle.sh [--no-wheel] [FILE]        (default: build/xoe-gpu.tar.gz, at most 60 MiB)
-#   scripts/gpu_bundle.sh --wheel-only [FILE]        (default: build/xoe-gpu-wheel.tar.gz, at most 20 MiB): without sources and packages,
-#                                                    for the parts of the check that need no build
+#   scripts/gpu_bundle.sh --wheel-only [FILE]        (default: build/xoe-gpu-wheel.tar.gz): without sources and packages, for the parts
+#                                                    of the check that need no build
 # There: tar xf xoe-gpu.tar.gz && xoe-gpu/scripts/gpu_check.sh        (docs/gpu.md)
 # XOE_PYTHON=/path/to/python3.12: the Python that makes the wheel.
 set -euo pipefail
@@ -26,7 +26,6 @@ if (($# > 1)); then die "$usage"; fi
 most_mib=60
 default=$root/build/xoe-gpu.tar.gz
 if [[ -z $wants_sources ]]; then
-  most_mib=20
   default=$root/build/xoe-gpu-wheel.tar.gz
 fi
 bundle=$(realpath -m "${1:-$default}")

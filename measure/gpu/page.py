@@ -19,7 +19,7 @@ The machine needs an x86-64 Linux with glibc 2.28 or newer and a `python3`, from
 the Python package, which is there in seconds; Keras, where the machine has none; and, for the tests in C++ and for `xoe train`,
 which in a wheel needs one version of PyTorch, the sources with the headers and libraries of the Debian packages that their build uses. The build needs glibc 2.36, g++ 12, CMake,
 Ninja and nanobind; it goes on beside the other parts, on half of the processors, and stands still while something is measured.
-`scripts/gpu_bundle.sh --wheel-only` makes a bundle of at most 20 MiB without sources, for the parts that need none.
+`scripts/gpu_bundle.sh --wheel-only` makes a bundle without sources, for the parts that need none.
 
 The parts are taken in this order. `--budget` is for everything, the wheel and the build included: a part gets what is left, at most its
 limit, and is skipped, by name, where that is less than it needs. `RESULTS` gets `results.json`, this page with figures (`gpu.md`) and all
