@@ -14,7 +14,8 @@ sys.path += [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).reso
 import pages
 import ranks
 
-INCLUDES = ["-I", str(pages.ROOT / "include"), "-I", str(pages.ROOT / "frameworks/libtorch/include")]
+HEADERS = ("core/include", "data/include", "frameworks/c/include", "frameworks/libtorch/include")
+INCLUDES = [word for folder in HEADERS for word in ("-I", str(pages.ROOT / folder))]
 
 
 def program(block):
