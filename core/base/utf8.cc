@@ -19,14 +19,14 @@ constexpr Range kHidden[] = {{0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad
                              {0x200b, 0x200b},   {0x200e, 0x200f},   {0x2028, 0x202e},  {0x2060, 0x206f},
                              {0x3164, 0x3164},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},  {0xfff0, 0xfff8},
                              {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
-// Of the latter, those that scripts and emoji need: after a character that they can change.
+// Scripts and emoji need these; they do not count after a character that they can change.
 constexpr Range kJoiners = {0x200c, 0x200d};
 constexpr Range kSelectors = {0xfe00, 0xfe0f};
 constexpr char32_t kZeroWidthJoiner = 0x200d;
 
 constexpr bool is_in(const Range& range, char32_t c) { return c >= range.first && c <= range.last; }
 
-// Of one character of UTF-8.
+// Returns the number of one character of UTF-8.
 char32_t code_point(std::string_view character) {
   constexpr unsigned kMasks[] = {0x7f, 0x1f, 0x0f, 0x07};
   char32_t code = static_cast<unsigned char>(character[0]) & kMasks[character.size() - 1];
@@ -34,7 +34,7 @@ char32_t code_point(std::string_view character) {
   return code;
 }
 
-// `before`: the character before it; 0: there is none, or it is hidden.
+// `before` is the character before it, and 0 where there is none or where it is hidden.
 bool is_hidden(char32_t c, char32_t before) {
   if (!is_in(kJoiners, c) && !is_in(kSelectors, c))
     return std::ranges::any_of(kHidden, [c](const Range& range) { return is_in(range, c); });

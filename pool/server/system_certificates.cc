@@ -2,7 +2,6 @@
 
 #include <openssl/x509.h>
 
-#include <algorithm>
 #include <filesystem>
 
 namespace xoe::pool {
@@ -25,8 +24,10 @@ bool openssl_finds_them(const Env& env, const std::string& root) {
   if (env.has(X509_get_default_cert_file_env()) || env.has(X509_get_default_cert_dir_env())) return true;
   std::error_code error;
   if (fs::exists(root + X509_get_default_cert_file(), error)) return true;
-  const fs::directory_iterator entries(root + X509_get_default_cert_dir(), error);
-  return !error && std::any_of(fs::begin(entries), fs::end(entries), is_hashed);
+  fs::directory_iterator entry(root + X509_get_default_cert_dir(), error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (is_hashed(*entry)) return true;
+  return false;
 }
 
 }  // namespace
