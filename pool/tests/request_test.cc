@@ -1,5 +1,8 @@
 // How the server reads the extent of a request, and how it limits their rate.
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
 #include "pool/server/rate_limit.h"
 #include "pool/server/request_extent.h"
 
