@@ -32,7 +32,7 @@ if [[ -n $check ]]; then
   done
   exit
 fi
-compgen -G "$wheels/xoe-*.whl" >/dev/null || die "$wheels has no wheel of Xoe: scripts/wheel.sh --all makes them"
+compgen -G "$wheels/xoe-*_x86_64.whl" >/dev/null || die "$wheels has no wheel of Xoe: scripts/wheel.sh --all makes them"
 
 install_environment conda "what makes conda packages" requirements/conda.txt
 version=$(sed -n 's/^project(xoe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)

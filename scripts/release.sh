@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a release from the tag of this version: the sources for pip, wheels, conda and Debian packages, the documentation, a bill of materials
+# Makes a release from the tag of this version: the sources for pip, wheels, conda and Debian packages, the documentation, bills of materials
 # (CycloneDX) and checksums. Publishes nothing: .github/workflows/release.yml does, and calls this.
 #   scripts/release.sh [--dry-run] [FOLDER]          (default: build/release-VERSION; it must not exist)
 #   scripts/release.sh --image FOLDER                the container image xoe:VERSION, of the wheels in FOLDER
@@ -34,15 +34,21 @@ lacks() {
   left_out+=("$1: $2")
 }
 
+# make_wheels PROCESSOR [OPTION]: with their bill of materials.
 make_wheels() {
-  local reason
-  say "wheels"
-  if reason=$(scripts/wheel.sh --all --check 2>&1); then
-    scripts/wheel.sh --all "$target"
+  local processor=$1 options=("${@:2}") reason
+  say "wheels for $processor"
+  if ! reason=$(scripts/wheel.sh "${options[@]}" --check 2>&1); then
+    lacks "wheels for $processor" "${reason#error: }"
     return
   fi
-  lacks "wheels of all Pythons" "${reason#error: }"
-  scripts/wheel.sh "$target"
+  if reason=$(scripts/wheel.sh "${options[@]}" --all --check 2>&1); then
+    options+=(--all)
+  else
+    lacks "wheels of all Pythons for $processor" "${reason#error: }"
+  fi
+  scripts/wheel.sh "${options[@]}" "$target"
+  cp "build/wheel-metadata-$processor/sboms/xoe.cdx.json" "$target/xoe-$version-$processor.cdx.json"
 }
 
 # `pip install` takes them where no wheel fits.
@@ -84,7 +90,7 @@ make_site() {
 # make_image FOLDER: of the wheels there. Debian 12 has Python 3.11.
 make_image() {
   say "image"
-  if ! compgen -G "$1/xoe-$version-cp311-*.whl" >/dev/null; then
+  if ! compgen -G "$1/xoe-$version-cp311-*_x86_64.whl" >/dev/null; then
     lacks "image" "$1 has no wheel of this version for Python 3.11"
     return
   fi
@@ -107,12 +113,12 @@ fi
 [[ ! -e $target ]] || die "$target is there already"
 
 mkdir -p "$target"
-make_wheels
+make_wheels x86_64
+make_wheels aarch64 --aarch64
 make_sources
 make_conda_packages
 make_debian_packages
 make_site
-cp build/wheel-metadata/sboms/xoe.cdx.json "$target/xoe-$version.cdx.json"
 sums=$(cd "$target" && find . -maxdepth 1 -type f -printf '%P\0' | sort -z | xargs -0 sha256sum --)
 echo "$sums" >"$target/SHA256SUMS"
 say "made $target: $(find "$target" -type f -printf '%f\n' | sort | tr '\n' ' ')"

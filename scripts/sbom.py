@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists what is linked into a wheel of Xoe, with versions and licences, and collects the licences' texts.
 
-    scripts/sbom.py FOLDER
+    scripts/sbom.py FOLDER [x86_64|aarch64]
 
 writes FOLDER/sboms/xoe.cdx.json (CycloneDX 1.6) and FOLDER/licenses/third-party/*.txt, for a wheel's .dist-info. Run it after
 scripts/portable.sh.
@@ -19,7 +19,8 @@ import uuid
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PORTABLE = ROOT / "build" / "peers" / "portable"
+# By processor: what scripts/portable.sh made; Debian's name of it; what ends the names of its compiler's packages.
+PROCESSORS = {"x86_64": ("portable", "amd64", ""), "aarch64": ("portable-aarch64", "arm64", "-arm64-cross")}
 LIBXOE, BENCH, DATA, DOCTOR = "libxoe.so.0", "xoe-bench", "xoe-data", "xoe-doctor"
 POOL, REPORT, TIMELINE = "xoe-pool", "xoe-report", "xoe-timeline"
 TRAIN, TRAINERS = "xoe-train", ("xoe-trainer", "xoe-bench-trainer")
@@ -70,6 +71,8 @@ COMPONENTS = (
     Component("nanobind", "BSD-3-Clause", (MODULE,), "", python="nanobind"),
     Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
 )
+# A cross compiler has its own.
+OF_THE_COMPILER = {"libc6-dev", "libgcc-12-dev", "libstdc++-12-dev"}
 # Libraries of packages.txt that no wheel holds: of tests and benchmarks, and those that the cluster has.
 NOT_HELD = {"libbenchmark-dev", "libcurl4-openssl-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev"}
 
@@ -92,6 +95,10 @@ def npm_version(package):
     return lock["packages"][f"node_modules/{package}"]["version"]
 
 
+def portable(processor):
+    return ROOT / "build" / "peers" / PROCESSORS[processor][0]
+
+
 def debian_version(package):
     done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -99,15 +106,16 @@ def debian_version(package):
     return done.stdout
 
 
-def built_versions():
-    path = PORTABLE / "versions.txt"
+def built_versions(processor):
+    path = portable(processor) / "versions.txt"
     if not path.exists():
         raise SystemExit("error: scripts/portable.sh has not run")
     return dict(line.split() for line in path.read_text().splitlines())
 
 
-def describe(component, built):
+def describe(component, built, processor):
     """The component as CycloneDX has it."""
+    _, debian_name, cross = PROCESSORS[processor]
     if component.python:
         version = pinned(component.python)
         url = f"pkg:pypi/{component.python}@{version}"
@@ -125,9 +133,9 @@ def describe(component, built):
         url = f"pkg:deb/debian/{component.source}@{version}?arch=source&distro=debian-12"
         within = component.source
     else:  # its archive was copied, or only its headers are used
-        version = built.get(component.package) or debian_version(component.package)
-        url = f"pkg:deb/debian/{component.package}@{version}?arch=amd64&distro=debian-12"
-        within = component.package
+        within = component.package + (cross if component.package in OF_THE_COMPILER else "")
+        version = built.get(within) or debian_version(within)
+        url = f"pkg:deb/debian/{within}@{version}?arch={'all' if within != component.package else debian_name}&distro=debian-12"
     return {
         "type": "library",
         "bom-ref": f"{component.name}@{version}",
@@ -143,16 +151,16 @@ def describe(component, built):
     }
 
 
-def document():
+def document(processor):
     version = xoe_version()
-    built = built_versions()
-    components = [describe(component, built) for component in COMPONENTS]
+    built = built_versions(processor)
+    components = [describe(component, built, processor) for component in COMPONENTS]
     made = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), tz=datetime.timezone.utc)
     own = f"xoe@{version}"
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'pkg:pypi/xoe@{version}#{made.isoformat()}')}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'pkg:pypi/xoe@{version}#{processor}-{made.isoformat()}')}",
         "version": 1,
         "metadata": {
             "timestamp": made.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -180,11 +188,11 @@ def python_licence(component):
     return "\n".join([f"{component.name}: {component.licence}", *texts]) + "\n"
 
 
-def write_licences(folder):
+def write_licences(folder, processor):
     folder.mkdir(parents=True, exist_ok=True)
     for component in COMPONENTS:
         if component.source:
-            text = (PORTABLE / "licences" / f"{component.source}.txt").read_text()
+            text = (portable(processor) / "licences" / f"{component.source}.txt").read_text()
         elif component.package:
             text = pathlib.Path(f"/usr/share/doc/{component.package}/copyright").read_text()
         elif component.npm:
@@ -195,12 +203,13 @@ def write_licences(folder):
 
 
 def main():
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: scripts/sbom.py FOLDER")
+    processor = sys.argv[2] if len(sys.argv) == 3 else "x86_64"
+    if len(sys.argv) not in (2, 3) or processor not in PROCESSORS:
+        raise SystemExit("usage: scripts/sbom.py FOLDER [x86_64|aarch64]")
     folder = pathlib.Path(sys.argv[1])
     (folder / "sboms").mkdir(parents=True, exist_ok=True)
-    (folder / "sboms" / "xoe.cdx.json").write_text(json.dumps(document(), indent=2) + "\n")
-    write_licences(folder / "licenses" / "third-party")
+    (folder / "sboms" / "xoe.cdx.json").write_text(json.dumps(document(processor), indent=2) + "\n")
+    write_licences(folder / "licenses" / "third-party", processor)
 
 
 if __name__ == "__main__":

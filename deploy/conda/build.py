@@ -16,8 +16,9 @@ RECIPE = pathlib.Path(__file__).with_name("recipe.yaml")
 
 
 def pythons_of(folder, version):
-    """The Python of each wheel in the folder: ["3.11", "3.12"]."""
-    found = {re.match(rf"xoe-{re.escape(version)}-cp3(\d+)-", path.name) for path in pathlib.Path(folder).glob("xoe-*.whl")}
+    """The Python of each wheel for x86-64 in the folder: ["3.11", "3.12"]."""
+    wheels = pathlib.Path(folder).glob("xoe-*_x86_64.whl")
+    found = {re.match(rf"xoe-{re.escape(version)}-cp3(\d+)-", path.name) for path in wheels}
     return [f"3.{minor}" for minor in sorted(int(match[1]) for match in found if match)]
 
 

@@ -25,23 +25,27 @@ def fail(what, said=""):
 def clone(folder):
     """It makes its own tools and .venv (uv has the downloads), but for the slowest part."""
     subprocess.run(["git", "clone", "-q", ROOT, folder], check=True)
-    portable = ROOT / "build/peers/portable"
-    if (portable / "installed").exists():
-        shutil.copytree(portable, folder / "build/peers/portable", symlinks=True)
+    for name in ("portable", "portable-aarch64"):
+        portable = ROOT / "build/peers" / name
+        if (portable / "installed").exists():
+            shutil.copytree(portable, folder / "build/peers" / name, symlinks=True)
 
 
 def check_names(made, said):
     names = {path.name for path in made.iterdir()}
-    wanted = {f"xoe-{VERSION}.tar.gz", f"xoe-{VERSION}-docs.tar.gz", f"xoe-{VERSION}.cdx.json", "SHA256SUMS"}
+    wanted = {f"xoe-{VERSION}.tar.gz", f"xoe-{VERSION}-docs.tar.gz", "SHA256SUMS"}
+    processors = [processor for processor in ("x86_64", "aarch64") if f"left out: wheels for {processor}" not in said]
+    wanted |= {f"xoe-{VERSION}-{processor}.cdx.json" for processor in processors}
     if "left out: image" not in said:
         wanted.add(f"xoe-{VERSION}-image.tar.gz")
     if missing := wanted - names:
         fail(f"no {', '.join(sorted(missing))} among {', '.join(sorted(names))}", said)
-    wheels = [name for name in names if name.startswith(f"xoe-{VERSION}-cp") and name.endswith(".whl")]
-    if len(wheels) < (1 if "left out: wheels" in said else 3):
-        fail(f"wheels: {wheels}", said)
+    wheels = {processor: sorted(path.name for path in made.glob(f"xoe-{VERSION}-cp*_{processor}.whl")) for processor in processors}
+    for processor, those in wheels.items():
+        if len(those) < (1 if f"left out: wheels of all Pythons for {processor}" in said else 3):
+            fail(f"wheels for {processor}: {those}", said)
     packages = [name for name in names if name.endswith(".conda")]
-    if len(packages) != (0 if "left out: conda packages: no channel answers" in said else len(wheels)):
+    if len(packages) != (0 if "left out: conda packages: no channel answers" in said else len(wheels["x86_64"])):
         fail(f"conda packages: {packages}, of {wheels}", said)
     if not any(re.fullmatch(rf"xoe_{VERSION}[-_].*\.deb", name) for name in names):
         fail(f"no Debian package among {names}")

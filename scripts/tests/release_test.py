@@ -13,11 +13,14 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHEEL = """#!/bin/sh
+processor=x86_64
+[ "$1" = --aarch64 ] && { processor=aarch64; shift; [ -f cross ] || { echo "error: no cross compiler" >&2; exit 1; }; }
+[ "$1" = --check ] && exit 0
 [ "$1 $2" = "--all --check" ] && { [ -f pythons ] || { echo "error: no Python 3.10" >&2; exit 1; }; exit 0; }
-mkdir -p build/wheel-metadata/sboms build/peers/wheel/bin && echo '{}' >build/wheel-metadata/sboms/xoe.cdx.json
+mkdir -p build/wheel-metadata-$processor/sboms build/peers/wheel/bin && echo '{}' >build/wheel-metadata-$processor/sboms/xoe.cdx.json
 cp play/python build/peers/wheel/bin/python
-if [ "$1" = --all ]; then shift; echo wheel >"$1/xoe-1.2.3-cp311-cp311-any.whl"; fi
-echo wheel >"$1/xoe-1.2.3-py3-none-any.whl"
+if [ "$1" = --all ]; then shift; echo wheel >"$1/xoe-1.2.3-cp311-cp311-linux_$processor.whl"; fi
+echo wheel >"$1/xoe-1.2.3-py3-none-linux_$processor.whl"
 """
 # What the others make; each is called with what release.sh gives it.
 PLAYED = {
@@ -30,8 +33,14 @@ PLAYED = {
     "play/cpack": 'mkdir -p "$6" && echo deb >"$6/xoe_1.2.3_amd64.deb"',
     "play/docker": '[ -f daemon ] || exit 1; [ "$1" != build ] || ls build/wheels >built-of',
 }
-FILES = {"SHA256SUMS", "xoe-1.2.3-py3-none-any.whl", "xoe-1.2.3.cdx.json", "xoe-1.2.3.tar.gz", "xoe-1.2.3-docs.tar.gz", "xoe_1.2.3_amd64.deb",
-         "xoe-1.2.3-py311_0.conda"}  # fmt: skip
+FILES = {"SHA256SUMS", "xoe-1.2.3.tar.gz", "xoe-1.2.3-docs.tar.gz", "xoe_1.2.3_amd64.deb", "xoe-1.2.3-py311_0.conda"}
+OF_A_PROCESSOR = ("xoe-1.2.3-py3-none-linux_{}.whl", "xoe-1.2.3-{}.cdx.json")
+PYTHONS = "xoe-1.2.3-cp311-cp311-linux_{}.whl"  # stands for those that `wheel.sh --all` makes beside
+
+
+def files_of(*processors, also=()):
+    """What a release for these processors holds."""
+    return FILES | {name.format(processor) for processor in processors for name in (*OF_A_PROCESSOR, *also)}
 
 
 class Release(unittest.TestCase):
@@ -48,7 +57,7 @@ class Release(unittest.TestCase):
         for name, text in {"scripts/wheel.sh": WHEEL, **{name: f"#!/bin/sh\n{text}\n" for name, text in PLAYED.items()}}.items():
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
-        for name in ("pythons", "channel", "daemon"):
+        for name in ("pythons", "channel", "daemon", "cross"):
             (self.folder / name).touch()
         (self.folder / "CMakeLists.txt").write_text("project(xoe VERSION 1.2.3 LANGUAGES CXX)\n")
         (self.folder / "CHANGELOG.md").write_text("## [1.2.3] - 2026-11-23\n")
@@ -98,7 +107,7 @@ class Release(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         made = self.folder / "build" / "release-1.2.3"
         files = {path.name for path in made.iterdir()}
-        self.assertEqual(files, FILES | {"xoe-1.2.3-cp311-cp311-any.whl"})
+        self.assertEqual(files, files_of("x86_64", "aarch64", also=[PYTHONS]))
         subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=made, check=True)
         self.assertEqual(len((made / "SHA256SUMS").read_text().splitlines()), len(files) - 1)
         with tarfile.open(made / "xoe-1.2.3-docs.tar.gz") as archive:
@@ -116,30 +125,41 @@ class Release(unittest.TestCase):
         self.git("tag", "-a", "-m", "1.2.3", "v1.2.3")
         done = self.release()
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("wheels of all Pythons: no Python 3.10", done.stdout)
+        self.assertIn("wheels of all Pythons for x86_64: no Python 3.10", done.stdout)
+
+    def test_wheels_for_one_processor_alone_stop_a_release(self):
+        (self.folder / "cross").unlink()
+        self.commit()
+        self.git("tag", "-a", "-m", "1.2.3", "v1.2.3")
+        done = self.release()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("wheels for aarch64: no cross compiler", done.stdout)
 
     def test_the_image_is_of_the_wheels_that_are_given(self):
         old = self.folder / "build" / "wheels"
         old.mkdir(parents=True)
-        (old / "xoe-9.9.9-cp311-cp311-any.whl").touch()
+        (old / "xoe-9.9.9-cp311-cp311-linux_x86_64.whl").touch()
         given = self.folder / "build" / "given"
         given.mkdir()
         self.assertIn("no wheel of this version for Python 3.11", self.release("--image", str(given)).stdout)
-        (given / "xoe-1.2.3-cp311-cp311-any.whl").touch()
+        (given / PYTHONS.format("aarch64")).touch()
+        self.assertIn("no wheel of this version for Python 3.11", self.release("--image", str(given)).stdout)
+        (given / "xoe-1.2.3-cp311-cp311-linux_x86_64.whl").touch()
         done = self.release("--image", str(given))
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertEqual((self.folder / "built-of").read_text().split(), ["xoe-1.2.3-cp311-cp311-any.whl"])
+        self.assertEqual(set((self.folder / "built-of").read_text().split()), {path.name for path in given.iterdir()})
         self.assertIn("usage:", self.release("--image").stdout)
 
     def test_a_dry_run_needs_no_tag_and_names_what_it_left_out(self):
-        for name in ("pythons", "daemon"):
+        for name in ("pythons", "daemon", "cross"):
             (self.folder / name).unlink()
         self.commit()
         done = self.release("--dry-run")
         self.assertEqual(done.returncode, 0, done.stdout)
         made = self.folder / "build" / "release-1.2.3"
-        self.assertEqual({path.name for path in made.iterdir()}, FILES)
-        self.assertIn("left out: wheels of all Pythons: no Python 3.10", done.stdout)
+        self.assertEqual({path.name for path in made.iterdir()}, files_of("x86_64"))
+        self.assertIn("left out: wheels of all Pythons for x86_64: no Python 3.10", done.stdout)
+        self.assertIn("left out: wheels for aarch64: no cross compiler", done.stdout)
         self.assertIn("left out: image: no Docker daemon", done.stdout)
 
 
@@ -154,9 +174,10 @@ class Workflow(unittest.TestCase):
 
     def test_what_it_looks_for_is_what_the_script_makes(self):
         script = (ROOT / "scripts/release.sh").read_text()
-        for made in ("-docs.tar.gz", ".cdx.json"):
-            self.assertIn(made, self.text)
-            self.assertIn(f"xoe-$version{made}", script)
+        for looked_for, made in (("xoe-*-docs.tar.gz", "xoe-$version-docs.tar.gz"), ("-x86_64.cdx.json", "xoe-$version-$processor.cdx.json"),
+                                 ("-aarch64.cdx.json", "make_wheels aarch64")):  # fmt: skip
+            self.assertIn(looked_for, self.text)
+            self.assertIn(made, script)
 
     def test_nothing_is_published_before_it_is_approved(self):
         jobs = re.split(r"^  (\w+):\n", self.text.split("\njobs:\n")[1], flags=re.MULTILINE)

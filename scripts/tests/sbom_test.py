@@ -41,12 +41,25 @@ class Document(unittest.TestCase):
     def test_attestations_take_it(self):
         self.addCleanup(setattr, sbom, "built_versions", sbom.built_versions)
         self.addCleanup(setattr, sbom, "debian_version", sbom.debian_version)
-        sbom.built_versions = lambda: {component.source: "1" for component in sbom.COMPONENTS}
+        sbom.built_versions = lambda processor: {component.source: "1" for component in sbom.COMPONENTS}
         sbom.debian_version = lambda package: "1"
-        document = sbom.document()
+        document = sbom.document("x86_64")
         self.assertEqual((document["bomFormat"], document["specVersion"]), ("CycloneDX", "1.6"))
         self.assertRegex(document["serialNumber"], r"^urn:uuid:[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$")
-        self.assertEqual(document, sbom.document(), "the same sources give the same document")
+        self.assertEqual(document, sbom.document("x86_64"), "the same sources give the same document")
+
+    def test_each_processor_has_its_own(self):
+        self.addCleanup(setattr, sbom, "built_versions", sbom.built_versions)
+        self.addCleanup(setattr, sbom, "debian_version", sbom.debian_version)
+        sbom.built_versions = lambda processor: {component.source: "1" for component in sbom.COMPONENTS}
+        sbom.debian_version = lambda package: "2" if package.endswith("-arm64-cross") else "1"
+        documents = {processor: sbom.document(processor) for processor in sbom.PROCESSORS}
+        self.assertEqual(len({document["serialNumber"] for document in documents.values()}), 2)
+        urls = {one["name"]: one["purl"] for one in documents["aarch64"]["components"]}
+        self.assertEqual(urls["glibc"], "pkg:deb/debian/libc6-dev-arm64-cross@2?arch=all&distro=debian-12")
+        self.assertEqual(urls["fmt"], "pkg:deb/debian/libfmt-dev@1?arch=arm64&distro=debian-12")
+        urls = {one["name"]: one["purl"] for one in documents["x86_64"]["components"]}
+        self.assertEqual(urls["glibc"], "pkg:deb/debian/libc6-dev@1?arch=amd64&distro=debian-12")
 
 
 class PyTorch(unittest.TestCase):

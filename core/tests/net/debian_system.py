@@ -46,8 +46,9 @@ def why_no_system():
     return None
 
 
-def install_system(folder, suite, packages=()):
-    """Debian's smallest system of this suite with these packages, in `folder`, unless it is there. Why it cannot be had, or None."""
+def install_system(folder, suite, packages=(), architecture=None):
+    """Debian's smallest system of this suite with these packages, in `folder`, unless it is there. Why it cannot be had, or None.
+    An architecture other than this machine's needs an emulator, which the kernel knows (emulation.py)."""
     mark = folder.with_name(f"{folder.name}.installed")
     wanted = f"{suite} {' '.join(packages)}\n"
     if mark.exists() and mark.read_text() == wanted:
@@ -58,6 +59,7 @@ def install_system(folder, suite, packages=()):
     script = pathlib.Path("/usr/share/debootstrap/scripts") / suite
     more = [] if script.exists() else [str(script.with_name("sid"))]
     include = [f"--include={','.join(packages)}"] if packages else []
+    include += [f"--arch={architecture}"] if architecture else []
     started = time.monotonic()
     command = ["debootstrap", "--variant=minbase", *include, suite, str(folder), mirror(), *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

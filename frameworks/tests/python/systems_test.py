@@ -8,7 +8,6 @@ does it. The systems are kept in build/peers/systems.
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -18,14 +17,9 @@ from typing import NamedTuple
 
 import ranks
 import wheels
+from bare_systems import KEPT, PROGRAMS, check_data_tools, check_pool, check_training, users
+from debian_system import Failed, install_system, why_no_system
 
-sys.path.insert(0, str(ranks.ROOT / "core/tests/net"))
-
-from debian_system import Failed, Inside, install_system, why_no_system
-
-KEPT = ranks.ROOT / "build" / "peers" / "systems"
-PROGRAMS = pathlib.Path(__file__).parent / "systems"
-BUILT_WITH = re.search(r"^torch==([0-9.]+)", (ranks.ROOT / "requirements/core.txt").read_text(), re.MULTILINE)[1]
 COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "cmake", "ninja")
 # One of them has libcurl, which `xoe pool vsphere` loads.
 LIBRARIES = {
@@ -56,53 +50,6 @@ def findings_of(inside, **variables):
     """The doctor's on Xoe and Python, by id."""
     report = json.loads(inside.timed("xoe doctor", "xoe", "doctor", "--only", "xoe,python", "--json", **variables))
     return {finding["id"]: finding for finding in report["findings"]}
-
-
-def check_data_tools(inside, xoe="xoe"):
-    inside.run(xoe, "data", "make", "--images", 40, "--classes", 4, "--shards", 2, "/mnt/images")
-    inside.timed("xoe data verify", xoe, "data", "verify", "/mnt/images")
-
-
-def check_training(inside, torch, xoe="xoe", **variables):
-    """`xoe train` and `xoe bench train` with PyTorch of this version; "": without any."""
-    train = (xoe, "train", "--synthetic", "--model", "mlp", "--image-size", 32, "--batch", 8, "--steps", 4)
-    if torch == BUILT_WITH:
-        inside.timed("xoe train", xoe, "run", "-np", 2, *train, **variables)
-        inside.timed(
-            "xoe bench train",
-            xoe,
-            "bench",
-            "train",
-            "--model",
-            "mlp",
-            "--batch",
-            2,
-            "--num-batches",
-            3,
-            "--image-size",
-            32,
-            **variables,
-        )
-        return
-    said = inside.fails(*train, **variables)
-    needed = f"training needs PyTorch {BUILT_WITH.rpartition('.')[0]}, " + (
-        f"and /torch/torch has {torch}" if torch else "which is"
-    )
-    if needed not in said or "pip install" not in said:
-        raise Failed(f"xoe train says: {said}")
-
-
-def check_pool(inside, xoe="xoe"):
-    tls = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-           "-subj", "/CN=pool", "-addext", "subjectAltName=IP:127.0.0.1"]  # fmt: skip
-    certificate, key = inside.folder / "certificate.pem", inside.folder / "key.pem"
-    if shutil.which("openssl"):
-        subprocess.run([*tls, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-        key.chmod(0o644)
-        inside.timed("xoe pool", "python3", "/programs/pool.py", xoe, "/mnt/certificate.pem", "/mnt/key.pem")
-    else:
-        print("  no openssl here: the pool is tried without TLS", flush=True)
-        inside.timed("xoe pool", "python3", "/programs/pool.py", xoe)
 
 
 def check_package(inside, python, newest):
@@ -153,8 +100,6 @@ def check_system(name, made, scratch):
     if reason := install_system(root, system.suite, LIBRARIES[system.suite]):
         print(f"skipped {system.suite}: {reason}", flush=True)
         return False
-    for path in ("root", "mnt"):
-        (root / path).chmod(0o755)
     wheelhouse = str(made[0].parent)
     mounts = {wheelhouse: "/wheels", str(PROGRAMS): "/programs"}
     python = None
@@ -173,12 +118,7 @@ def check_system(name, made, scratch):
         ).stdout.strip()
         python = f"{base}/bin/python{system.versions}"
         mounts |= {base: base, str(environment.resolve() / f"lib/python{system.versions}/site-packages"): "/torch"}
-    for user in ("0:0", "1000:1000"):
-        who = "root" if user == "0:0" else "a user"
-        folder = scratch / f"{name}-{who.split()[-1]}"
-        folder.mkdir()
-        os.chown(folder, *map(int, user.split(":")))
-        inside = Inside(root, folder, user, mounts, {"PYTHONDONTWRITEBYTECODE": "1"})
+    for inside, who in users(root, scratch, name, mounts):
         found = inside.run("sh", "-c", f"for tool in {' '.join(COMPILERS)}; do command -v $tool; done; true")
         if found:
             raise Failed(f"a compiler is in {system.suite}: {found}")
@@ -187,7 +127,6 @@ def check_system(name, made, scratch):
             check_package(inside, python, newest=system.versions != "3.10")
         else:
             check_library(inside, next(wheel for wheel in made if "abi3" in wheel.name))
-        shutil.rmtree(folder)
     return True
 
 
