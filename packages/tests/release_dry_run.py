@@ -51,6 +51,18 @@ def check_names(made, said):
         fail(f"no Debian package among {names}")
 
 
+def check_processors(made):
+    """The wheels of both processors hold the same files, but for a module's name."""
+    held = {}
+    for wheel in made.glob(f"xoe-{VERSION}-cp*.whl"):
+        python, processor = re.search(r"-(cp\d+)-.*_(x86_64|aarch64)\.whl$", wheel.name).groups()
+        with zipfile.ZipFile(wheel) as archive:
+            held.setdefault(python, {})[processor] = {name.replace(f"-{processor}-", "-") for name in archive.namelist()}
+    for python, files in held.items():
+        if len(files) == 2 and files["x86_64"] != files["aarch64"]:
+            fail(f"the wheels for {python} differ in {sorted(files['x86_64'] ^ files['aarch64'])}")
+
+
 def check_contents(made):
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=made, check=True)
     with tarfile.open(made / f"xoe-{VERSION}.tar.gz") as archive:
@@ -81,6 +93,7 @@ def main():
             fail(f"exit code {done.returncode}", done.stdout)
         check_names(made, done.stdout)
         check_contents(made)
+        check_processors(made)
         for line in done.stdout.splitlines():
             if "left out" in line:
                 print(line)

@@ -42,7 +42,7 @@ class Document(unittest.TestCase):
         self.addCleanup(setattr, sbom, "built_versions", sbom.built_versions)
         self.addCleanup(setattr, sbom, "debian_version", sbom.debian_version)
         sbom.built_versions = lambda processor: {component.source: "1" for component in sbom.COMPONENTS}
-        sbom.debian_version = lambda package: "1"
+        sbom.debian_version = lambda package: ("1", "amd64")
         document = sbom.document("x86_64")
         self.assertEqual((document["bomFormat"], document["specVersion"]), ("CycloneDX", "1.6"))
         self.assertRegex(document["serialNumber"], r"^urn:uuid:[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$")
@@ -51,13 +51,15 @@ class Document(unittest.TestCase):
     def test_each_processor_has_its_own(self):
         self.addCleanup(setattr, sbom, "built_versions", sbom.built_versions)
         self.addCleanup(setattr, sbom, "debian_version", sbom.debian_version)
-        sbom.built_versions = lambda processor: {component.source: "1" for component in sbom.COMPONENTS}
-        sbom.debian_version = lambda package: "2" if package.endswith("-arm64-cross") else "1"
+        sources = {component.source: "1" for component in sbom.COMPONENTS}
+        sbom.built_versions = lambda processor: sources if processor == "x86_64" else {**sources, "libc6-dev": "3", "libfmt-dev": "3"}
+        sbom.debian_version = lambda package: ("2", "all") if package.endswith("-arm64-cross") else ("1", "amd64")
         documents = {processor: sbom.document(processor) for processor in sbom.PROCESSORS}
         self.assertEqual(len({document["serialNumber"] for document in documents.values()}), 2)
         urls = {one["name"]: one["purl"] for one in documents["aarch64"]["components"]}
-        self.assertEqual(urls["glibc"], "pkg:deb/debian/libc6-dev-arm64-cross@2?arch=all&distro=debian-12")
-        self.assertEqual(urls["fmt"], "pkg:deb/debian/libfmt-dev@1?arch=arm64&distro=debian-12")
+        self.assertEqual(urls["libgcc"], "pkg:deb/debian/libgcc-12-dev-arm64-cross@2?arch=all&distro=debian-12")
+        for name, package in (("glibc", "libc6-dev"), ("fmt", "libfmt-dev")):
+            self.assertEqual(urls[name], f"pkg:deb/debian/{package}@3?arch=arm64&distro=debian-12")
         urls = {one["name"]: one["purl"] for one in documents["x86_64"]["components"]}
         self.assertEqual(urls["glibc"], "pkg:deb/debian/libc6-dev@1?arch=amd64&distro=debian-12")
 

@@ -50,7 +50,7 @@ def install_system(folder, suite, packages=(), architecture=None):
     """Debian's smallest system of this suite with these packages, in `folder`, unless it is there. Why it cannot be had, or None.
     An architecture other than this machine's needs an emulator, which the kernel knows (emulation.py)."""
     mark = folder.with_name(f"{folder.name}.installed")
-    wanted = f"{suite} {' '.join(packages)}\n"
+    wanted = f"{suite} {' '.join([*packages, *filter(None, [architecture])])}\n"
     if mark.exists() and mark.read_text() == wanted:
         return None
     shutil.rmtree(folder, ignore_errors=True)

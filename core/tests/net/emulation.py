@@ -1,8 +1,10 @@
 """Programs of another processor run on this machine, by qemu and the kernel's binfmt_misc."""
 
 import contextlib
+import fcntl
 import pathlib
 import platform
+import re
 import subprocess
 
 QEMU = pathlib.Path("/usr/bin/qemu-aarch64-static")
@@ -14,8 +16,9 @@ MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xf
 
 
 def registered():
-    """Whether the kernel runs programs for aarch64 already, as where qemu-user-static and systemd set it up."""
-    return any("qemu-aarch64" in entry.read_text() for entry in FORMATS.iterdir() if entry.name not in ("register", "status"))
+    """Whether the kernel runs programs for aarch64 in other roots already, as where systemd has set up qemu-user-static."""
+    entries = [entry.read_text() for entry in FORMATS.iterdir() if entry.name not in ("register", "status")]
+    return any(text.startswith("enabled") and "qemu-aarch64" in text and re.search(r"^flags: .*F", text, re.MULTILINE) for text in entries)
 
 
 def _register():
@@ -29,13 +32,19 @@ def _register():
 
 @contextlib.contextmanager
 def aarch64():
-    """Within it, programs for aarch64 run. Yields why they cannot, or None."""
+    """Within it, programs for aarch64 run. Yields why they cannot, or None. One process of the machine at a time is within."""
     if platform.machine() == "aarch64":
         yield None
         return
     if not QEMU.exists():
         yield f"{QEMU} is missing; scripts/setup.sh --with net installs it"
         return
+    with QEMU.open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield from _registered_for_now()
+
+
+def _registered_for_now():
     mounts = not (FORMATS / "register").exists()
     if mounts and subprocess.run(["mount", "-t", "binfmt_misc", "none", FORMATS], capture_output=True, check=False).returncode:
         yield "the kernel has no binfmt_misc, or it may not be mounted here"

@@ -2,8 +2,10 @@
 libtorch alone, that which the wheel was built with. Tells how long each step took.
 """
 
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +48,12 @@ def check(inside):
 def main():
     if why := why_no_system():
         skip(why)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was mounted and registered goes
+    find = f"source {ranks.ROOT}/scripts/lib.sh && find_python 3.11"  # Debian 12's
+    python = subprocess.run(["bash", "-c", find], capture_output=True, text=True, check=False).stdout.strip()
+    if not python:
+        skip("no Python 3.11 with its headers is here, for the wheel")
+    os.environ["XOE_PYTHON"] = python
     possible = subprocess.run([ranks.ROOT / "scripts/wheel.sh", "--aarch64", "--check"], capture_output=True, text=True, check=False)
     if possible.returncode != 0:
         skip(possible.stderr.strip())
@@ -56,7 +64,7 @@ def main():
         scratch.chmod(0o755)
         house = scratch / "wheels"
         house.mkdir()
-        [wheel] = [one for one in wheels.made(house, "--aarch64") if "-cp311-manylinux_2_28_aarch64" in one.name]
+        wheel = wheels.fitting(wheels.made(house, "--aarch64"), python)
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
         if not (house / wheel.name).exists():
             shutil.copy(wheel, house)

@@ -7,12 +7,13 @@ import ranks
 
 
 def made(folder, *options):
-    """What scripts/wheel.sh makes, in `folder`; with XOE_TEST_WHEEL=built, what it made in build/wheels before."""
+    """What scripts/wheel.sh makes with these options, in `folder`; with XOE_TEST_WHEEL=built, what it made in build/wheels before."""
     if os.environ.get("XOE_TEST_WHEEL") == "built":
         folder = ranks.ROOT / "build" / "wheels"
     else:
         subprocess.run([str(ranks.ROOT / "scripts" / "wheel.sh"), *options, str(folder)], check=True)
-    return sorted(folder.glob("*.whl"))
+    processor = "aarch64" if "--aarch64" in options else "x86_64"
+    return sorted(wheel for wheel in folder.glob("*.whl") if wheel.stem.endswith((f"_{processor}", "-any")))
 
 
 def fitting(made, python):
