@@ -98,6 +98,7 @@ make_root() {
   (cd "$packed" && APT_CONFIG=$folder/apt.conf apt-get -qq download "${foreign[@]/%/:arm64}")
   for package in "$packed"/*.deb; do
     dpkg-deb -x "$package" "$system"
+    # shellcheck disable=SC2016
     dpkg-deb -W --showformat '${Package} ${Version}\n' "$package" >>"$folder/versions-of-packages.txt"
   done
 }

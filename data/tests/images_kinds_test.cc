@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "core/base/float16.h"
 #include "data/jpeg/jpeg.h"
 #include "data/png/png.h"
 #include "data/tests/rendered_images.h"
@@ -19,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 
 float half_to_float(std::uint16_t bits) {
-  _Float16 half = 0;
+  Float16 half = 0;
   static_assert(sizeof(half) == sizeof(bits));
   std::memcpy(&half, &bits, sizeof(bits));
   return static_cast<float>(half);

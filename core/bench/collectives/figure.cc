@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <vector>
+#include "core/base/float16.h"
 
 namespace xoe::bench {
 namespace {
@@ -20,7 +21,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // Two elements of 16 bits or one of 32, all of the small integer `value`.
 std::uint32_t pattern(int dtype, float value) {
   if (dtype == kBenchFloat16) {
-    const auto half = static_cast<_Float16>(value);
+    const auto half = static_cast<Float16>(value);
     std::uint16_t bits;
     std::memcpy(&bits, &half, sizeof(bits));
     return bits | static_cast<std::uint32_t>(bits) << 16;

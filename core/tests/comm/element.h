@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/base/float16.h"
 #include "xoe/tensor.h"
 
 namespace xoe::testing {
@@ -24,7 +25,7 @@ inline void store(std::byte* at, DType dtype, double value) {
     case DType::kInt16: return put(static_cast<std::int16_t>(whole));
     case DType::kInt32: return put(static_cast<std::int32_t>(whole));
     case DType::kInt64: return put(whole);
-    case DType::kFloat16: return put(static_cast<_Float16>(value));
+    case DType::kFloat16: return put(static_cast<Float16>(value));
     case DType::kBfloat16: return put(float_bits_high(static_cast<float>(value)));
     case DType::kFloat32: return put(static_cast<float>(value));
     case DType::kFloat64: return put(value);
@@ -43,7 +44,7 @@ inline double load(const std::byte* at, DType dtype) {
     case DType::kInt16: return get(std::int16_t{});
     case DType::kInt32: return get(std::int32_t{});
     case DType::kInt64: return get(std::int64_t{});
-    case DType::kFloat16: return get(_Float16{});
+    case DType::kFloat16: return get(Float16{});
     case DType::kBfloat16: {
       std::uint16_t bits = 0;
       std::memcpy(&bits, at, sizeof bits);

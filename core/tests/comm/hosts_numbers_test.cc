@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "core/backend/placement.h"
+#include "core/base/float16.h"
 #include "core/reduce/reduce.h"
 #include "core/tests/comm/element.h"
 #include "core/tests/comm/process_group.h"
@@ -160,12 +161,12 @@ TEST(NumbersOverHosts, PlacementFreeHasTheBitsOfOneHost) {
 TEST(NumbersOverHosts, AHostsSumMayLieBeyondTheTypesRange) {
   const std::vector<int> hosts{0, 0, 1, 1};
   ProcessGroup(hosts, [](Communicator& communicator) -> std::string {
-    std::vector<_Float16> values(30'000, static_cast<_Float16>(communicator.rank() < 2 ? 60000 : -60000));
+    std::vector<Float16> values(30'000, static_cast<Float16>(communicator.rank() < 2 ? 60000 : -60000));
     for (const std::size_t count : {std::size_t{10}, values.size()}) {
-      std::vector<_Float16> sum(count);
+      std::vector<Float16> sum(count);
       const ConstTensor in(values.data(), count, DType::kFloat16);
       if (auto s = communicator.allreduce(in, {sum.data(), count, DType::kFloat16}); !s) return s.error().to_string();
-      for (const _Float16 value : sum)
+      for (const Float16 value : sum)
         if (static_cast<float>(value) != 0) return fmt::format("{} of {}", static_cast<float>(value), count);
     }
     return "";

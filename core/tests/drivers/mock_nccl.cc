@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/float16.h"
 #include "core/tests/drivers/mock_machine.h"
 #include "xoe/tensor.h"
 
@@ -177,7 +178,7 @@ NcclResult create_factor(NcclOp* op, void* scalar, NcclType type, NcclResidence 
   float narrow = 0;
   if (type == NcclType::kFloat32) std::memcpy(&narrow, scalar, 4);
   if (type == NcclType::kFloat16) {
-    _Float16 half;
+    Float16 half;
     std::memcpy(&half, scalar, 2);
     narrow = static_cast<float>(half);
   }

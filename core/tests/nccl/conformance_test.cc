@@ -1,4 +1,5 @@
 // Right results for all collectives, types and reductions that NCCL has, on the mock, in several versions.
+#include "core/base/float16.h"
 #include "core/reduce/reduce.h"
 #include "core/tests/nccl/members.h"
 #include "core/tests/net/net_conformance.h"
@@ -94,7 +95,7 @@ TEST(NcclFactor, IsApplied) {
   expect_factor<float>(DType::kFloat32, ReduceOp::kSum, 0.5, 4);
   expect_factor<float>(DType::kFloat32, ReduceOp::kAverage, 3, 12);
   expect_factor<double>(DType::kFloat64, ReduceOp::kSum, 0.25, 2);
-  expect_factor<_Float16>(DType::kFloat16, ReduceOp::kSum, 0.5, static_cast<_Float16>(4));
+  expect_factor<Float16>(DType::kFloat16, ReduceOp::kSum, 0.5, static_cast<Float16>(4));
 }
 
 }  // namespace

@@ -54,7 +54,9 @@ def main():
     if not python:
         skip("no Python 3.11 with its headers is here, for the wheel")
     os.environ["XOE_PYTHON"] = python
-    possible = subprocess.run([ranks.ROOT / "scripts/wheel.sh", "--aarch64", "--check"], capture_output=True, text=True, check=False)
+    possible = subprocess.run(
+        [ranks.ROOT / "scripts/wheel.sh", "--aarch64", "--check"], capture_output=True, text=True, check=False
+    )
     if possible.returncode != 0:
         skip(possible.stderr.strip())
     with tempfile.TemporaryDirectory(prefix="xoe-aarch64-") as name, aarch64() as reason:
@@ -68,7 +70,19 @@ def main():
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
         if not (house / wheel.name).exists():
             shutil.copy(wheel, house)
-        download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", *PLATFORM, "-d", house, *NEEDED]
+        download = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary=:all:",
+            *PLATFORM,
+            "-d",
+            house,
+            *NEEDED,
+        ]
         subprocess.run(download, check=True)
         mounts = {str(house): "/wheels", str(PROGRAMS): "/programs", str(SITE): "/torch"}
         for inside, who in users(KEPT / "bookworm-arm64", scratch, "aarch64", mounts):

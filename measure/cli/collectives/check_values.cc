@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/base/float16.h"
+
 namespace xoe::bench {
 namespace {
 
@@ -30,7 +32,7 @@ auto with_type(DType dtype, Work work) {
     case DType::kInt16: return work(std::int16_t{});
     case DType::kInt32: return work(std::int32_t{});
     case DType::kInt64: return work(std::int64_t{});
-    case DType::kFloat16: return work(_Float16{});
+    case DType::kFloat16: return work(Float16{});
     case DType::kBfloat16: return work(Bfloat16{});
     case DType::kFloat32: return work(float{});
     case DType::kFloat64: return work(double{});
@@ -51,7 +53,7 @@ template <class T>
 bool matches(T got, double expected) {
   if constexpr (std::is_integral_v<T>) return got == typed<T>(expected);
   // Of two neighbours of the exact value, either.
-  const double unit = std::is_same_v<T, Bfloat16> ? 0x1p-7 : std::is_same_v<T, _Float16> ? 0x1p-10 : 0x1p-22;
+  const double unit = std::is_same_v<T, Bfloat16> ? 0x1p-7 : std::is_same_v<T, Float16> ? 0x1p-10 : 0x1p-22;
   return std::abs(static_cast<double>(got) - expected) <= std::abs(expected) * unit;
 }
 
