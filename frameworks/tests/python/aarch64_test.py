@@ -38,8 +38,8 @@ def check(inside):
     check_data_tools(inside)
     check_pool(inside)
     package = inside.run("python", "-c", "import xoe; print(xoe.__path__[0])").strip()
-    for program in (["/programs/through_c.py", package], ["/programs/collectives.py"]):
-        said = inside.timed("allreduce", "xoe", "run", "-np", 2, "python", *program)
+    for program in (["/programs/through_c.py", package], ["/programs/ranks_and_images.py", "/mnt/images"]):
+        said = inside.timed(pathlib.Path(program[0]).stem, "xoe", "run", "-np", 2, "python", *program)
         print("  " + said.splitlines()[-1], flush=True)
     check_training(inside, BUILT_WITH, PYTHONPATH="/torch")
     check_training(inside, "")
