@@ -14,9 +14,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from xoe import _core
 from xoe import world as _world
@@ -29,8 +28,7 @@ _POSITIVE = (1 << 63) - 1
 _OF_FRAMEWORKS = ("jax", "keras", "mxnet", "optax", "tensorflow", "tf_keras", "torch", "xoe")
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """What a framework's users call. prefix: of the operation's name. skipped: the steps before the one that is looked at,
     where programs may broadcast after their first one."""
 

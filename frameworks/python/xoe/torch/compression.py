@@ -6,16 +6,14 @@ unchanged: the engine compresses them while it packs them, for the transfer betw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from xoe import _core
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(NamedTuple):
     """A compression of the engine: float tensors, op Average or Sum."""
 
     kind: str

@@ -127,7 +127,7 @@ class ShardedMixin(Wrapping):
             gradients = tensors.gradient_addresses(part)
             address = tensors.value_address(part)
             for slices, read in ((shared.all_ranks, gradients), (shared.reduced, [gradients[world.local_rank]])):
-                slices.append(_core.StepSlice(address, master, read, part.count, dtype, dtype, reduction, states))
+                slices.append(_core.StepSlice(address, master, read, part.elements, dtype, dtype, reduction, states))
 
     @torch.no_grad()
     def _move_parameters(self) -> None:

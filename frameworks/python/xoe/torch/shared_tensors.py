@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,24 +18,22 @@ STATES = 3  # float32 tensors beside each parameter; memory that no step touches
 MODES = 3  # flags for what a rank is doing
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A parameter among those of one type."""
 
     param: torch.Tensor
     name: str
     dtype: torch.dtype
-    offset: int  # elements
-    count: int
+    offset: int  # in elements, as their number below
+    elements: int
 
 
-@dataclass(frozen=True)
-class ParameterSlice:
+class ParameterSlice(NamedTuple):
     """Elements of a parameter that one rank updates."""
 
     place: Place
     begin: int  # in the parameter
-    count: int
+    elements: int
 
 
 def align(count: int) -> int:
@@ -61,7 +58,7 @@ def slices_of(places: Sequence[Place], totals: dict[torch.dtype, int], part: int
         blocks = totals[place.dtype] // ALIGN
         low, high = (blocks * index // parts * ALIGN for index in (part, part + 1))
         begin = max(low - place.offset, 0)
-        end = min(high - place.offset, place.count)
+        end = min(high - place.offset, place.elements)
         for at in range(begin, end, SLICE):
             yield ParameterSlice(place, at, min(SLICE, end - at))
 
@@ -158,10 +155,10 @@ class SharedTensors:
     def _tensor(array: Any, begin: int, place: Place, dtype: torch.dtype) -> torch.Tensor:
         """Alone in its storage, so that saving it saves no more."""
         p = place.param
-        if place.count == 0:
+        if place.elements == 0:
             return torch.empty(p.shape, dtype=dtype)
         offset = begin + place.offset * dtype.itemsize
-        flat = torch.frombuffer(memoryview(array), dtype=dtype, count=place.count, offset=offset)
+        flat = torch.frombuffer(memoryview(array), dtype=dtype, count=place.elements, offset=offset)
         return flat.as_strided(p.shape, dense_strides(p))
 
 
