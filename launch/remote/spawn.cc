@@ -52,11 +52,18 @@ int run_child(void* argument) {
 tl::expected<Spawned, int> spawn(const SpawnRequest& request) {
   ChildStart start{.request = request, .parent = ::getpid()};
   const auto stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
-  const pid_t pid = ::clone(run_child, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
+  std::byte* const top = stack.get() + kStackBytes;
+  constexpr int kFlags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+  int pidfd = -1;
+  pid_t pid = ::clone(run_child, top, kFlags | CLONE_PIDFD, &start, &pidfd);
+  if (pid < 0 && errno == EINVAL) {
+    // Where qemu runs programs of another processor, it does not know CLONE_PIDFD. Filters of old container runtimes
+    // refuse pidfd_open(), so it comes second. Until the child is waited for, the number is its own.
+    pid = ::clone(run_child, top, kFlags, &start);
+    if (pid >= 0) pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  }
   if (pid < 0) return tl::unexpected(errno);
-  // Until it is waited for, the number is this child's. CLONE_PIDFD is unknown to qemu, where it runs programs of
-  // another processor.
-  Spawned spawned{.pid = pid, .pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+  Spawned spawned{.pid = pid, .pidfd = Fd(pidfd)};
   if (!spawned.pidfd.valid() && start.error == 0) {
     start.error = errno;
     ::kill(pid, SIGKILL);

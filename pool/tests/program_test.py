@@ -637,26 +637,5 @@ class Pool(unittest.TestCase):
         self.assertEqual(self.json("status")["leases"], [])
 
 
-def options_of(*command):
-    """The long options that its help lists."""
-    text = subprocess.run([XOE, *command, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return text, set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE))
-
-
-# Of the pool's connection and of `xoe pool run`, which the launcher sets itself or leaves to variables.
-NOT_PASSED_ON = {"--pool", "--token-file", "--tls-ca", "--json", "--host", "--ranks", "--device-rule", "--grace", "--help", "--version"}
-
-
-class Launcher(unittest.TestCase):
-    """`xoe run --pool` passes options on to `xoe pool run`, whose tables it does not see."""
-
-    def test_both_have_the_same_options(self):
-        text, _ = options_of("run")
-        section = re.search(r"^GPUs of a pool:\n(.*?)^\S", text, re.MULTILINE | re.DOTALL)[1]
-        passed_on = set(re.findall(r"^  (--[a-z-]+)", section, re.MULTILINE)) - {"--pool"}
-        _, taken = options_of("pool", "run")
-        self.assertEqual(passed_on, taken - NOT_PASSED_ON, "launch/options/option_table.cc, or not passed on")
-
-
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

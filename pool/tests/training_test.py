@@ -9,6 +9,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -403,6 +404,25 @@ class PoolTraining(unittest.TestCase):
         self.assertIn("leaves at the next step", told)
         self.assertNotIn("did not leave in time", told)
         self.assertEqual(self.leases(), [])
+
+
+def long_options(text):
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE))
+
+
+def help_of(*command):
+    return subprocess.run([XOE, *command, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+# Those of the connection to the pool, which variables give, and those that ranks do not need.
+NOT_PASSED_ON = {"--pool", "--token-file", "--tls-ca", "--json", "--host", "--ranks", "--device-rule", "--grace", "--help", "--version"}
+
+
+class Options(unittest.TestCase):
+    def test_the_launcher_passes_on_those_of_pool_run(self):
+        """It does not see the pool's table of options, and has one of its own."""
+        section = re.search(r"^GPUs of a pool:\n(.*?)^\S", help_of("run"), re.MULTILINE | re.DOTALL)[1]
+        self.assertEqual(long_options(section) - {"--pool"}, long_options(help_of("pool", "run")) - NOT_PASSED_ON)
 
 
 if __name__ == "__main__":
