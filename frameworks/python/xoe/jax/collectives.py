@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from xoe import _arrays, _collective, _core
-from xoe._collective import need_parts, need_type, run_by_type
+from xoe._call import run_by_type
+from xoe._collective import need_parts, need_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.jax.primitive import Call, run
 from xoe.process_sets import ProcessSet, global_process_set

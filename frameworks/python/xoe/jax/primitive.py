@@ -23,7 +23,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 import xoe
-from xoe import _collective, _core
+from xoe import _call, _core
 from xoe.errors import UnsupportedError
 from xoe.first_step import observe
 from xoe.jax.observed_programs import on_observed
@@ -34,7 +34,7 @@ REDUCTIONS = _core.REDUCTIONS
 _ROWS = ("allgather", "reduce_scatter", "alltoall")  # they work on the first dimension
 
 
-class Call(_collective.Call):
+class Call(_call.Call):
     """With what JAX has to know of the results before it runs."""
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ def _of_numbers(tangents: Sequence[Any], apply: Callable[[list[Any]], list[Any]]
 
 
 def _forward_derivative(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> Any:
-    _collective.need_linear(call, "derivative")
+    _call.need_linear(call, "derivative")
     results = run(call, primals)
     if all(isinstance(tangent, ad.Zero) for tangent in tangents):
         return results, [ad.Zero.from_primal_value(result) for result in results]
@@ -211,7 +211,7 @@ def _transposed(call: Call) -> Call:
 
 
 def _backward(cotangents: Sequence[Any], *arrays: Any, call: Call) -> Any:
-    _collective.need_linear(call, "derivative")
+    _call.need_linear(call, "derivative")
     turned = _transposed(call)
     if call.kind == "reduce_scatter":  # parts differ by a row, and all ranks gather the same number
         rows = [array.aval.shape[0] for array in arrays]

@@ -12,7 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from xoe import _collective
-from xoe._collective import need_parts, need_type, run_by_type
+from xoe._call import run_by_type
+from xoe._collective import need_parts, need_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.first_step import Parts
 from xoe.process_sets import ProcessSet, global_process_set

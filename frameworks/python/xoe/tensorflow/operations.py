@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 import xoe
-from xoe import _collective, _core
+from xoe import _call, _core
 from xoe.errors import UnsupportedError
 from xoe.first_step import Parts, observe
 from xoe.tensorflow.first_step import number, on_observed
@@ -22,7 +22,7 @@ _SHAPE_KEEPERS = ("allreduce", "adasum", "broadcast")
 
 
 @dataclass(frozen=True)
-class Call(_collective.Call):
+class Call(_call.Call):
     """watch: of a step whose first runs Python looks at."""
 
     watch: Parts | None = field(default=None, compare=False)
@@ -113,7 +113,7 @@ def _place(process_set: int) -> tuple[int, int]:
 @tf.RegisterGradient("XoeReduce")
 def _gradient_of_reduce(operation: Any, *gradients: Any) -> list[Any]:
     call = _call_of(operation)
-    _collective.need_linear(call, "gradient")
+    _call.need_linear(call, "gradient")
     given = [_or_zeros(gradient, tensor) for gradient, tensor in zip(gradients, operation.outputs, strict=True)]
     if call.kind == "broadcast":
         rank, _ = _place(call.process_set)
@@ -125,7 +125,7 @@ def _gradient_of_reduce(operation: Any, *gradients: Any) -> list[Any]:
 @tf.RegisterGradient("XoeGather")
 def _gradient_of_gather(operation: Any, *gradients: Any) -> list[Any]:
     call = _call_of(operation)
-    _collective.need_linear(call, "gradient")
+    _call.need_linear(call, "gradient")
     given = [_or_zeros(gradient, tensor) for gradient, tensor in zip(gradients, operation.outputs, strict=True)]
     tensors, splits = operation.inputs[:-1], operation.inputs[-1]
     if call.kind == "alltoall":
