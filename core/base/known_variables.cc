@@ -52,6 +52,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_POOL_TOKEN_FILE",
     "XOE_PRETEND_HOSTS",
     "XOE_PROGRESS_THREAD",
+    "XOE_PYTHON",
     "XOE_RANK",
     "XOE_RENDEZVOUS_SECRET_FILE",
     "XOE_RESTARTS",

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/text_file.h"
 #include "core/bootstrap/job_identity.h"
 #include "core/bootstrap/launch_values.h"
 
@@ -33,6 +34,21 @@ std::string first_of_node_list(std::string_view text) {
     i = close;
   }
   return name;
+}
+
+// LSF's list of hosts begins with the node that only launches; jsrun puts rank 0 on the one after it. Empty: there is
+// none, or the list cannot be read.
+std::string first_compute_node(const std::string& path) {
+  const auto text = read_text_file(path);
+  if (!text) return {};
+  std::string launcher;
+  for (const std::string& line : split_text(*text, '\n')) {
+    const std::string host(trimmed(line));
+    if (host.empty() || host == launcher) continue;
+    if (!launcher.empty()) return host;
+    launcher = host;
+  }
+  return {};
 }
 
 Status place_on_slurm_nodes(const Env& env, Topology& at) {
@@ -101,6 +117,23 @@ Result<LaunchInfo> read_mpich(const Env& env) {
           {.rank = "PMI_RANK", .size = "PMI_SIZE", .local_rank = "MPI_LOCALRANKID", .local_size = "MPI_LOCALNRANKS"},
           /*local_needed=*/false, /*fill_cross=*/true));
   XOE_ASSIGN(info.job, launcher_above("PMI_RANK", "hydra"));
+  return info;
+}
+
+bool started_by_jsrun(const Env& env) { return env.has("JSM_NAMESPACE_RANK") || env.has("JSM_NAMESPACE_SIZE"); }
+
+Result<LaunchInfo> read_jsrun(const Env& env) {
+  LaunchInfo info = info_of("jsrun");
+  XOE_ASSIGN(info.topology, read_topology(env,
+                                          {.rank = "JSM_NAMESPACE_RANK",
+                                           .size = "JSM_NAMESPACE_SIZE",
+                                           .local_rank = "JSM_NAMESPACE_LOCAL_RANK",
+                                           .local_size = "JSM_NAMESPACE_LOCAL_SIZE"},
+                                          /*local_needed=*/true, /*fill_cross=*/true));
+  const auto job = env.text("LSB_JOBID");
+  if (!job) return failure(Code::kInvalidArgument, "environment variable {} is missing: it names the job", "LSB_JOBID");
+  info.job = fmt::format("{}.{}", *job, env.text("PMIX_NAMESPACE").value_or(""));
+  if (const auto path = env.text("LSB_DJOB_RANKFILE")) info.meeting = first_compute_node(*path);
   return info;
 }
 

@@ -14,6 +14,10 @@ Result<LaunchInfo> read_openmpi(const Env& env);
 bool started_by_mpich(const Env& env);
 Result<LaunchInfo> read_mpich(const Env& env);
 
+// jsrun of IBM's Job Step Manager, in a job of LSF.
+bool started_by_jsrun(const Env& env);
+Result<LaunchInfo> read_jsrun(const Env& env);
+
 // Inside a step (srun), not in the shell of sbatch or salloc, which has Slurm's variables too.
 bool started_by_slurm(const Env& env);
 Result<LaunchInfo> read_slurm(const Env& env);

@@ -55,6 +55,7 @@ Result<LaunchInfo> read_launch_info(const Env& env) {
   // torchrun may run inside a Slurm step or an MPI job; then it has started this process, so it is tried first.
   if (started_by_torchrun(env)) return complete(read_torchrun(env), env);
   if (started_by_openmpi(env)) return complete(read_openmpi(env), env);
+  if (started_by_jsrun(env)) return complete(read_jsrun(env), env);
   if (started_by_mpich(env)) return complete(read_mpich(env), env);
   if (started_by_slurm(env)) return complete(read_slurm(env), env);
   if (looks_like_torch_distributed(env)) return complete(read_torchrun(env), env);

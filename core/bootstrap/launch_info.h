@@ -9,7 +9,7 @@ namespace xoe::bootstrap {
 
 struct LaunchInfo {
   Topology topology;
-  std::string launcher;  // "xoe", "openmpi", "mpich", "slurm", "torchrun", or "none" for a group of one
+  std::string launcher;  // "xoe", "openmpi", "mpich", "jsrun", "slurm", "torchrun", or "none" for a group of one
   std::string
       job;  // identifies the job: the same on all its ranks, different from other jobs of this user on this host
   std::string store;         // "unix:@name", "tcp:address:port" or "file:folder"; empty: rank 0 serves one

@@ -195,7 +195,7 @@ void Agent::start() {
   auto streams = AgentStreams::open(job_->ranks, ends);
   if (!streams) return refuse(streams.error(), kHostFailed);
   streams_ = std::move(*streams);
-  if (joined_) streams_.copy_to(*joined_->output, joined_->tag_output, joined_->color);
+  if (joined_) streams_.copy_to(*joined_->output, *joined_->options);
   const auto asks_for_status = [](const auto& variable) { return variable.first == bootstrap::kStatusVariable; };
   if (std::ranges::any_of(job_->env, asks_for_status)) {
     auto status = bootstrap::StatusPage::create(job_->ranks.size());

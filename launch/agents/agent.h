@@ -22,9 +22,8 @@ namespace xoe::launch {
 struct JoinedAgent {
   std::string launcher = {};  // the launcher's address, as this host sees it
   int ranks = 0;              // that it is told to run
-  Output* output = nullptr;   // of this process: the ranks' output goes there, too
-  bool tag_output = true;
-  bool color = true;
+  Output* output = nullptr;   // of this process: the ranks' output goes there, too, as the options say
+  const RunOptions* options = nullptr;
 };
 
 // It is connected with the launcher by its standard input and output alone, or by a connection that it made. When that

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "core/base/error.h"
-#include "launch/output/rank_tag.h"
+#include "launch/output/job_streams.h"
 #include "launch/remote/child_process.h"
 #include "launch/remote/host_clock.h"
 
@@ -42,12 +42,9 @@ Result<AgentStreams> AgentStreams::open(const std::vector<AgentRank>& ranks, std
   return streams;
 }
 
-void AgentStreams::copy_to(Output& output, bool tagged, bool color) {
+void AgentStreams::copy_to(Output& output, const RunOptions& options) {
   output_ = &output;
-  for (const Stream& stream : streams_) {
-    Sink& sink = stream.err ? output.err() : output.out();
-    copies_.emplace_back(Fd(), Fd(), "", tagged ? rank_tag(stream.rank, color && sink.terminal()) : "", sink);
-  }
+  for (const Stream& stream : streams_) copies_.push_back(stream_to(options, stream.rank, stream.err, output));
 }
 
 std::vector<int> AgentStreams::descriptors() const {

@@ -22,7 +22,7 @@ class AgentStreams {
   // Streams of these ranks; `ends` receives the ranks' ends. Rank 0 reads what feed() gives it.
   static Result<AgentStreams> open(const std::vector<AgentRank>& ranks, std::vector<RankEnds>& ends);
   // From now on all output goes there, too, in whole lines. `output` outlives this.
-  void copy_to(Output& output, bool tagged, bool color);
+  void copy_to(Output& output, const RunOptions& options);
 
   std::vector<int> descriptors() const;
   void feed(std::string_view input) { input_.append(input); }

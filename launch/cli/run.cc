@@ -39,12 +39,6 @@ namespace {
 
 using command_line::kUsageError;
 
-int print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (std::fflush(stdout) == 0) return 0;
-  return fail(Error(Code::kUnavailable, "cannot write the output: " + errno_text(errno)), kLauncherFailed);
-}
-
 int report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {
   say_report(outcome, options);
   // The only member of a rendezvous.
@@ -204,8 +198,9 @@ int run(std::span<const std::string_view> arguments) {
   if (parsed->version) return print(fmt::format("xoe {}\n", command_line::version()));
   if (parsed->manifest.kind != launch::ManifestKind::kNone) return print_kubernetes(*parsed, arguments);
   launch::RunOptions& options = parsed->options;
-  if (options.pool) return run_in_pool(*parsed);
   const Env env = Env::process();
+  if (options.module) options.command.front() = remote::python_program(env);
+  if (options.pool) return run_in_pool(*parsed);
   options.color = !env.has("NO_COLOR");
   // Files of ranks hold their bytes as they are, and a bar is thousands of lines there.
   options.terminal = ::isatty(STDOUT_FILENO) == 1 && options.output_dir.empty();

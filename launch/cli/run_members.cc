@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <csignal>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,10 +99,7 @@ class Leader {
     const auto plan = launch::plan_hosts(options_, list, env_, version_, *token, *secret);
     if (!plan) return refuse(joined, plan.error());
     auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
-    launch::Output dropped(-1, -1);
-    std::set<int> here;
-    for (const launch::AgentRank& rank : plan->shares.front().ranks) here.insert(rank.rank);
-    auto streams = launch::open_remote_streams(options_, *output, here, dropped);
+    auto streams = launch::open_remote_streams(shown_here(plan->shares.front().ranks), *output);
     if (!streams) return refuse(joined, streams.error());
     auto signals = launch::SignalSource::open();
     if (!signals) return refuse(joined, signals.error());
@@ -132,6 +128,15 @@ class Leader {
     remote::Outcome told{.code = code == kRetryElsewhere ? kRetryHere : code, .lines = error.message()};
     remote::tell_outcome(agents, [&told](std::size_t) { return told; });
     return code;
+  }
+
+  // Every member shows its own ranks.
+  launch::RunOptions shown_here(const std::vector<launch::AgentRank>& ranks) const {
+    launch::RunOptions shown = options_;
+    shown.only_ranks.emplace();
+    for (const launch::AgentRank& rank : ranks)
+      if (options_.shows(rank.rank)) shown.only_ranks->push_back(rank.rank);
+    return shown;
   }
 
   static int report(const launch::AgentStartup& start, const remote::HostFailure& failure) {
@@ -208,12 +213,10 @@ class Follower {
  private:
   // nullopt: member 0 is to be met again.
   std::optional<int> run_round(Process& process, launch::MetLeader met) {
-    launch::Agent agent(remote::FrameConnection(std::move(met.connection), false), process.signals, process.inherited,
-                        launch::JoinedAgent{.launcher = met.address,
-                                            .ranks = membership_.ranks,
-                                            .output = &output_,
-                                            .tag_output = options_.tag_output,
-                                            .color = options_.color});
+    launch::Agent agent(
+        remote::FrameConnection(std::move(met.connection), false), process.signals, process.inherited,
+        launch::JoinedAgent{
+            .launcher = met.address, .ranks = membership_.ranks, .output = &output_, .options = &options_});
     agent.run(std::string(command_line::version()));
     flush(output_);
     const auto& told = agent.told();

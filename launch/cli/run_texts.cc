@@ -30,6 +30,12 @@ int fail(const Error& error) {
   return fail(error, error.code() == Code::kInvalidArgument ? command_line::kUsageError : kLauncherFailed);
 }
 
+int print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) == 0) return 0;
+  return fail(Error(Code::kUnavailable, "cannot write the output: " + errno_text(errno)), kLauncherFailed);
+}
+
 void say_report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {
   for (const std::string& line : launch::report_lines(outcome, options)) say(line);
 }

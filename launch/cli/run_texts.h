@@ -17,6 +17,8 @@ void say(std::string_view line);
 int fail(const Error& error, int code);
 // The user can mend a bad request; anything else is a failure of the host.
 int fail(const Error& error);
+// On stdout. Returns the exit code.
+int print(std::string_view text);
 void say_report(const launch::JobOutcome& outcome, const launch::RunOptions& options);
 // On stdout, of --check.
 void print_check(const launch::HostCheck& check);

@@ -11,12 +11,14 @@
 #include "core/base/error.h"
 #include "core/command_line/completion.h"
 #include "launch/options/run_help.h"
+#include "launch/options/torchrun.h"
 #include "launch/remote/shell.h"
 
 namespace xoe::tools {
 namespace {
 
 constexpr std::array kVerbs = {Verb{"run", "start a program as several ranks, on this machine or several", true},
+                               Verb{"torchrun", "the same, with the options of torchrun", true},
                                Verb{"train", "train a network on images"},
                                Verb{"bench", "measure training, collectives and scaling, and compare"},
                                Verb{"data", "make, convert and check data sets"},
@@ -54,6 +56,7 @@ std::string output_of(const std::string& command) {
 command_line::Command command_of(const Verb& verb) {
   command_line::Command plain{.name = fmt::format("xoe {}", verb.name), .what = std::string(verb.what)};
   if (verb.name == "run") return launch::run_command();
+  if (verb.name == "torchrun") return launch::torchrun_command();
   if (verb.name == "completion") return completion_command();
   if (verb.built_in) return plain;
   auto asked = command_line::decode(

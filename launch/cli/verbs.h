@@ -1,4 +1,4 @@
-// The verbs of `xoe`: two are built in, the others are programs beside it.
+// The verbs of `xoe`: some are built in, the others are programs beside it.
 #pragma once
 
 #include <span>

@@ -22,6 +22,7 @@
 #include "core/command_line/version.h"
 #include "launch/agents/agent.h"
 #include "launch/cli/run.h"
+#include "launch/cli/torchrun.h"
 #include "launch/cli/verbs.h"
 #include "launch/options/option_table.h"
 #include "launch/remote/program.h"
@@ -113,6 +114,7 @@ bool asks_for_help(std::string_view word) { return word == "--help" || word == "
 int start(std::span<const std::string_view> words) {
   const std::string_view verb = words[0];
   if (verb == "run") return tools::run(words.subspan(1));
+  if (verb == "torchrun") return tools::torchrun(words.subspan(1));
   if (verb == "completion") return completion(words.subspan(1));
   if (verb == "agent")
     return launch::run_agent(std::string(command_line::version()));  // what `xoe run` starts on other hosts

@@ -63,7 +63,7 @@ Status apply_horovod_flag(const HorovodFlag& flag, std::string_view name, std::s
 
 // Whether another `xoe run`, which a pool or a pod starts, gets this option as it stands.
 bool passes_on(const Option& option) {
-  constexpr std::array<std::string_view, 3> kSaidByOthers{"-np", "--nodes", "--rendezvous"};
+  constexpr std::array<std::string_view, 4> kSaidByOthers{"-np", "-m", "--nodes", "--rendezvous"};
   return option.group != kPoolOptions && option.group != kManifestOptions &&
          std::ranges::find(kSaidByOthers, option.names.front()) == kSaidByOthers.end();
 }
@@ -86,7 +86,7 @@ Result<std::size_t> apply_options(std::span<const std::string_view> arguments, R
     if (option == nullptr || passes_on(*option))
       run.own_words.insert(run.own_words.end(), arguments.begin() + static_cast<std::ptrdiff_t>(begin),
                            arguments.begin() + static_cast<std::ptrdiff_t>(at));
-    if (run.help || run.version) break;
+    if (run.help || run.version || run.options.module) break;
   }
   return at;
 }
@@ -188,7 +188,8 @@ Result<RunArguments> parse_run_arguments(std::span<const std::string_view> argum
     run = std::move(from_file);
     XOE_ASSIGN(at, apply_options(arguments, run));
   }
-  run.options.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
+  run.options.command.insert(run.options.command.end(), arguments.begin() + static_cast<std::ptrdiff_t>(at),
+                             arguments.end());
   if (run.options.command.empty() && run.manifest.kind != ManifestKind::kRuntime)
     return failure(Code::kInvalidArgument, "no program given; for example: {}", "xoe run -np 2 python train.py");
   XOE_TRY(check_pool(run.options));

@@ -72,6 +72,7 @@ Status set_choice(RunArguments& run, std::string_view text) {
   return {};
 }
 
+constexpr int kMostRanks = kMaxRanksPerHost * kMostMembers;
 constexpr std::size_t kMostVariables = std::size_t{16} << 20;  // bytes of a file
 
 using Name = std::string_view;
@@ -99,6 +100,27 @@ Status set_size(RunArguments& run, std::string_view text) {
   if (!size || *size > 1'000'000'000 || *size < -1'000'000'000) return wrong_form();
   if (*size < 1) return failure(Code::kInvalidArgument, "{}", "a job has at least 1 rank");
   run.options.size = static_cast<int>(*size);
+  return {};
+}
+
+// `-m MODULE`; apply_options() takes the words behind it as the module's.
+Status set_module(RunArguments& run, std::string_view text) {
+  run.options.module = true;
+  run.options.command = {"python", "-m", std::string(text)};
+  return {};
+}
+
+// "0", "0,2", "4-7", or "none".
+Status set_only_ranks(RunArguments& run, std::string_view text) {
+  auto& ranks = run.options.only_ranks.emplace();
+  if (text == "none") return {};
+  for (const std::string& part : split_text(text, ',')) {
+    const auto dash = part.find('-');
+    const auto first = parse_integer(part.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parse_integer(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= kMostRanks) return wrong_form();
+    for (auto rank = *first; rank <= *last; ++rank) ranks.push_back(static_cast<int>(rank));
+  }
   return {};
 }
 
@@ -232,6 +254,13 @@ constexpr std::array kOptions{
            .what = "number of ranks, with --rendezvous of each member (default: one for each slot of the hosts)",
            .apply = set_size},
     Option{.group = kRankOptions,
+           .names = {"-m"},
+           .others = {"--module"},
+           .value = "MODULE",
+           .expected = "a module of Python",
+           .what = "run `python -m MODULE`; the words behind it are the module's",
+           .apply = set_module},
+    Option{.group = kRankOptions,
            .names = {"--bind-to"},
            .value = "WHAT",
            .choices = "none|core|socket|numa",
@@ -338,8 +367,8 @@ constexpr std::array kOptions{
            .names = {"-H", "--hosts"},
            .value = "A:4,B:4",
            .expected = "hosts",
-           .what = "hosts and their slots, reached by ssh without a password; without hosts, inside a Slurm "
-                   "allocation: its nodes and tasks",
+           .what = "hosts and their slots, reached by ssh without a password (default: those that Slurm, PBS or LSF "
+                   "has given to the job)",
            .apply = set_hosts},
     Option{.group = kHostOptions,
            .names = {"--hostfile"},
@@ -538,6 +567,14 @@ constexpr std::array kOptions{
            .expected = "a folder",
            .what = "also write DIR/rank.N/stdout and DIR/rank.N/stderr",
            .apply = set_text<&RunOptions::output_dir>},
+    Option{.group = kEndOptions,
+           .names = {"--only-rank"},
+           .others = {"--only-ranks"},
+           .value = "LIST",
+           .expected = "ranks, such as 0, 0,4 or 0-3, or none",
+           .what = "show the output of these ranks alone (0; 0,4; 0-3; none); of another one that fails the report has "
+                   "the last lines, and --output-dir keeps all",
+           .apply = set_only_ranks},
     Option{.group = kEndOptions,
            .names = {"--tag-output"},
            .what = "\"[N] \" before each line: the default",

@@ -1,6 +1,7 @@
 // The user's options of `xoe run`.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -50,10 +51,11 @@ struct RunOptions {
   Binding binding = Binding::kNone;
   std::string output_dir = {};  // empty: no files
   bool tag_output = true;
-  bool color = true;                     // of the tags, on a terminal
-  bool terminal = false;                 // stdout is one and the only place, so that ranks may draw bars
-  bool panel = false;                    // a panel at the bottom of it
-  std::optional<bool> wants_panel = {};  // unset: where stdout is a terminal with more than a rank
+  std::optional<std::vector<int>> only_ranks = {};  // whose output is shown; unset: all
+  bool color = true;                                // of the tags, on a terminal
+  bool terminal = false;                            // stdout is one and the only place, so that ranks may draw bars
+  bool panel = false;                               // a panel at the bottom of it
+  std::optional<bool> wants_panel = {};             // unset: where stdout is a terminal with more than a rank
   std::optional<std::chrono::nanoseconds> timeout = {};      // of the whole job
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
   // After SIGTERM or SIGHUP, for the ranks that still run when another has ended.
@@ -69,12 +71,14 @@ struct RunOptions {
   int most_ranks = 0;
   // For how many ranks there is room: streams, variables, a place in the world.
   int slots() const noexcept { return resize_fd < 0 ? size : most_ranks; }
+  bool shows(int rank) const { return !only_ranks || std::ranges::find(*only_ranks, rank) != only_ranks->end(); }
   HostOptions where = {};
   RendezvousOptions rendezvous = {};
   bool pool = false;                         // GPUs come from a pool
   std::vector<std::string> pool_words = {};  // options of `xoe pool run`
   std::vector<std::string> notes = {};       // for the user, before the job begins
   std::vector<std::string> command = {};     // program and its arguments
+  bool module = false;                       // the program is Python, which is to be found, with -m
 };
 
 }  // namespace xoe::launch

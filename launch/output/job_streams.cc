@@ -20,18 +20,7 @@ namespace {
 constexpr std::size_t kInput = SIZE_MAX;
 constexpr std::size_t kRelay = SIZE_MAX - 1;
 
-// "[3] ", in a colour of its own on a terminal.
-std::string tag_of(int rank, const RunOptions& options, const Sink& sink) {
-  if (!options.tag_output) return {};
-  return rank_tag(rank, sink.terminal() && options.color);
-}
-
-struct OutputFile {
-  Fd fd = {};
-  std::string path = {};
-};
-
-Result<OutputFile> open_file(const RunOptions& options, int rank, const char* name) {
+Result<OutputFile> open_file(const RunOptions& options, int rank, bool err) {
   if (options.output_dir.empty()) return OutputFile{};
   const std::string folder = fmt::format("{}/rank.{}", options.output_dir, rank);
   std::error_code error;
@@ -39,7 +28,7 @@ Result<OutputFile> open_file(const RunOptions& options, int rank, const char* na
   if (error)
     return failure(Code::kUnavailable, "--output-dir {}: cannot make {}: {}", options.output_dir, folder,
                    error.message());
-  OutputFile file{.fd = {}, .path = fmt::format("{}/{}", folder, name)};
+  OutputFile file{.fd = {}, .path = fmt::format("{}/{}", folder, err ? "stderr" : "stdout")};
   // A job of several members begins again in rounds, also in a new process of member 0, which cannot know.
   const int before = options.rendezvous.at.empty() ? O_TRUNC : O_APPEND;
   file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | before, 0666));
@@ -50,12 +39,12 @@ Result<OutputFile> open_file(const RunOptions& options, int rank, const char* na
 }
 
 // Opens one output stream of a rank and gives the rank's end to `end`.
-Result<Stream> open_stream(const RunOptions& options, int rank, const char* name, Sink& sink, Fd& end) {
-  XOE_ASSIGN(auto file, open_file(options, rank, name));
+Result<Stream> open_stream(const RunOptions& options, int rank, bool err, Output& output, Fd& end) {
+  XOE_ASSIGN(auto file, open_file(options, rank, err));
   XOE_ASSIGN(auto pipe, remote::open_pipe());
   remote::set_nonblocking(pipe[0]);
   end = std::move(pipe[1]);
-  return Stream(std::move(pipe[0]), std::move(file.fd), std::move(file.path), tag_of(rank, options, sink), sink);
+  return stream_to(options, rank, err, output, std::move(pipe[0]), std::move(file));
 }
 
 // Of rank 0 alone: every rank's would be too much for a terminal.
@@ -150,8 +139,8 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
   StdinRelay relay;
   for (int rank = 0; rank < options.slots(); ++rank) {
     RankEnds& end = ends.emplace_back();
-    XOE_ASSIGN(auto out, open_stream(options, rank, "stdout", output.out(), end.out));
-    XOE_ASSIGN(auto err, open_stream(options, rank, "stderr", output.err(), end.err));
+    XOE_ASSIGN(auto out, open_stream(options, rank, false, output, end.out));
+    XOE_ASSIGN(auto err, open_stream(options, rank, true, output, end.err));
     streams.push_back(std::move(out));
     streams.push_back(std::move(err));
     if (rank == 0 && ::isatty(STDIN_FILENO) == 1) {
@@ -168,19 +157,18 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
   return OpenedStreams{JobStreams(std::move(streams), std::move(relay)), std::move(ends)};
 }
 
-Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output) {
-  return open_remote_streams(options, output, {}, output);
+Stream stream_to(const RunOptions& options, int rank, bool err, Output& output, Fd pipe, OutputFile file) {
+  Sink& sink = !options.shows(rank) ? output.none() : err ? output.err() : output.out();
+  std::string tag = options.tag_output ? rank_tag(rank, sink.terminal() && options.color) : "";
+  return {std::move(pipe), std::move(file.fd), std::move(file.path), std::move(tag), sink};
 }
 
-Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output, const std::set<int>& here,
-                                                Output& dropped) {
+Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output) {
   std::vector<Stream> streams;
   for (int rank = 0; rank < options.size; ++rank)
     for (const bool err : {false, true}) {
-      Output& place = here.empty() || here.contains(rank) ? output : dropped;
-      Sink& sink = err ? place.err() : place.out();
-      XOE_ASSIGN(auto file, open_file(options, rank, err ? "stderr" : "stdout"));
-      streams.emplace_back(Fd(), std::move(file.fd), std::move(file.path), tag_of(rank, options, sink), sink);
+      XOE_ASSIGN(auto file, open_file(options, rank, err));
+      streams.push_back(stream_to(options, rank, err, output, Fd(), std::move(file)));
     }
   show_live(options, streams, output);
   return streams;

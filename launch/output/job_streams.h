@@ -6,7 +6,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,9 +81,15 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output);
 
 // The same without pipes, for output of ranks on other hosts: stdout and stderr of each rank.
 Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output);
-// `here`: the ranks whose output is passed on to `output`. The others' goes to `dropped`, and to files.
-Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output, const std::set<int>& here,
-                                                Output& dropped);
+
+// A file of --output-dir; without it invalid.
+struct OutputFile {
+  Fd fd = {};
+  std::string path = {};
+};
+
+// The stream of a rank, with its tag, to where it is shown: a rank that --only-rank does not name is shown nowhere.
+Stream stream_to(const RunOptions& options, int rank, bool err, Output& output, Fd pipe = {}, OutputFile file = {});
 
 // The C strings behind the requests to start ranks. A rank whose plan tells it of a terminal hears by which pipe its
 // stdout gets there, so that a program behind a pipe or a file of the rank's own does not draw there; one whose plan

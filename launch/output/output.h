@@ -65,6 +65,7 @@ class Output {
   Output(int out, int err);
   Sink& out() noexcept { return out_; }
   Sink& err() noexcept { return same_ ? out_ : err_; }
+  Sink& none() noexcept { return none_; }  // drops all
   void flush();
   // Shown lines go away.
   void hide();
@@ -81,6 +82,7 @@ class Output {
  private:
   Sink out_;
   Sink err_;
+  Sink none_{-1};
   bool same_;
   std::optional<Panel> panel_;
   bool color_ = true;  // of the panel

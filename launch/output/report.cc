@@ -141,6 +141,10 @@ std::vector<std::string> report_lines(const JobOutcome& outcome, const RunOption
         lines.push_back(outcome.followed);
       else if (!ended_as_asked(outcome.first_failure->status, outcome.passed_on) && !outcome.killed_by_user)
         lines.push_back(blame(outcome));
+      if (!outcome.unshown.empty()) {
+        lines.emplace_back("the last lines of that rank, which --only-rank has not shown:");
+        for (const std::string& line : outcome.unshown) lines.push_back("  " + line);
+      }
       if (std::string text = rivals_text(outcome); !text.empty()) lines.push_back(std::move(text));
       break;
     case Cause::kStartFailed:

@@ -17,6 +17,7 @@
 #include "launch/plan/binding.h"
 #include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
+#include "launch/remote/program.h"
 #include "launch/remote/shell.h"
 
 namespace xoe::launch {
@@ -42,6 +43,30 @@ Result<std::vector<remote::Host>> slurm_hosts(const std::string& nodes, const En
   for (std::size_t i = 0; i < names->size(); ++i)
     if (counts[i] > 0) hosts.push_back({.name = (*names)[i], .slots = counts[i]});
   return hosts;
+}
+
+// A batch system that writes the job's hosts to a file, a line for each slot.
+struct BatchSystem {
+  std::string_view job;
+  std::string_view hostfile;
+  std::string_view agent;  // starts a program on one of them
+};
+constexpr std::array kBatchSystems{BatchSystem{"PBS_JOBID", "PBS_NODEFILE", {}},
+                                   BatchSystem{"LSB_JOBID", "LSB_DJOB_HOSTFILE", "blaunch"}};
+
+Result<HostList> hosts_of(const BatchSystem& system, const std::string& path, const Env& env) {
+  auto read = remote::read_hostfile(path);
+  if (!read)
+    return failure(read.error().code(), "environment variable {}: {}; name the hosts with -H, or unset it",
+                   system.hostfile, read.error().message());
+  HostList list{.hosts = std::move(*read)};
+  if (!system.agent.empty() && remote::find_program(system.agent, env)) list.agent = system.agent;
+  return list;
+}
+
+bool is_rank_already(const Env& env) {
+  return env.has("XOE_RANK") || bootstrap::started_by_slurm(env) || bootstrap::started_by_openmpi(env) ||
+         bootstrap::started_by_jsrun(env) || bootstrap::started_by_mpich(env);
 }
 
 LaunchMethod method_for(const remote::Host& host, const HostList& list, const HostOptions& where, const Env& env) {
@@ -84,6 +109,7 @@ bool passed_on(std::string_view name) {
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> variables_of(const RunOptions& options, const Env& env) {
+  XOE_TRY(check_only_ranks(options));
   XOE_TRY(check_env(options));
   std::vector<std::pair<std::string, std::string>> all;
   // Where hosts are slow to become ready, ranks are slow to connect.
@@ -106,11 +132,17 @@ Result<HostList> find_hosts(const RunOptions& options, const Env& env) {
   if (!options.where.hostfile.empty()) {
     XOE_ASSIGN(list.hosts, remote::read_hostfile(options.where.hostfile));
   }
-  // In a Slurm step that is a rank already, `xoe run` starts a job of its own on that node.
-  if (!list.hosts.empty() || bootstrap::started_by_slurm(env)) return list;
+  if (!list.hosts.empty() || is_rank_already(env)) return list;
   if (const auto nodes = env.text("SLURM_JOB_NODELIST")) {
     XOE_ASSIGN(list.hosts, slurm_hosts(*nodes, env));
     list.slurm = true;
+    return list;
+  }
+  for (const BatchSystem& system : kBatchSystems) {
+    const auto path = env.text(system.hostfile);
+    if (!path || !env.has(system.job)) continue;
+    XOE_ASSIGN(auto given, hosts_of(system, *path, env));
+    if (options.size == 0 || !all_here(given)) return given;
   }
   return list;
 }
@@ -132,6 +164,7 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
       .shares = {}, .version = version, .job = token, .secret = secret, .directory = {}, .first_host = {}, .env = {}};
   if (options.size == 0) options.size = all_slots(list);
   auto& connect = options.where.connect;
+  if (connect.launch_agent.empty() && connect.ssh_command.empty()) connect.launch_agent = list.agent;
   if (connect.host_timeout.count() == 0) {
     XOE_ASSIGN(const auto seconds, env.seconds("XOE_HOST_TIMEOUT"));
     connect.host_timeout =

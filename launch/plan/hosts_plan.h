@@ -31,14 +31,16 @@ struct HostsPlan {
   std::vector<std::pair<std::string, std::string>> env;  // for the ranks of all hosts
 };
 
-// Hosts that the user or Slurm names, or that joined.
+// Hosts that the user or a batch system names, or that joined.
 struct HostList {
   std::vector<remote::Host> hosts;
   bool slurm = false;           // they are nodes of the allocation
+  std::string agent = {};       // the batch system's command in place of ssh, as --launch-agent; empty: none
   std::string meeting_at = {};  // they joined: where others find the first one, which is this host; empty: they did not
 };
 
-// -H, --hostfile, or the nodes of the Slurm allocation around us; empty without any of them.
+// -H, --hostfile, or what Slurm, PBS or LSF has given to the job around us; empty without any of them, in a process
+// that is a rank already, and where a batch system but Slurm has given this host alone and the number of ranks is said.
 Result<HostList> find_hosts(const RunOptions& options, const Env& env);
 
 // The job is for this host alone and needs neither a Slurm step nor an agent.

@@ -45,6 +45,7 @@ Status check_options(const RunOptions& options) {
   if (!options.devices.empty() && std::ssize(options.devices) != options.size)
     return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each", options.devices.size(),
                    counted(options.size, "rank"));
+  XOE_TRY(check_only_ranks(options));
   return check_env(options);
 }
 
@@ -88,6 +89,14 @@ void add_rank(JobPlan& plan, Variables& variables, const Topology& at, int host,
 
 bool set_by_launcher(std::string_view name) noexcept {
   return std::ranges::find(kOwnVariables, name) != kOwnVariables.end();
+}
+
+Status check_only_ranks(const RunOptions& options) {
+  for (const int rank : options.only_ranks.value_or(std::vector<int>()))
+    if (rank >= options.slots())
+      return failure(Code::kInvalidArgument, "--only-rank {}: there are {}, from 0", rank,
+                     counted(options.slots(), "rank"));
+  return {};
 }
 
 Status check_env(const RunOptions& options) {

@@ -14,6 +14,9 @@
 
 namespace xoe::launch {
 
+// `invalid_argument` for a rank of --only-rank that the job does not have.
+Status check_only_ranks(const RunOptions& options);
+
 // Variables that only the launcher sets for a rank, never its environment or the user.
 bool set_by_launcher(std::string_view name) noexcept;
 // `invalid_argument` for an --env that would set one of them.

@@ -56,4 +56,9 @@ Result<std::string> find_program(std::string_view program, const Env& env) {
                  here ? interpreter_hint(name) : "");
 }
 
+std::string python_program(const Env& env) {
+  if (const auto named = env.text("XOE_PYTHON"); named && !named->empty()) return *named;
+  return find_program("python", env) || !find_program("python3", env) ? "python" : "python3";
+}
+
 }  // namespace xoe::remote

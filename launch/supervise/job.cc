@@ -32,6 +32,7 @@ using Clock = ShutdownPolicy::Clock;
 // that still run after this time, and again each time that it has doubled.
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
+constexpr std::ptrdiff_t kUnshownLines = 20;  // of a rank that failed
 // For a rank that has said that it fails: it may have something to save or to send.
 constexpr auto kLastWords = std::chrono::seconds(30);
 // For a rank that others have lost: its own end is the cause of theirs, and takes a while.
@@ -484,6 +485,8 @@ class Job {
         if (const auto lines = processes_->stream_of(rank, err).last_lines(kLookedAt); !lines.empty()) {
           outcome_.last_line = lines.back();
           outcome_.reason = reason_in(lines);
+          if (!options_.shows(outcome_.first_failure->rank))
+            outcome_.unshown.assign(lines.end() - std::min(std::ssize(lines), kUnshownLines), lines.end());
         }
     }
   }

@@ -39,6 +39,31 @@ TEST(Arguments, AllOptions) {
   EXPECT_THAT(options.command, ElementsAre("prog", "-np", "9"));
 }
 
+TEST(Arguments, AModuleTakesTheWordsBehindIt) {
+  const auto run = parse({"-np", "2", "-m", "package.train", "--epochs", "3", "-m", "x"});
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_EQ(run->options.size, 2);
+  EXPECT_TRUE(run->options.module);
+  EXPECT_THAT(run->options.command, ElementsAre("python", "-m", "package.train", "--epochs", "3", "-m", "x"));
+  EXPECT_THAT(parse({"--module=m"}).value().options.command, ElementsAre("python", "-m", "m"));
+  EXPECT_THAT(parse({"-m", "m", "--", "-np", "3"}).value().options.command,
+              ElementsAre("python", "-m", "m", "--", "-np", "3"));
+  EXPECT_THAT(refusal({"-np", "2", "-m"}), HasSubstr("-m needs a value"));
+  EXPECT_FALSE(parse({"-np", "2", "python", "-m", "m"}).value().options.module);
+}
+
+TEST(Arguments, RanksThatAreShown) {
+  const auto shown = [](std::string_view text) {
+    return parse({"-np", "9", "--only-rank", text, "prog"}).value().options.only_ranks.value();
+  };
+  EXPECT_THAT(shown("0"), ElementsAre(0));
+  EXPECT_THAT(shown("0,4-6,8"), ElementsAre(0, 4, 5, 6, 8));
+  EXPECT_THAT(shown("none"), ElementsAre());
+  EXPECT_FALSE(parse({"-np", "9", "prog"}).value().options.only_ranks);
+  for (const char* text : {"", "-1", "3-1", "a", "0,", "0,,1", "99999999999", "1-", "all"})
+    EXPECT_THAT(refusal({"-np", "9", "--only-rank", text, "prog"}), HasSubstr("expected ranks, such as 0")) << text;
+}
+
 TEST(Arguments, VariablesFromAFile) {
   const Scratch scratch;
   const std::string path = scratch.file("variables");

@@ -37,6 +37,15 @@ TEST_F(HostsJob, RanksKnowTheirPlace) {
   EXPECT_THAT(lines[0], testing::EndsWith(" 10"));
 }
 
+TEST_F(HostsJob, ShowsOnlyTheRanksThatAreAskedFor) {
+  const auto ran = hosts_.run("one:2,two:2", "echo $FAKE_HOST", {"--only-rank", "1-2"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[1] one", "[2] two"));
+  const auto refused = hosts_.run("one:2,two:2", "echo", {"--only-rank", "4"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--only-rank 4: there are 4 ranks"));
+}
+
 TEST_F(HostsJob, MapsByNode) {
   const auto ran = hosts_.run("one:2,two:2", "echo $FAKE_HOST", {"--map-by", "node", "-np", "3"});
   EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[0] one", "[1] two", "[2] one")) << ran.err;

@@ -46,6 +46,58 @@ TEST_F(Job, TheSecretIsInNoArgument) {
   EXPECT_NE(run_script(1, "echo $XOE_JOB").out, run_script(1, "echo $XOE_JOB").out);
 }
 
+TEST_F(Job, ShowsOnlyTheRanksThatAreAskedFor) {
+  const auto ran = run_script(3, "echo out; echo err >&2", {"--only-rank", "1", "--output-dir", folder_});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_EQ(ran.out, "[1] out\n");
+  EXPECT_EQ(ran.err, "[1] err\n");
+  for (const int rank : {0, 1, 2}) {
+    std::ifstream file(fmt::format("{}/rank.{}/stdout", folder_, rank));
+    std::string line;
+    EXPECT_TRUE(std::getline(file, line)) << rank;
+    EXPECT_EQ(line, "out");
+  }
+  const auto silent = run_script(2, "echo out", {"--only-rank", "none"});
+  EXPECT_EQ(silent.code, 0);
+  EXPECT_EQ(silent.out + silent.err, "");
+  const auto refused = run_script(2, "echo out", {"--only-rank", "0,2"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--only-rank 2: there are 2 ranks"));
+}
+
+TEST_F(Job, TellsWhatARankWroteThatFailedUnseen) {
+  const auto ran =
+      run_script(2, "echo shown; [ $XOE_RANK = 1 ] || exec sleep 100; seq 50 >&2; echo no such layer >&2; exit 3",
+                 {"--only-rank", "0"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_EQ(ran.out, "[0] shown\n");
+  EXPECT_THAT(ran.err, HasSubstr("the last lines of that rank, which --only-rank has not shown:\nxoe run:   32\n"));
+  EXPECT_THAT(ran.err, HasSubstr("xoe run:   50\nxoe run:   no such layer\n"));
+}
+
+TEST_F(Job, RunsAModuleOfPython) {
+  std::ofstream(folder_ + "/places.py") << "import os, sys\nprint(os.environ['XOE_RANK'], *sys.argv[1:])\n";
+  Launched job({"run", "-np", "2", "--env", "PYTHONPATH=" + folder_, "-m", "places", "-np", "9"});
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[0] 0 -np 9", "[1] 1 -np 9"));
+  ::setenv("XOE_PYTHON", "/bin/echo", 1);
+  EXPECT_EQ(Launched({"run", "-np", "1", "-m", "places", "x"}).wait().out, "[0] -m places x\n");
+  ::unsetenv("XOE_PYTHON");
+}
+
+TEST_F(Job, TakesTorchrunsCommandLine) {
+  const std::string script = folder_ + "/train.py";
+  std::ofstream(script) << "import os, sys\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'], *sys.argv[1:])\n";
+  Launched job({"torchrun", "--standalone", "--nproc_per_node=3", "--rdzv-backend=c10d", "--local-ranks-filter", "0,2",
+                script, "--nproc_per_node", "7"});
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[0] 0 3 --nproc_per_node 7", "[2] 2 3 --nproc_per_node 7"));
+  EXPECT_THAT(ran.err, HasSubstr("torchrun's --rdzv-backend has no meaning here"));
+  EXPECT_THAT(Launched({"torchrun", "--help"}).wait().out, HasSubstr("--nproc-per-node"));
+}
+
 TEST_F(Job, PassesVariablesOn) {
   const auto ran = run_script(1, "echo \"$A|$B|$OMP_NUM_THREADS\"",
                               {"--env", "A=x y", "--env", "B=1=2", "--env", "OMP_NUM_THREADS=7"});

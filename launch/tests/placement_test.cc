@@ -91,6 +91,39 @@ TEST(FindHosts, TheSlurmAllocationAroundUs) {
   EXPECT_THAT(find_hosts(RunOptions(), Env(odd)).error().message(), HasSubstr("SLURM_TASKS_PER_NODE=2(x3)"));
 }
 
+TEST(FindHosts, WhatPbsAndLsfHaveGivenToTheJob) {
+  const Scratch scratch;
+  const std::string nodes = scratch.file("nodes"), agent = scratch.file("blaunch");
+  std::ofstream(nodes) << "n1\nn1\nn2\n";
+  std::ofstream(agent) << "#!/bin/sh\n";
+  std::filesystem::permissions(agent, std::filesystem::perms::owner_all);
+  const Values pbs{{"PBS_JOBID", "5"}, {"PBS_NODEFILE", nodes}, {"PATH", scratch.path()}};
+  const auto list = find_hosts(RunOptions(), Env(pbs)).value();
+  EXPECT_THAT(list.hosts, ElementsAre(host("n1", 2), host("n2", 1)));
+  EXPECT_EQ(list.agent, "");
+  Values lsf{{"LSB_JOBID", "5"}, {"LSB_DJOB_HOSTFILE", nodes}, {"PATH", scratch.path()}};
+  EXPECT_EQ(find_hosts(RunOptions(), Env(lsf)).value().agent, "blaunch");
+  lsf["PATH"] = "/nowhere";
+  EXPECT_EQ(find_hosts(RunOptions(), Env(lsf)).value().agent, "");
+  Values rank = pbs;
+  rank["XOE_RANK"] = "0";
+  EXPECT_TRUE(find_hosts(RunOptions(), Env(rank)).value().hosts.empty());
+  Values file_alone = pbs;
+  file_alone.erase("PBS_JOBID");
+  EXPECT_TRUE(find_hosts(RunOptions(), Env(file_alone)).value().hosts.empty());
+  RunOptions named;
+  named.where.hosts = {host("x", 1)};
+  EXPECT_THAT(find_hosts(named, Env(pbs)).value().hosts, ElementsAre(host("x", 1)));
+  // A job on this host alone may have more ranks than the batch system counted slots.
+  std::ofstream(nodes) << "localhost\n";
+  RunOptions four;
+  four.size = 4;
+  EXPECT_TRUE(find_hosts(four, Env(pbs)).value().hosts.empty());
+  EXPECT_THAT(find_hosts(RunOptions(), Env(pbs)).value().hosts, ElementsAre(host("localhost", 1)));
+  std::filesystem::remove(nodes);
+  EXPECT_THAT(find_hosts(RunOptions(), Env(pbs)).error().message(), HasSubstr("PBS_NODEFILE"));
+}
+
 TEST(ShareDevices, OneForEachRankWhereThereAreEnough) {
   EXPECT_THAT(share_devices(Env(Values{{"CUDA_VISIBLE_DEVICES", "2,GPU-77,5"}}), 2), ElementsAre("2", "GPU-77"));
   EXPECT_TRUE(share_devices(Env(Values{{"CUDA_VISIBLE_DEVICES", "0"}}), 2).empty());

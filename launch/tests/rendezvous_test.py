@@ -63,6 +63,12 @@ class Places(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("looked for PET_NODE_RANK with PET_MASTER_ADDR (Kubeflow Trainer)", done.stderr)
 
+    def test_each_member_shows_those_of_its_ranks_that_are_asked_for(self):
+        with Group(3) as group:
+            group.start_all("echo $XOE_RANK", ["-np", "2", "--only-rank", "0,3"])
+            self.assertEqual(group.codes(), [0, 0, 0])
+            self.assertEqual([group.members[index].out for index in range(3)], ["[0] 0\n", "[3] 3\n", ""])
+
     def test_one_member_needs_no_one(self):
         with Group(1) as group:
             group.start(0, PLACE, ["-np", "2"], env={"XOE_RENDEZVOUS_SECRET_FILE": ""})

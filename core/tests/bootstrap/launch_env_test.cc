@@ -48,6 +48,11 @@ const Variables kTorchrun{{"RANK", "3"},
                           {"MASTER_PORT", "29500"},
                           {"TORCHELASTIC_RUN_ID", "none"},
                           {"TORCHELASTIC_RESTART_COUNT", "0"}};
+const Variables kJsrun{{"JSM_NAMESPACE_RANK", "3"},
+                       {"JSM_NAMESPACE_SIZE", "4"},
+                       {"JSM_NAMESPACE_LOCAL_RANK", "1"},
+                       {"JSM_NAMESPACE_LOCAL_SIZE", "2"},
+                       {"LSB_JOBID", "77"}};
 const Variables kMpich{
     {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}, {"PMI_FD", "6"}};
 
@@ -90,6 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SlurmBatchShell", without(kSlurm, "SLURM_STEP_ID"), "none", {0, 1, 0, 1, 0, 1}},
         Case{"SlurmInteractiveShell", with(kSlurm, {{"SLURM_STEP_ID", "4294967290"}}), "none", {0, 1, 0, 1, 0, 1}},
         Case{"SlurmWithItsPmi", with(kSlurm, {{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}}), "slurm", {3, 5, 1, 2, 1, 2}},
+        Case{"Jsrun", kJsrun, "jsrun", {3, 4, 1, 2, 1, 2}},
+        Case{"JsrunWithSpectrumMpi", with(kOpenMpi, kJsrun), "openmpi", {1, 2, 1, 2, 0, 1}},
         Case{"Mpich", kMpich, "mpich", {1, 2, 1, 2, 0, 1}}, Case{"Torchrun", kTorchrun, "torchrun", {3, 4, 1, 2, 1, 2}},
         Case{"TorchByHand",
              {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "1"}},
@@ -141,6 +148,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"SlurmNoTasks", without(kSlurm, "SLURM_NTASKS"), {"SLURM_NTASKS"}},
         BadCase{"SlurmLocal", with(kSlurm, {{"SLURM_LOCALID", "2"}}), {"SLURM_LOCALID=2"}},
         BadCase{"SlurmNoJob", without(kSlurm, "SLURM_JOB_ID"), {"SLURM_JOB_ID"}},
+        BadCase{"JsrunNoLocalRank", without(kJsrun, "JSM_NAMESPACE_LOCAL_RANK"), {"JSM_NAMESPACE_LOCAL_RANK"}},
+        BadCase{"JsrunOutsideLsf", without(kJsrun, "LSB_JOBID"), {"LSB_JOBID"}},
         BadCase{"TorchrunNoRank", without(kTorchrun, "RANK"), {"RANK"}},
         BadCase{"TorchrunGroup", with(kTorchrun, {{"GROUP_RANK", "2"}}), {"GROUP_RANK=2"}}),
     [](const auto& one) { return one.param.name; });
@@ -159,6 +168,7 @@ TEST(LaunchEnv, JobsOfOneUserDiffer) {
   EXPECT_NE(job(kOpenMpi), job(with(kOpenMpi, {{"PMIX_SERVER_URI2", "1146617856.0;tcp4://127.0.0.1:1"}})));
   EXPECT_NE(job(kSlurm), job(with(kSlurm, {{"SLURM_STEP_ID", "1"}})));
   EXPECT_NE(job(kSlurm), job(with(kSlurm, {{"SLURM_JOB_ID", "78"}})));
+  EXPECT_NE(job(kJsrun), job(with(kJsrun, {{"LSB_JOBID", "78"}})));
   EXPECT_NE(job(kTorchrun), job(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "1"}})));
   EXPECT_NE(job(kTorchrun), job(with(kTorchrun, {{"MASTER_PORT", "29501"}})));
 }
