@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::array kVerbs = {Verb{"run", "start a program as several ranks, on this machine or several", true},
                                Verb{"torchrun", "the same, with the options of torchrun", true},
+                               Verb{"sweep", "run a program with many settings: a grid or a random search"},
                                Verb{"train", "train a network on images"},
                                Verb{"bench", "measure training, collectives and scaling, and compare"},
                                Verb{"data", "make, convert and check data sets"},

@@ -32,7 +32,7 @@ constexpr std::string_view kLogs =
     "ranks write to the files of --log-dir, in which rank.N/stdout and rank.N/stderr are";
 constexpr std::string_view kOwn = "`xoe run` starts and watches the ranks in its own way";
 
-constexpr std::array kOptions{
+constexpr std::array kTorchrunOptions{
     TorchrunOption{.name = "--nnodes", .value = "N", .what = "hosts, on each of which this command runs (default: 1)"},
     TorchrunOption{
         .name = "--nproc-per-node", .value = "N", .what = "ranks on each: a number, gpu, cpu or auto (default: 1)"},
@@ -72,7 +72,7 @@ constexpr std::array kOptions{
                    .refused = true},
     TorchrunOption{.name = "--help", .letter = "-h", .what = "print this help"}};
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kTorchrunFooter = R"(Examples:
   xoe torchrun --nproc-per-node 4 train.py --epochs 10
   xoe torchrun --standalone --nproc-per-node gpu -m package.train
   xoe torchrun --nnodes 2 --node-rank 0 --master-addr node1 --nproc-per-node 8 train.py
@@ -91,7 +91,7 @@ const TorchrunOption* find(std::string_view name) {
   const std::string wanted = dashed(name);
   const TorchrunOption* begun = nullptr;
   bool several = false;
-  for (const TorchrunOption& one : kOptions) {
+  for (const TorchrunOption& one : kTorchrunOptions) {
     if (one.name == wanted || (!one.letter.empty() && one.letter == wanted)) return &one;
     if (wanted.size() < 3 || !one.name.starts_with(wanted)) continue;
     several = begun != nullptr;
@@ -108,7 +108,7 @@ std::string variable_of(const TorchrunOption& option) {
 }
 
 // What was given, by the names of the options; the program with its arguments.
-struct Given {
+struct TorchrunGiven {
   std::map<std::string_view, std::string> values = {};
   std::vector<std::string> program = {};
 
@@ -119,8 +119,8 @@ struct Given {
   }
 };
 
-Result<Given> read_arguments(std::span<const std::string_view> arguments) {
-  Given given;
+Result<TorchrunGiven> read_arguments(std::span<const std::string_view> arguments) {
+  TorchrunGiven given;
   std::size_t at = 0;
   while (at < arguments.size() && arguments[at].size() > 1 && arguments[at].starts_with('-')) {
     std::string_view word = arguments[at++];
@@ -133,7 +133,7 @@ Result<Given> read_arguments(std::span<const std::string_view> arguments) {
     const TorchrunOption* const option = find(word);
     if (option == nullptr) {
       std::vector<std::string_view> names;
-      for (const TorchrunOption& one : kOptions) names.push_back(one.name);
+      for (const TorchrunOption& one : kTorchrunOptions) names.push_back(one.name);
       return failure(Code::kInvalidArgument, "torchrun: unknown option {}{}", printable_utf8(word),
                      did_you_mean(dashed(word), names, "; see xoe torchrun --help"));
     }
@@ -149,8 +149,8 @@ Result<Given> read_arguments(std::span<const std::string_view> arguments) {
   return given;
 }
 
-void add_variables(Given& given, const Env& env) {
-  for (const TorchrunOption& option : kOptions) {
+void add_variables(TorchrunGiven& given, const Env& env) {
+  for (const TorchrunOption& option : kTorchrunOptions) {
     const auto value = env.text(variable_of(option));
     if (!value || given.has(option.name) || (option.value.empty() && *value == "0")) continue;
     given.values[option.name] = *value;
@@ -161,7 +161,7 @@ tl::unexpected<Error> wrong(std::string_view name, std::string_view value, std::
   return failure(Code::kInvalidArgument, "torchrun: {} {}: expected {}", name, printable_utf8(value), expected);
 }
 
-Result<int> number_of(const Given& given, std::string_view name, int otherwise, int low, int high) {
+Result<int> number_of(const TorchrunGiven& given, std::string_view name, int otherwise, int low, int high) {
   if (!given.has(name)) return otherwise;
   const std::string text = given.text(name);
   const auto number = parse_integer(text);
@@ -169,7 +169,7 @@ Result<int> number_of(const Given& given, std::string_view name, int otherwise, 
   return static_cast<int>(*number);
 }
 
-Result<int> ranks_per_host(const Given& given, const TorchrunFacts& facts) {
+Result<int> ranks_per_host(const TorchrunGiven& given, const TorchrunFacts& facts) {
   const std::string text = given.text("--nproc-per-node", "1");
   if (text == "gpu" && facts.gpus == 0)
     return failure(Code::kInvalidArgument, "{}", "torchrun: --nproc-per-node gpu: this host has no GPU");
@@ -182,7 +182,7 @@ Result<int> ranks_per_host(const Given& given, const TorchrunFacts& facts) {
 }
 
 // "2", or "2:2".
-Result<int> hosts_of(const Given& given) {
+Result<int> hosts_of(const TorchrunGiven& given) {
   if (given.has("--standalone")) return 1;
   const std::string text = given.text("--nnodes", "1");
   const auto colon = text.find(':');
@@ -195,7 +195,7 @@ Result<int> hosts_of(const Given& given) {
   return static_cast<int>(*most);
 }
 
-Status add_hosts(const Given& given, int hosts, std::vector<std::string>& words) {
+Status add_hosts(const TorchrunGiven& given, int hosts, std::vector<std::string>& words) {
   if (hosts == 1) return {};
   std::string at = given.text("--rdzv-endpoint");
   if (at.empty() && given.has("--master-addr"))
@@ -213,7 +213,7 @@ Status add_hosts(const Given& given, int hosts, std::vector<std::string>& words)
 }
 
 // A number of this host's ranks becomes one of the job's.
-Status add_filter(const Given& given, int hosts, int ranks, std::vector<std::string>& words) {
+Status add_filter(const TorchrunGiven& given, int hosts, int ranks, std::vector<std::string>& words) {
   const std::string only = given.text("--redirects");
   if (only == "3" && !given.has("--log-dir"))
     return failure(Code::kInvalidArgument, "{}", "torchrun: --redirects 3: into which folder? Add --log-dir DIR");
@@ -236,7 +236,7 @@ Status add_filter(const Given& given, int hosts, int ranks, std::vector<std::str
   return {};
 }
 
-Status add_binding(const Given& given, std::vector<std::string>& words) {
+Status add_binding(const TorchrunGiven& given, std::vector<std::string>& words) {
   using Pair = std::pair<std::string_view, std::string_view>;
   constexpr std::array kBindings{Pair("node", "numa"), Pair("socket", "socket"), Pair("exclusive", "core"),
                                  Pair("core-complex", "core")};
@@ -248,7 +248,7 @@ Status add_binding(const Given& given, std::vector<std::string>& words) {
   return {};
 }
 
-Status add_program(const Given& given, const std::string& python, std::vector<std::string>& words) {
+Status add_program(const TorchrunGiven& given, const std::string& python, std::vector<std::string>& words) {
   if (given.program.empty())
     return failure(Code::kInvalidArgument, "{}",
                    "torchrun: no program given; for example: xoe torchrun --nproc-per-node 2 train.py");
@@ -269,11 +269,11 @@ Status add_program(const Given& given, const std::string& python, std::vector<st
 Result<TorchrunWords> translate_torchrun(std::span<const std::string_view> arguments, const Env& env,
                                          const TorchrunFacts& facts) {
   TorchrunWords run;
-  XOE_ASSIGN(Given given, read_arguments(arguments));
+  XOE_ASSIGN(TorchrunGiven given, read_arguments(arguments));
   run.help = given.has("--help");
   if (run.help) return run;
   add_variables(given, env);
-  for (const TorchrunOption& option : kOptions) {
+  for (const TorchrunOption& option : kTorchrunOptions) {
     if (!given.has(option.name) || option.why.empty()) continue;
     if (option.refused) return failure(Code::kUnsupported, "torchrun: {}: {}", option.name, option.why);
     run.notes.push_back(fmt::format("torchrun's {} has no meaning here: {}", option.name, option.why));
@@ -298,8 +298,8 @@ command_line::Command torchrun_command() {
   command_line::Command command{.name = "xoe torchrun",
                                 .what = "runs a command line that was written for torchrun, as `xoe run` does.",
                                 .usage = "[options] SCRIPT [arguments of the script]",
-                                .footer = kFooter};
-  for (const TorchrunOption& option : kOptions) {
+                                .footer = kTorchrunFooter};
+  for (const TorchrunOption& option : kTorchrunOptions) {
     if (option.what.empty()) continue;
     command_line::Argument& argument = command.options.emplace_back();
     if (!option.letter.empty()) argument.names.emplace_back(option.letter);

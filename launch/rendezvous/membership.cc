@@ -12,6 +12,7 @@
 #include "core/base/text_file.h"
 #include "core/bootstrap/user_key.h"
 #include "launch/plan/cores.h"
+#include "launch/plan/devices.h"
 #include "launch/remote/host_list.h"
 
 namespace xoe::launch {
@@ -196,20 +197,6 @@ Result<int> ranks_by(const Contract* contract, const RunOptions& options, const 
   return static_cast<int>(*number);
 }
 
-int count_gpus(const Env& env) {
-  if (const auto list = env.text("CUDA_VISIBLE_DEVICES")) {
-    const auto devices = split_text(*list, ',');
-    return devices.front() == "-1" ? 0 : static_cast<int>(devices.size());
-  }
-  int count = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("nvidia") && parse_integer(std::string_view(name).substr(6))) ++count;
-  }
-  return count;
-}
-
 Result<std::string> read_secret(const std::string& path) {
   const auto text = read_text_file(path);
   if (!text) return failure(Code::kInvalidArgument, "the secret of --rendezvous, {}: {}", path, text.error().message());
@@ -226,7 +213,7 @@ Result<std::string> read_secret(const std::string& path) {
 MemberFacts read_member_facts(const Env& env) {
   MemberFacts facts{.hostname = remote::this_hostname(),
                     .etc_hosts = read_start("/etc/hosts", kMostOfHostsFile).value_or(""),
-                    .gpus = count_gpus(env)};
+                    .gpus = static_cast<int>(visible_devices(env).size())};
   if (const auto cpus = allowed_cpus()) facts.cores = usable_cores(cpus->size());
   return facts;
 }
