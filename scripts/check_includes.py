@@ -36,7 +36,7 @@ TORCH_HOMES = ("frameworks/libtorch/", "frameworks/tests/libtorch/", "train/", "
 VENDORS = [
     (r"hwy/", ("core/reduce/", "core/tests/reduce/", "data/")),
     (r"(jpeglib|jerror|turbojpeg)\.h$", ("data/",)),
-    (r"protozero/", ("data/",)),
+    (r"protozero/", ("data/", "measure/pages/")),
     (r"CLI/", ("core/command_line/parse/", *(f"{house}/cli/" for house in HOUSES))),
     (r"toml\+\+/", ("launch/",)),
     (r"mpi\.h$", ("core/backend/mpi/", "core/bench/")),

@@ -30,16 +30,19 @@ constexpr int kFailedTrials = 1;
 using tools::kUsageError;
 
 constexpr const char* kExamples = R"(Examples:
-  xoe sweep --set lr=0.1,0.05,0.01 --set batch=16,32 --metric accuracy --dir sweeps/a -- \
+  xoe sweep --set lr=0.1,0.01 --set batch=16,32 --metric accuracy --dir a -- \
       xoe train --data data --epochs 2 --lr {lr} --batch {batch} --summary run
-  xoe sweep --set lr=log:1e-4..1e-1 --random 20 --metric loss --goal min --dir sweeps/b -- python train.py --lr {lr}
-  xoe pool run --gpus 4 -- xoe sweep --set seed=1,2,3,4 --dir sweeps/c -- python train.py
+  xoe sweep --set lr=log:1e-4..1e-1 --random 20 --metric loss --goal min \
+      --dir b -- python train.py --lr {lr}
+  xoe pool run --gpus 4 -- xoe sweep --set seed=1,2,3 --dir c -- python train.py
 
-Of a parameter that no {NAME} stands for, --NAME=VALUE is added to the command; {trial} is the
-trial's number from 0, {dir} its folder. Each trial writes to DIR/trial.N/output.txt. The same
-command again goes on: trials that succeeded are not run again.
+A parameter that the command does not name as {NAME} is added to its end, as
+--NAME=VALUE; {trial} is the trial's number from 0, {dir} its folder. Each trial
+writes to DIR/trial.N/output.txt. The same command again goes on: trials that
+succeeded are not run again.
 
-Exit codes: 0 all trials succeeded, 1 some failed, 2 wrong usage, 128 + N signal N.)";
+Exit codes: 0 all trials succeeded, 1 some failed, 2 wrong usage,
+128 + N signal N.)";
 
 struct SweepOptions {
   std::vector<std::string> parameters;
@@ -200,7 +203,7 @@ void add_options(CLI::App& app, SweepOptions& options) {
   app.add_flag("--stop-at-failure", options.stop_at_failure, "start no other trial when one has failed");
   app.add_flag("--list", options.list, "print the trials; run none");
   app.add_flag("--json", options.json, "print one JSON object in place of the table");
-  app.add_option("PROGRAM", options.command, "the program and its arguments")->required();
+  tools::add_program(app, options.command, "the program and its arguments");
 }
 
 }  // namespace

@@ -75,10 +75,10 @@ constexpr std::array kTorchrunOptions{
 constexpr const char* kTorchrunFooter = R"(Examples:
   xoe torchrun --nproc-per-node 4 train.py --epochs 10
   xoe torchrun --standalone --nproc-per-node gpu -m package.train
-  xoe torchrun --nnodes 2 --node-rank 0 --master-addr node1 --nproc-per-node 8 train.py
+  xoe torchrun --nnodes 2 --node-rank 0 --master-addr node1 train.py
 
-torchrun's other options are accepted, and explained. On several hosts the members
-prove to each other that they know a secret: xoe run --help, --rendezvous-secret.)";
+torchrun's other options are accepted, and explained. On several hosts the
+members prove to each other that they know a secret: XOE_RENDEZVOUS_SECRET_FILE.)";
 
 std::string dashed(std::string_view name) {
   std::string text(name);

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/error.h"
 #include "core/testing/scratch.h"
 #include "launch/plan/cores.h"
 #include "launch/tests/launched.h"

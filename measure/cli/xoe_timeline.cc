@@ -22,6 +22,7 @@
 #include "core/trace/text.h"
 #include "measure/pages/result_page.h"
 #include "measure/pages/timeline_picture.h"
+#include "measure/pages/xplane.h"
 
 namespace {
 
@@ -45,6 +46,7 @@ constexpr const char* kExamples = R"(Examples:
   xoe timeline summary run.json --json | jq .overlap
   xoe timeline view run.json                           run.html, for a browser
   xoe timeline view run.json --svg run.svg --from 0.5 --milliseconds 70
+  xoe timeline view run.json --xprof logs      for TensorBoard's profile plug-in
 
 Exit codes: 0 done, 1 a file is bad or cannot be read or written, 2 wrong usage
 (also: a rank is in two files, or the output is there already).)";
@@ -62,6 +64,7 @@ struct ViewVerbOptions {
   std::vector<std::string> files;
   std::string output;
   std::string svg;
+  std::string xprof;  // folder
   std::string title;
   pages::Stretch stretch;
   pages::ViewOptions view;
@@ -394,6 +397,13 @@ int write_picture(const ViewVerbOptions& options, const pages::Timeline& timelin
   return print("view", fmt::format("saved {}\n", options.svg));
 }
 
+int write_profile(const ViewVerbOptions& options, const pages::Timeline& timeline) {
+  const auto path =
+      pages::write_xplane(options.xprof, std::filesystem::path(options.files.front()).stem().string(), timeline);
+  if (!path) return failed(path.error(), "view", false);
+  return print("view", fmt::format("saved {}; tensorboard --logdir {}\n", *path, options.xprof));
+}
+
 int view(const ViewVerbOptions& options) {
   std::string path = options.files.front();
   std::optional<trace::UnnamedTrace> merged;
@@ -414,6 +424,7 @@ int view(const ViewVerbOptions& options) {
       title += fmt::format(" and {}", counted(static_cast<std::int64_t>(options.files.size()) - 1, "other file"));
   }
   if (!options.svg.empty()) return write_picture(options, *timeline, title);
+  if (!options.xprof.empty()) return write_profile(options, *timeline);
   const std::string output = options.output.empty() ? pages::page_path(options.files.front()) : options.output;
   const std::string html = pages::timeline_page(*timeline, title);
   if (const Status written = pages::write_page(output, html, options.overwrite); !written)
@@ -452,6 +463,9 @@ void add_view(CLI::App& app, ViewVerbOptions& options) {
   verb->add_option("--title", options.title, "of the page or the picture (default: the name of the file)");
   auto* svg = verb->add_option("--svg", options.svg, "draw a stretch into this picture, in place of the page")
                   ->type_name("FILE");
+  verb->add_option("--xprof", options.xprof, "write a profile for TensorBoard below this folder, in place of the page")
+      ->type_name("LOGDIR")
+      ->excludes(svg);
   tools::add_number(*verb, "--from", options.stretch.from_s, 0, 1e9,
                     "where it begins, in seconds after the first event")
       ->needs(svg);

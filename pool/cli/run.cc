@@ -478,7 +478,7 @@ void add_run(CLI::App& app, int& code) {
       ->check(CLI::IsMember({"USR1", "USR2"}))
       ->type_name("USR1|USR2");
   add_span_option(*verb, "--grace", options->grace, "between SIGTERM and SIGKILL, and before the lease's end");
-  verb->add_option("PROGRAM", options->program, "after --, with its arguments")->required();
+  add_program(*verb, options->program, "after --, with its arguments");
   verb->callback([options, &code] { code = run(*options); });
 }
 

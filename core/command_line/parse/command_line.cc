@@ -60,6 +60,18 @@ void take_only_decimal_numbers(CLI::App& app) {
   for (CLI::App* verb : app.get_subcommands({})) take_only_decimal_numbers(*verb);
 }
 
+constexpr const char* kProgram = "PROGRAM";
+constexpr char kNoList = '\1';
+
+// CLI11 takes "[a, b]" for a list, but not with another character before it, which add_program() takes away again.
+std::vector<std::string> without_lists(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  if (app.get_option_no_throw(kProgram) == nullptr) return words;
+  for (auto word = std::ranges::find(words, "--"); word != words.end(); ++word)
+    if (word->starts_with('[') || word->starts_with(kNoList)) word->insert(word->begin(), kNoList);
+  return words;
+}
+
 }  // namespace
 
 std::optional<Answer> understand(CLI::App& app, int argc, const char* const* argv) {
@@ -67,8 +79,11 @@ std::optional<Answer> understand(CLI::App& app, int argc, const char* const* arg
   if (auto answer = answer_request(*seen.app, seen)) return answer;
   if (!seen.mistake.empty()) return mistake(*seen.app, seen.mistake);
   take_only_decimal_numbers(app);
+  const std::vector<std::string> words = without_lists(*seen.app, argc, argv);
+  std::vector<const char*> given;
+  for (const std::string& word : words) given.push_back(word.c_str());
   try {
-    app.parse(argc, argv);
+    app.parse(argc, given.data());
   } catch (const CLI::ParseError& error) {
     return mistake(*seen.app, explain(*seen.app, error));
   }
@@ -81,6 +96,14 @@ int tell(const Answer& answer) {
   if (std::fflush(stream) == 0 || answer.code != 0) return answer.code;
   fmt::print(stderr, "xoe: cannot write the output: {}\n", errno_text(errno));
   return kFailed;
+}
+
+CLI::Option* add_program(CLI::App& app, std::vector<std::string>& words, const std::string& what) {
+  const auto as_given = [](std::string word) {
+    if (word.starts_with(kNoList)) word.erase(0, 1);
+    return word;
+  };
+  return app.add_option(kProgram, words, what)->required()->transform(as_given);
 }
 
 std::string wrong_choice(std::string_view option, std::string_view value, const std::vector<std::string>& choices) {

@@ -70,6 +70,9 @@ CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, std::
   return add_setting(app, names, value, what)->check(CLI::Range(low, high));
 }
 
+// The words of another program's command line, after --, as they are.
+CLI::Option* add_program(CLI::App& app, std::vector<std::string>& words, const std::string& what);
+
 // Values in one word, separated by commas.
 template <class T>
 CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<T>& values, const std::string& what) {

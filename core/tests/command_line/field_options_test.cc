@@ -111,6 +111,15 @@ TEST(FieldOptions, TakeAutoWhereTheTableHasIt) {
 }
 
 // The number that "auto" stands for is no value of its own.
+TEST(ProgramWords, StayAsTheyAre) {
+  CLI::App app;
+  std::vector<std::string> words;
+  add_program(app, words, "");
+  const char* const line[] = {"tool", "--", "sh", "-c", "[ -e a ]", "[a,b]", "--x=[1, 2]", "", "-v", "{c}"};
+  ASSERT_FALSE(understand(app, std::size(line), line));
+  EXPECT_EQ(words, (std::vector<std::string>{"sh", "-c", "[ -e a ]", "[a,b]", "--x=[1, 2]", "", "-v", "{c}"}));
+}
+
 TEST(FieldOptions, RefuseWhatIsNotInRange) {
   EXPECT_THAT(refusal({"--gears", "31"}), HasSubstr("ride: --gears 31: expected a whole number, 1 to 30"));
   EXPECT_THAT(refusal({"--gears", "2.5"}), HasSubstr("--gears 2.5: expected a whole number"));

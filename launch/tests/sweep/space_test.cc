@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/error.h"
 #include "core/base/text.h"
 #include "launch/sweep/sweep.h"
 

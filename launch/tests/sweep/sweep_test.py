@@ -130,7 +130,7 @@ class Sweep(unittest.TestCase):
 
     def test_a_trial_has_a_time_limit(self):
         began = time.monotonic()
-        done = sweep("--set", "x=1", "--timeout", 1, "--dir", self.dir, "--", "sleep", "1000")
+        done = sweep("--set", "x=1", "--timeout", 1, "--dir", self.dir, "--", "sh", "-c", "exec sleep 1000 # {x}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("exit code 124", done.stdout)
         self.assertLess(time.monotonic() - began, 250)
