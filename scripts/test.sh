@@ -71,7 +71,7 @@ fi
 # Python's tests need a PyTorch that Python can import, some TensorFlow too; while they are downloaded the build goes on. What cannot
 # be installed is skipped.
 environments=(pytorch pool)
-if wants peers; then environments+=(tfdata xprof); fi
+if wants peers; then environments+=(tfdata xprof trackers); fi
 if wants frameworks; then environments+=(frameworks mxnet); fi
 downloads=
 if wants core || wants full || wants peers || wants frameworks || wants kubernetes || wants asan; then

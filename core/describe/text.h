@@ -3,6 +3,8 @@
 #pragma once
 
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -48,9 +50,24 @@ struct EnumForm {
   }
 };
 
+// A span of time is a number of seconds.
+template <>
+struct TextForm<std::chrono::nanoseconds> {
+  static std::optional<std::chrono::nanoseconds> read(std::string_view text) {
+    constexpr double kMost = 9e9;  // 285 years
+    const auto seconds = parse_number(text);
+    if (!seconds || !(std::abs(*seconds) <= kMost)) return std::nullopt;
+    return std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(*seconds));
+  }
+  static std::string write(std::chrono::nanoseconds span) {
+    return fmt::format("{}", std::chrono::duration<double>(span).count());
+  }
+  static std::string choices() { return "seconds, such as 2.5"; }
+};
+
 // An option may be left open, or turned off.
 template <class T>
-inline constexpr std::string_view kUnset = std::is_enum_v<T> ? "auto" : "off";
+inline constexpr std::string_view kUnset = std::is_enum_v<T> || std::same_as<T, bool> ? "auto" : "off";
 
 // "1 to 1024", "0 or more", "above 0, up to 1", "0 to below 1", with ", or auto"; empty: any number.
 inline std::string range_text(const Rules& rules) {
@@ -180,6 +197,10 @@ Status check_value(const T& value, std::string_view name, const Rules& rules, st
     const auto number = static_cast<double>(value);
     if (number != rules.automatic && !is_within(number, rules))
       return failure(Code::kInvalidArgument, "{}: {} ({}) is {}", what, name, range_text(rules), value);
+  } else if constexpr (std::same_as<T, std::chrono::nanoseconds>) {
+    const double seconds = std::chrono::duration<double>(value).count();
+    if (!is_within(seconds, rules))
+      return failure(Code::kInvalidArgument, "{}: {} ({} seconds) is {}", what, name, range_text(rules), seconds);
   } else if constexpr (std::is_enum_v<T>) {
     if (TextForm<T>::write(value).empty())
       return failure(Code::kInvalidArgument, "{}: there is no {} {}", what, name, static_cast<int>(value));

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Input pipelines from PyPI to compare with, each in a Python environment of its own below build/peers, at the versions of
 # requirements/data-peers.txt; data/bench/run.py measures those that are installed.
-#   data/bench/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks|mxnet|mpi4jax|sklearn|pool|xprof]...     (default: the first four)
+#   data/bench/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks|mxnet|mpi4jax|sklearn|pool|xprof|trackers]...     (default: the first four)
 # frameworks: TensorFlow, Keras, JAX and optax in one environment, for the tests of their bindings; PyTorch comes from the environment pytorch.
 # mpi4jax is compiled for the Open MPI of build/peers/openmpi, which `measure/compare/install_peers.sh openmpi` installs.
 # sklearn: scikit-learn, for the test of AUROC.
 # pool: Schemathesis, the client of Prometheus, and Playwright, for the tests of the pool's interfaces and page; the browser is Debian's.
 # xprof: the reader of TensorBoard's profile plug-in, for the test of the profiles that `xoe timeline view --xprof` writes.
+# trackers: MLflow and Weights & Biases, for the test of what `xoe train` logs for them.
 # Where a peer cannot be installed, a file says why, and data/bench/run.py prints it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -22,6 +23,7 @@ declare -A packages=(
   [sklearn]="scikit-learn numpy"
   [pool]="schemathesis prometheus-client playwright"
   [xprof]="xprof"
+  [trackers]="mlflow-skinny wandb"
   [mxnet]=""    # requirements/mxnet.txt
   [mpi4jax]=""  # requirements/mpi4jax.txt
   [frameworks]="tensorflow-cpu keras tf_keras jax optax numpy cloudpickle pytest parameterized"
@@ -49,7 +51,7 @@ make_mpi4jax() {
 for peer in "${@:-tfdata dali pytorch mlx}"; do
   for name in $peer; do
     if [[ -z ${packages[$name]+known} ]]; then
-      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks, mxnet, mpi4jax, sklearn, pool, xprof)" >&2
+      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks, mxnet, mpi4jax, sklearn, pool, xprof, trackers)" >&2
       exit 1
     fi
     folder=build/peers/data-$name

@@ -40,13 +40,13 @@ Json variables(const Env& env) {
   return found;
 }
 
+}  // namespace
+
 Json options_json(const TrainOptions& options) {
   Json json = describe::values_json(options);
   if (!has_momentum(options.optimizer)) json.erase("momentum");
   return json;
 }
-
-}  // namespace
 
 std::string environment_json(const TrainOptions& options, const Env& env, std::string_view libtorch_version) {
   const command_line::MachineFacts machine = command_line::machine_facts();

@@ -1,6 +1,7 @@
 // What a run ran on, and how it was started.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,9 @@
 #include "train/trainer/options.h"
 
 namespace xoe::train {
+
+// All options that decide about the result.
+nlohmann::ordered_json options_json(const TrainOptions& options);
 
 // One JSON object: when, where, versions, command line, all options that decide about the result, and the variables
 // that matter. Nothing that is secret.

@@ -199,6 +199,8 @@ constexpr auto files() {
       field<&O::tensorboard>(
           "tensorboard",
           {.what = "folder for TensorBoard's event files alone", .if_set = true, .option = true, .placeholder = "DIR"}),
+      field<&O::mlflow>(
+          "mlflow", {.what = "a run in this store of MLflow", .if_set = true, .option = true, .placeholder = "DIR"}),
       field<&O::mllog>(
           "mllog",
           {.what = "MLPerf's log: lines `:::MLLOG {...}`", .if_set = true, .option = true, .placeholder = "FILE"}),

@@ -62,6 +62,7 @@ struct TrainOptions {
   std::string run_dir;      // metrics.jsonl and curve.svg; empty: none
   std::string timeline;     // a file; empty: none
   std::string tensorboard;  // a folder for event files beside the run's; empty: none
+  std::string mlflow;       // a folder that is MLflow's file store; empty: none
   std::string mllog;        // a file for MLPerf's log; empty: none
 
   int threads = 0;             // of libtorch, per rank; 0: cores / ranks on this host

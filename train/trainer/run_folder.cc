@@ -190,13 +190,13 @@ Status RunFolder::started(const RunStart& start) {
 Status RunFolder::reported(const Report& report) {
   curve_.loss.push_back({report.step, report.loss});
   XOE_TRY(metrics_.append(report_json(report) + '\n'));
-  return write_report(events_, report);
+  return events_.write(report.step, scalars_of(report));
 }
 
 Status RunFolder::evaluated(const Evaluation& evaluation) {
   curve_.accuracy.push_back({evaluation.step, evaluation.accuracy});
   XOE_TRY(metrics_.append(evaluation_json(evaluation) + '\n'));
-  XOE_TRY(write_evaluation(events_, evaluation));
+  XOE_TRY(events_.write(evaluation.step, scalars_of(evaluation)));
   return draw();
 }
 

@@ -31,6 +31,9 @@ Result<RunOutputs> RunOutputs::open(const TrainOptions& options, std::int64_t fi
     XOE_TRY(make_folder(options.tensorboard));
     XOE_ASSIGN(outputs.events_, EventFile::begin(options.tensorboard, first_step));
   }
+  if (!options.mlflow.empty()) {
+    XOE_ASSIGN(outputs.mlflow_, MlflowRun::open(options, first_step));
+  }
   if (!options.mllog.empty()) {
     XOE_ASSIGN(outputs.mlperf_, MlperfLog::open(options.mllog, first_step));
   }
@@ -40,13 +43,15 @@ Result<RunOutputs> RunOutputs::open(const TrainOptions& options, std::int64_t fi
 Status RunOutputs::started(const RunStart& start, const TrainOptions& options) {
   images_in_step_ = std::int64_t{start.batch} * start.accumulate * start.ranks;
   return first_error({with(folder_, [&](RunFolder& folder) { return folder.started(start); }),
+                      with(mlflow_, [&](MlflowRun& run) { return run.started(start); }),
                       with(mlperf_, [&](MlperfLog& log) { return log.started(start, options); })});
 }
 
 Status RunOutputs::reported(const Report& report) {
   return first_error(
       {with(folder_, [&](RunFolder& folder) { return folder.reported(report); }),
-       with(events_, [&](EventFile& events) { return write_report(events, report); }),
+       with(events_, [&](EventFile& events) { return events.write(report.step, scalars_of(report)); }),
+       with(mlflow_, [&](MlflowRun& run) { return run.write(report.step, scalars_of(report)); }),
        with(mlperf_, [&](MlperfLog& log) { return log.reported(report, report.step * images_in_step_); })});
 }
 
@@ -57,13 +62,15 @@ Status RunOutputs::evaluation_begins(std::int64_t step) {
 Status RunOutputs::evaluated(const Evaluation& evaluation) {
   return first_error(
       {with(folder_, [&](RunFolder& folder) { return folder.evaluated(evaluation); }),
-       with(events_, [&](EventFile& events) { return write_evaluation(events, evaluation); }),
+       with(events_, [&](EventFile& events) { return events.write(evaluation.step, scalars_of(evaluation)); }),
+       with(mlflow_, [&](MlflowRun& run) { return run.write(evaluation.step, scalars_of(evaluation)); }),
        with(mlperf_, [&](MlperfLog& log) { return log.evaluated(evaluation, evaluation.step * images_in_step_); })});
 }
 
 Status RunOutputs::finished(const Outcome& outcome) {
   return first_error(
       {with(folder_, [&](RunFolder& folder) { return folder.finished(outcome); }),
+       with(mlflow_, [&](MlflowRun& run) { return run.finished(outcome); }),
        with(mlperf_, [&](MlperfLog& log) { return log.finished(outcome, outcome.step * images_in_step_); })});
 }
 

@@ -1,10 +1,11 @@
-// What rank 0 writes of a run while it goes on: its folder, event files elsewhere, MLPerf's log.
+// What rank 0 writes of a run while it goes on: its folder, event files elsewhere, a run of MLflow, MLPerf's log.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "train/trainer/event_file.h"
+#include "train/trainer/mlflow_run.h"
 #include "train/trainer/mlperf_log.h"
 #include "train/trainer/options.h"
 #include "train/trainer/run_folder.h"
@@ -29,6 +30,7 @@ class RunOutputs {
  private:
   std::optional<RunFolder> folder_;
   std::optional<EventFile> events_;
+  std::optional<MlflowRun> mlflow_;
   std::optional<MlperfLog> mlperf_;
   std::int64_t images_in_step_ = 0;
 };

@@ -1,11 +1,8 @@
 #include "train/trainer/scalars.h"
 
-#include <array>
-#include <vector>
-
 namespace xoe::train {
 
-Status write_report(EventFile& file, const Report& report) {
+std::vector<Scalar> scalars_of(const Report& report) {
   std::vector<Scalar> scalars = {{"loss/train", report.loss},
                                  {"accuracy/train", report.accuracy},
                                  {"rate", report.rate},
@@ -14,13 +11,11 @@ Status write_report(EventFile& file, const Report& report) {
                                  {"share/peers", report.share.peers},
                                  {"share/optimizer", report.share.optimizer}};
   if (report.speed.mean > 0) scalars.push_back({"images_per_second", report.speed.mean});  // else not measured yet
-  return file.write(report.step, scalars);
+  return scalars;
 }
 
-Status write_evaluation(EventFile& file, const Evaluation& evaluation) {
-  const std::array<Scalar, 2> scalars = {
-      {{"loss/held-out", evaluation.loss}, {"accuracy/held-out", evaluation.accuracy}}};
-  return file.write(evaluation.step, scalars);
+std::vector<Scalar> scalars_of(const Evaluation& evaluation) {
+  return {{"loss/held-out", evaluation.loss}, {"accuracy/held-out", evaluation.accuracy}};
 }
 
 }  // namespace xoe::train

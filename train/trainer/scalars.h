@@ -1,12 +1,14 @@
-// What TensorBoard shows of a run.
+// The numbers of a run that TensorBoard and MLflow show.
 #pragma once
+
+#include <vector>
 
 #include "train/trainer/event_file.h"
 #include "train/trainer/events.h"
 
 namespace xoe::train {
 
-Status write_report(EventFile& file, const Report& report);
-Status write_evaluation(EventFile& file, const Evaluation& evaluation);
+std::vector<Scalar> scalars_of(const Report& report);
+std::vector<Scalar> scalars_of(const Evaluation& evaluation);
 
 }  // namespace xoe::train

@@ -17,6 +17,9 @@ Result<EngineOptions> read_engine_options(const Env& env, std::vector<std::strin
 
 namespace engine {
 
+// Horovod's variable for a field of EngineOptions; nullopt: it has none.
+std::optional<std::string_view> horovod_name(std::string_view field);
+
 // The reason why a variable HOROVOD_... has no meaning here, and its replacement. nullopt: it has a meaning.
 std::optional<std::string_view> why_no_meaning(std::string_view name);
 

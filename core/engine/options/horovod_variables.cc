@@ -10,15 +10,20 @@ namespace {
 
 using Note = std::pair<std::string_view, std::string_view>;
 
-constexpr std::array<std::string_view, 8> kMapped = {
-    "AUTOTUNE",
-    "CACHE_CAPACITY",
-    "DISABLE_NVTX_RANGES",
-    "FUSION_THRESHOLD",
-    "STALL_CHECK_DISABLE",
-    "STALL_CHECK_TIME_SECONDS",
-    "STALL_SHUTDOWN_TIME_SECONDS",
-    "TIMELINE",
+struct Mapped {
+  std::string_view variable;
+  std::string_view field = {};  // of EngineOptions, which has the same values
+};
+
+constexpr std::array kMapped = {
+    Mapped{"HOROVOD_AUTOTUNE", "tune"},
+    Mapped{"HOROVOD_CACHE_CAPACITY", "cache_capacity"},
+    Mapped{"HOROVOD_DISABLE_NVTX_RANGES"},
+    Mapped{"HOROVOD_FUSION_THRESHOLD", "fusion_threshold"},
+    Mapped{"HOROVOD_STALL_CHECK_DISABLE"},
+    Mapped{"HOROVOD_STALL_CHECK_TIME_SECONDS", "stall_warning"},
+    Mapped{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "stall_limit"},
+    Mapped{"HOROVOD_TIMELINE", "timeline"},
 };
 
 constexpr std::string_view kRanks =
@@ -96,9 +101,14 @@ constexpr std::array kBuildPrefixes = {std::string_view("WITH_"), std::string_vi
 
 }  // namespace
 
+std::optional<std::string_view> horovod_name(std::string_view field) {
+  const auto* const found = std::ranges::find(kMapped, field, &Mapped::field);
+  return found == kMapped.end() ? std::nullopt : std::optional(found->variable);
+}
+
 std::optional<std::string_view> why_no_meaning(std::string_view name) {
+  if (std::ranges::find(kMapped, name, &Mapped::variable) != kMapped.end()) return std::nullopt;
   name.remove_prefix(std::string_view("HOROVOD_").size());
-  if (std::ranges::find(kMapped, name) != kMapped.end()) return std::nullopt;
   const auto* const note = std::ranges::find(kNotes, name, &Note::first);
   if (note != kNotes.end()) return note->second;
   for (const std::string_view prefix : kBuildPrefixes)
