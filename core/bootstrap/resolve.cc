@@ -2,18 +2,27 @@
 #include <netdb.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/bootstrap/socket_address.h"
 
 namespace xoe::bootstrap {
+namespace {
+
+// In a root without /etc/hosts nothing else may know this name; RFC 6761 says what it means.
+constexpr std::string_view kThisHost = "localhost";
+constexpr std::string_view kLoopback = "127.0.0.1";
+
+}  // namespace
 
 Result<std::vector<std::string>> SocketAddress::resolve_all(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0)
-    return failure(Code::kUnavailable, "{}", ::gai_strerror(error));
+  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0 && host == kThisHost) return std::vector{std::string(kLoopback)};
+  if (error != 0) return failure(Code::kUnavailable, "{}", ::gai_strerror(error));
   std::vector<std::string> numbers;
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
     SocketAddress one;
@@ -33,6 +42,7 @@ Result<SocketAddress> SocketAddress::resolve(std::string_view text) {
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+  if (error != 0 && endpoint.host == kThisHost) return parse(fmt::format("tcp:{}:{}", kLoopback, endpoint.port));
   if (error != 0)
     return failure(Code::kUnavailable, "the address of host {} is not known here: {}", endpoint.host,
                    ::gai_strerror(error));

@@ -82,7 +82,8 @@ TEST(DoctorProgram, ThisMachine) {
   std::set<std::string> groups;
   for (const Finding& finding : report->findings) groups.emplace(finding.group());
   for (const std::string_view group : kGroups)
-    EXPECT_EQ(groups.contains(std::string(group)), group != "compute") << group;
+    if (group != "container")  // whether this machine is one is for the tests on recorded trees
+      EXPECT_EQ(groups.contains(std::string(group)), group != "compute") << group;
 }
 
 TEST(DoctorProgram, TableForPeople) {
