@@ -16,11 +16,12 @@ xoe_condition <- function(kind, message, call) {
 }
 
 # The value that C gave, or the condition that it stands for, as an error of the function that the user called.
-value_of <- function(result, call = sys.call(-1L)) {
+value_of <- function(result, call = sys.call(sys.parent())) {
   if (inherits(result, "xoe_failure")) stop(xoe_condition(result$kind, result$message, call))
   result
 }
 
-refuse <- function(..., call = sys.call(-2L)) {
+# An argument is wrong: an error of the function that called the caller, a check.
+refuse <- function(..., call = sys.call(sys.parent(2L))) {
   stop(xoe_condition("invalid_argument", paste0(...), call))
 }
