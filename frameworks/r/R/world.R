@@ -36,6 +36,9 @@ xoe_version <- function() value_of(.Call(C_version))
 
 .onLoad <- function(libname, pkgname) xoe_version()
 
+# Since rank() with an argument is the function that it hides, library() need not tell of that, once for each rank.
+.onAttach <- function(libname, pkgname) assign(".conflicts.OK", TRUE, envir = as.environment(paste0("package:", pkgname)))
+
 # The library stays in the process (-z nodelete): a handler that runs at exit lies in it.
 .onUnload <- function(libpath) {
   shutdown()

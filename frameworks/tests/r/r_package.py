@@ -56,14 +56,17 @@ class Package:
     def install(self):
         return self.call("R", "CMD", "INSTALL", f"--library={self.library}", self.archive())
 
-    def command(self, size, *words, options=()):
-        return [str(BUILD / "bin" / "xoe"), "run", "-np", str(size), *options, "Rscript", *map(str, words)]
+    def command(self, size, *words, options=(), told=False):
+        """`told`: ranks ignore SIGTERM, to say what they saw of another one's end."""
+        ignore = ("sh", "-c", "trap '' TERM; exec Rscript \"$@\"", "sh") if told else ("Rscript",)
+        limit = ("--grace", "120") if told else ()
+        return [str(BUILD / "bin" / "xoe"), "run", "-np", str(size), *limit, *options, *ignore, *map(str, words)]
 
-    def run(self, size, *words, options=(), **variables):
+    def run(self, size, *words, told=False, **variables):
         """Runs a program on so many ranks; gives the ended process with its output and `seconds`."""
         started = time.monotonic()
         done = subprocess.run(
-            self.command(size, *words, options=("--timeout", str(HANGS), *options)), cwd=self.folder, text=True, check=False,
+            self.command(size, *words, options=("--timeout", str(HANGS)), told=told), cwd=self.folder, text=True, check=False,
             env=self.environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         done.seconds = time.monotonic() - started

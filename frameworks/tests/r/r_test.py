@@ -16,7 +16,6 @@ import r_package
 from r_package import BUILD, ROOT, SOURCE, cases
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
-LET_SPEAK = ("--grace", "120")  # ranks that were told of a death say so before the launcher ends them
 
 r_package.need_r()
 package = r_package.Package()
@@ -65,7 +64,7 @@ def test_mismatches():
 def test_deaths():
     """Ranks that wait are told at once, whatever the manner of the end."""
     for manner in ("kill", "stop", "quit", "leave", "shutdown"):
-        done = package.run(3, PROGRAMS / "death.R", manner, options=LET_SPEAK)
+        done = package.run(3, PROGRAMS / "death.R", manner, told=True)
         told = re.findall(r"rank ([02]) was told \(([\d,]*)\): (.*)", done.stdout)
         assert {rank for rank, _, _ in told} == {"0", "2"}, done.stdout
         assert all("1" in ranks.split(",") for _, ranks, _ in told), done.stdout
@@ -75,14 +74,14 @@ def test_deaths():
 
 def test_uncaught():
     """The launcher names the rank that failed first; a rank that lost it says why it ends."""
-    done = package.run(2, PROGRAMS / "uncaught.R", options=LET_SPEAK)
+    done = package.run(2, PROGRAMS / "uncaught.R", told=True)
     assert done.returncode != 0, done.stdout
     assert "the data of rank 1 is wrong" in done.stdout and re.search(r"xoe run: .*rank 1\b", done.stdout), done.stdout
     assert re.search(r"Error in allreduce\(2, name = .gradients.\)", done.stdout), done.stdout
 
 
 def test_late():
-    done = package.run(2, PROGRAMS / "late.R", package.folder, options=LET_SPEAK, XOE_STALL_LIMIT="1")
+    done = package.run(2, PROGRAMS / "late.R", package.folder, told=True, XOE_STALL_LIMIT="1")
     assert "rank 0 passed" in done.stdout, done.stdout
 
 

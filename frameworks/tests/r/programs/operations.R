@@ -4,7 +4,8 @@ init()
 me <- xoe::rank()
 n <- size()
 ranks <- seq_len(n) - 1L
-stopifnot(n == as.integer(Sys.getenv("XOE_SIZE")), me == as.integer(Sys.getenv("XOE_RANK")), local_size() == n)
+stopifnot(n == as.integer(Sys.getenv("XOE_SIZE")), me == as.integer(Sys.getenv("XOE_RANK")))
+if (Sys.getenv("XOE_PRETEND_HOSTS") == "") stopifnot(local_size() == n)
 
 # Element by element over the list of what the ranks give; what warns there shall warn here.
 warned <- function(expression) {
@@ -87,14 +88,14 @@ tables <- list(
   function(r) matrix(c(TRUE, NA), 2, 5),
   function(r) matrix(complex(real = r, imaginary = 1:4), 2, 2),
   function(r) matrix(as.raw(r + 1:6), 3, 2),
-  function(r) matrix(0, r, 0),
   function(r) matrix(r, 1, 2)
 )
 for (of in tables) same(allgather(of(me)), do.call(rbind, lapply(ranks, of)))
+same(dim(allgather(matrix(0, me, 0))), c(sum(ranks), 0L))
 of <- function(r) array(r * 1000 + seq_len((r + 1) * 6), c(r + 1, 3, 2))
 found <- allgather(of(me))
 same(dim(found), c(sum(ranks + 1L), 3L, 2L))
-for (k in 1:2) same(found[, , k], do.call(rbind, lapply(ranks, function(r) matrix(of(r)[, , k], r + 1, 3))))
+for (k in 1:2) same(matrix(found[, , k], ncol = 3), do.call(rbind, lapply(ranks, function(r) matrix(of(r)[, , k], r + 1, 3))))
 
 # Types that broadcast and alltoall move.
 for (of in list(function(r) c(r, NA), function(r) c(TRUE, NA, FALSE), function(r) as.raw(r), function(r) 1i * r, function(r) c(r / 2, NA))) {
