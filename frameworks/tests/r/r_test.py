@@ -107,6 +107,10 @@ def test_ctrl_c():
         time.sleep(0.01)
 
 
+def test_forged_objects():
+    all_pass(2, "forged.R")
+
+
 def test_forks():
     all_pass(2, "forks.R")
 
