@@ -219,7 +219,8 @@ static SEXP rows_of(xoe_handle* handle) {
 
 /* The ranks' blocks, one behind the other, each with its columns one behind the other, become one matrix. The engine
  * takes a matrix of R's for rows of which it does not look at the inside. */
-static void bind_rows(const char* from, const double* rows, R_xlen_t columns, size_t bytes, char* to) {
+static void bind_rows(const char* from, const double* rows, R_xlen_t columns, size_t bytes, void* bound) {
+  char* to = bound;
   R_xlen_t height = 0, before = 0;
   for (int rank = 0; rank < xoe_world_size(); ++rank) height += (R_xlen_t)rows[rank];
   for (int rank = 0; rank < xoe_world_size(); ++rank) {
@@ -241,18 +242,21 @@ static SEXP values_and_rows(xoe_handle* handle, const struct xoe_encoding* encod
     return xoe_failure("internal", "the operation does not say how many rows came from each rank");
   }
   const R_xlen_t elements = elements_of(encoding, output);
-  const void* data = output->data;
-  SEXP bound = R_NilValue;
-  if (columns != 1 && elements > 0) {
-    bound = Rf_allocVector(RAWSXP, elements * (R_xlen_t)encoding->bytes);
-    bind_rows(output->data, REAL(rows), columns, encoding->bytes, (char*)RAW(bound));
-    data = RAW(bound);
+  if (columns == 1 || elements == 0) {
+    R_xlen_t unused;
+    SET_VECTOR_ELT(pair, 0, vector_of(encoding, output->data, elements, &unused));
+  } else if (encoding->decode == NULL) {
+    SET_VECTOR_ELT(pair, 0, Rf_allocVector(encoding->result, elements));
+    bind_rows(output->data, REAL(rows), columns, encoding->bytes, xoe_data_to_write(VECTOR_ELT(pair, 0)));
+  } else {
+    SEXP bound = PROTECT(Rf_allocVector(RAWSXP, elements * (R_xlen_t)encoding->bytes));
+    bind_rows(output->data, REAL(rows), columns, encoding->bytes, RAW(bound));
+    R_xlen_t unused;
+    SET_VECTOR_ELT(pair, 0, vector_of(encoding, RAW(bound), elements, &unused));
+    UNPROTECT(1);
   }
-  PROTECT(bound);
-  R_xlen_t unused;
-  SET_VECTOR_ELT(pair, 0, vector_of(encoding, data, elements, &unused));
   SET_VECTOR_ELT(pair, 1, rows);
-  UNPROTECT(3);
+  UNPROTECT(2);
   return pair;
 }
 
