@@ -19,7 +19,8 @@ HANGS = 300  # seconds: a limit for what hangs
 
 def need_r():
     """Ends the test with "skipped" where R, or its C headers, are missing."""
-    if not shutil.which("Rscript") or not shutil.which("pkg-config") or not pathlib.Path("/usr/share/R/include/R.h").exists():
+    headers = ("Rscript", "--vanilla", "-e", 'cat(file.exists(file.path(R.home("include"), "R.h")))')
+    if not shutil.which("Rscript") or subprocess.run(headers, capture_output=True, text=True, check=False).stdout != "TRUE":
         print("skipped: no R with its headers here; `scripts/setup.sh --with r` installs r-base-core")
         sys.exit(cases.SKIPPED)
 
