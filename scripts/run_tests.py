@@ -31,6 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RECORD = ROOT / "build" / "test-record.json"
 TIERS = ("core", "full", "peers", "frameworks", "kubernetes", "asan", "tsan")
 CPP = {".h", ".cc", ".c"}
+COMPILED_BY_TESTS = ("frameworks/r/",)  # sources in C that no program of the build is made of
 PRODUCT = re.compile(r"(bin|lib|tests|python/xoe)/[^/]+$")  # programs and libraries in a build folder
 INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 # Folders whose tests are not, or not only, in the folder of the same name below their house's tests, or in those tests themselves.
@@ -38,7 +39,7 @@ TESTS_OF = {"core/backend": ("core/tests/comm", "core/tests/nccl", "core/tests/n
             "core/drivers": ("core/tests/drivers", "core/tests/nccl", "launch/tests/doctor"),
             "core/trace": ("core/tests/trace", "core/tests/engine"),
             "core/include": ("core/tests/comm", "core/tests/engine", "frameworks/tests/c"),
-            "frameworks/c": ("frameworks/tests/c", "frameworks/tests/python"),
+            "frameworks/c": ("frameworks/tests/c", "frameworks/tests/python", "frameworks/tests/r"),
             "frameworks/plugins": ("frameworks/tests/python",)}
 
 
@@ -158,7 +159,7 @@ class Digests:
         if test.reads_all:
             return self.tree
         if test.is_script:
-            return [file for file in self.tree if pathlib.Path(file).suffix not in CPP | {".md", ".svg"}]
+            return [file for file in self.tree if not is_built(file)]
         return [file for file in self.tree if file.startswith(test.declared + "/") and pathlib.Path(file).suffix not in CPP]
 
     def digest(self, test):
@@ -208,12 +209,12 @@ class Changes:
 
     def concerns(self, test):
         """By what the test is made of: the folders that changed and all that stand on them."""
-        others = [file for file in self.files if pathlib.Path(file).suffix not in CPP | {".md", ".svg"}]
+        others = [file for file in self.files if not is_built(file)]
         if test.reads_all:
             return bool(self.files)
         if any(builds_everything(file) for file in others):
             return True
-        homes = (test.declared, "frameworks/python", "examples", "deploy") if test.is_script else (test.declared,)
+        homes = (test.declared, "frameworks/python", "frameworks/r", "examples", "deploy") if test.is_script else (test.declared,)
         if any(file.startswith(home + "/") for file in others for home in homes):
             return True
         sources = self.build.sources(self.build.products if test.is_script else test.programs)
@@ -226,6 +227,11 @@ class Changes:
             folders = {folder_of(file) for file in self.files if "/tests/" not in file}
             return any(folder_of(header) in folders for header in self.includes(f"{test.declared}/{test.name}.cc"))
         return any(test.declared in tests_of(file) for file in self.files)
+
+
+def is_built(file):
+    """Whether a file reaches tests only through the programs that are built of it, or not at all."""
+    return pathlib.Path(file).suffix in CPP | {".md", ".svg"} and not file.startswith(COMPILED_BY_TESTS)
 
 
 def builds_everything(file):

@@ -26,6 +26,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_GPU",
     "XOE_GPU_STAGING",
     "XOE_GPU_WAIT",
+    "XOE_HOME",
     "XOE_HOSTNAME",
     "XOE_HOST_TIMEOUT",
     "XOE_INTERFACE",

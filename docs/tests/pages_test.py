@@ -19,7 +19,7 @@ import python_api
 import stage
 from houses import HOUSES
 
-LANGUAGES = {"", "sh", "python", "cpp", "c", "cmake", "diff", "text", "json", "toml", "yaml", "bibtex", "rust", "go"}
+LANGUAGES = {"", "sh", "python", "cpp", "c", "cmake", "diff", "text", "json", "toml", "yaml", "bibtex", "rust", "go", "r"}
 SAID_BY = re.compile(r"<!-- said by: ([\w./-]+): (.+?) -->")
 # The usual messages: the source that says each, and the words by which a reader finds it in docs/troubleshooting.
 USUAL = [

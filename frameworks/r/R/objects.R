@@ -1,0 +1,63 @@
+# Collectives of any value of R. Reading a serialized value can run code, so nothing is read that no rank of this world
+# has signed with the world's key, for this call: its kind, its name, and its place among the calls of that kind and
+# name.
+
+SIGNATURE <- 32
+
+# What a signature covers beside the data.
+call_text <- function(kind, name, number, sender) {
+  sprintf("R %s %d:%s call %d from rank %d\n", kind, nchar(name, "bytes"), name, number, sender)
+}
+
+signed <- function(data, text) {
+  c(.Call(C_sign, text, data), data)
+}
+
+read_signed <- function(message, text, sender, call) {
+  data <- message[-seq_len(SIGNATURE)]
+  if (length(message) < SIGNATURE || !identical(.Call(C_sign, text, data), message[seq_len(SIGNATURE)])) {
+    stop(xoe_condition("data_loss", paste0(
+      "the object from rank ", sender, " is not what that rank sent: the network between the ranks changed it, or a ",
+      "program sends vectors under this name; nothing was read"), call))
+  }
+  unserialize(data)
+}
+
+# What send(text_of) gives, where text_of(sender) is what a signature of this call covers, and text_of itself. All ranks
+# count the calls of a kind and name. One that fails does not count; one that is interrupted does, since it goes on.
+numbered <- function(kind, name, send) {
+  name <- if (is.null(name)) "" else name
+  key <- paste(kind, name)
+  number <- get0(key, envir = calls, inherits = FALSE, ifnotfound = 0L)
+  text_of <- function(sender) call_text(kind, name, number, sender)
+  assign(key, number + 1L, envir = calls)
+  received <- withCallingHandlers(send(text_of), xoe_error = function(error) assign(key, number, envir = calls))
+  list(received = received, text_of = text_of)
+}
+
+serialized <- function(object) serialize(object, NULL, xdr = FALSE)
+
+broadcast_object <- function(object = NULL, root = 0, name = NULL) {
+  root <- check_root(root)
+  name <- check_name(name)
+  here <- sys.call()
+  sends <- topology("rank", here) == root
+  data <- if (sends) serialized(object)
+  call <- numbered("broadcast_object", name, function(text_of) {
+    message <- if (sends) signed(data, text_of(root)) else raw()
+    value_of(.Call(C_broadcast_bytes, message, root, name), here)
+  })
+  if (sends) object else read_signed(call$received, call$text_of(root), root, here)
+}
+
+allgather_object <- function(object, name = NULL) {
+  name <- check_name(name)
+  here <- sys.call()
+  me <- topology("rank", here)
+  data <- serialized(object)
+  call <- numbered("allgather_object", name, function(text_of) {
+    value_of(.Call(C_allgather, signed(data, text_of(me)), name), here)
+  })
+  messages <- cut_into(call$received$values, call$received$rows)
+  Map(function(message, sender) read_signed(message, call$text_of(sender), sender, here), messages, seq_along(messages) - 1L)
+}

@@ -1,0 +1,46 @@
+# Joining and leaving the world, and this process's place in it.
+
+# Calls that sent objects, by kind and name, since init(); see R/objects.R.
+calls <- new.env(parent = emptyenv())
+
+init <- function(start_timeout = NULL) {
+  if (is.null(start_timeout)) start_timeout <- 0
+  else if (!is.numeric(start_timeout) || length(start_timeout) != 1L || !is.finite(start_timeout) ||
+             start_timeout <= 0 || start_timeout > 1e9) {
+    refuse("start_timeout must be a number of seconds above 0", call = sys.call())
+  }
+  fresh <- !is_initialized()
+  value_of(.Call(C_init, start_timeout))
+  if (fresh) rm(list = ls(calls, all.names = TRUE), envir = calls)
+  invisible(TRUE)
+}
+
+shutdown <- function() {
+  .Call(C_shutdown)
+  invisible(TRUE)
+}
+
+is_initialized <- function() .Call(C_is_initialized)
+
+topology <- function(which, call) value_of(.Call(C_topology), call)[[which]]
+
+# Where it has an argument it is base::rank(), which it hides.
+rank <- function(...) if (...length() > 0L) base::rank(...) else topology("rank", sys.call())
+size <- function() topology("size", sys.call())
+local_rank <- function() topology("local_rank", sys.call())
+local_size <- function() topology("local_size", sys.call())
+cross_rank <- function() topology("cross_rank", sys.call())
+cross_size <- function() topology("cross_size", sys.call())
+
+xoe_version <- function() value_of(.Call(C_version))
+
+.onLoad <- function(libname, pkgname) xoe_version()
+
+# Since rank() with an argument is the function that it hides, library() need not tell of that, once for each rank.
+.onAttach <- function(libname, pkgname) assign(".conflicts.OK", TRUE, envir = as.environment(paste0("package:", pkgname)))
+
+# The library stays in the process (-z nodelete): a handler that runs at exit lies in it.
+.onUnload <- function(libpath) {
+  shutdown()
+  library.dynam.unload("xoe", libpath)
+}

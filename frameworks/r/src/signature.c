@@ -1,0 +1,107 @@
+/* HMAC (RFC 2104) with SHA-256 (FIPS 180-4). */
+#include <stdint.h>
+#include <string.h>
+
+#include "xoe_r.h"
+
+enum { kBlock = 64 };
+
+struct sha256 {
+  uint32_t state[8];
+  unsigned char block[kBlock];
+  size_t filled;
+  uint64_t bytes;
+};
+
+static const uint32_t kStart[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+static const uint32_t kRound[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+static uint32_t rotate(uint32_t word, int by) { return word >> by | word << (32 - by); }
+
+static void expand(const unsigned char* block, uint32_t* words) {
+  for (int i = 0; i < 16; ++i)
+    words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
+               block[4 * i + 3];
+  for (int i = 16; i < 64; ++i) {
+    const uint32_t a = words[i - 15], b = words[i - 2];
+    words[i] = words[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[i - 7] +
+               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+  }
+}
+
+static void compress(uint32_t* state, const unsigned char* block) {
+  uint32_t words[64], s[8];
+  expand(block, words);
+  memcpy(s, state, sizeof(s));
+  for (int i = 0; i < 64; ++i) {
+    const uint32_t e = s[4], a = s[0];
+    const uint32_t first =
+        s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) + kRound[i] + words[i];
+    const uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
+    memmove(s + 1, s, 7 * sizeof(*s));
+    s[4] += first;
+    s[0] = first + second;
+  }
+  for (int i = 0; i < 8; ++i) state[i] += s[i];
+}
+
+static void start(struct sha256* hash) {
+  memcpy(hash->state, kStart, sizeof(kStart));
+  hash->filled = 0;
+  hash->bytes = 0;
+}
+
+static void add(struct sha256* hash, const void* data, size_t bytes) {
+  const unsigned char* from = data;
+  hash->bytes += bytes;
+  while (bytes > 0) {
+    const size_t room = kBlock - hash->filled, part = bytes < room ? bytes : room;
+    memcpy(hash->block + hash->filled, from, part);
+    hash->filled += part;
+    from += part;
+    bytes -= part;
+    if (hash->filled == kBlock) {
+      compress(hash->state, hash->block);
+      hash->filled = 0;
+    }
+  }
+}
+
+static void finish(struct sha256* hash, unsigned char* digest) {
+  static const unsigned char kPadding[kBlock] = {0x80};
+  unsigned char length[8];
+  for (int i = 0; i < 8; ++i) length[i] = (unsigned char)(hash->bytes * 8 >> (56 - 8 * i));
+  add(hash, kPadding, 1 + (119 - hash->filled) % kBlock);
+  add(hash, length, sizeof(length));
+  for (int i = 0; i < XOE_SIGNATURE_BYTES; ++i) digest[i] = (unsigned char)(hash->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+static void add_key(struct sha256* hash, const unsigned char* key, unsigned char pad) {
+  unsigned char block[kBlock];
+  for (int i = 0; i < kBlock; ++i) block[i] = (i < XOE_KEY_BYTES ? key[i] : 0) ^ pad;
+  add(hash, block, kBlock);
+}
+
+void xoe_sign(const unsigned char* key, const char* text, const unsigned char* data, size_t bytes,
+              unsigned char* signature) {
+  struct sha256 hash;
+  unsigned char inner[XOE_SIGNATURE_BYTES];
+  start(&hash);
+  add_key(&hash, key, 0x36);
+  add(&hash, text, strlen(text));
+  add(&hash, data, bytes);
+  finish(&hash, inner);
+  start(&hash);
+  add_key(&hash, key, 0x5c);
+  add(&hash, inner, sizeof(inner));
+  finish(&hash, signature);
+}
