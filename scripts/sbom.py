@@ -60,7 +60,7 @@ COMPONENTS = (
     Component("fmt", "MIT", ALL, "libfmt-dev"),
     Component("expected", "CC0-1.0", ALL, "libexpected-dev"),
     Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, POOL, REPORT, SWEEP, TIMELINE, *TRAINING), "nlohmann-json3-dev"),
-    Component("protozero", "BSD-2-Clause", (LIBXOE, DATA, *TRAINERS), "libprotozero-dev"),
+    Component("protozero", "BSD-2-Clause", (LIBXOE, BENCH, DATA, REPORT, TIMELINE, *TRAINERS), "libprotozero-dev"),
     Component("tomlplusplus", "MIT", (LAUNCHER,), "libtomlplusplus-dev"),
     Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, POOL, REPORT, SWEEP, TIMELINE, *TRAINING), "libcli11-dev"),
     Component("libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libstdc++-12-dev"),

@@ -7,7 +7,7 @@
 
 namespace xoe::bootstrap {
 
-// Reads XOE_*, else Open MPI's, MPICH's (PMI), jsrun's, Slurm's or torchrun's variables, else gives a group of one.
+// Reads XOE_*, else Open MPI's, jsrun's, MPICH's (PMI), Slurm's or torchrun's variables, else gives a group of one.
 // `invalid_argument` names a variable that is malformed, missing or contradicts another one.
 Result<LaunchInfo> read_launch_info(const Env& env);
 

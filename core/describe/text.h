@@ -149,6 +149,8 @@ std::string choices_of(const Rules& rules) {
     return number("a whole number", range_text(own));
   } else if constexpr (std::floating_point<T>) {
     return number("a number", range_text(rules));
+  } else if constexpr (std::same_as<T, std::chrono::nanoseconds>) {
+    return number("seconds", range_text(rules));
   } else if constexpr (kIsOptional<T>) {
     using Value = typename T::value_type;
     return fmt::format("{}, or {}", kUnset<Value>, choices_of<Value>(rules));

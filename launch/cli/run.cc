@@ -217,6 +217,7 @@ int run(std::span<const std::string_view> arguments) {
   }
   const auto hosts = launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
+  if (!hosts->note.empty()) say(hosts->note);
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) {
     if (options.resize_fd >= 0)
       return fail(Error(Code::kInvalidArgument, "--resize is for a job on this host, without -H"));

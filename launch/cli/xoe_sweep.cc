@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -37,7 +36,7 @@ constexpr const char* kExamples = R"(Examples:
   xoe pool run --gpus 4 -- xoe sweep --set seed=1,2,3 --dir c -- python train.py
 
 A parameter that the command does not name as {NAME} is added to its end, as
---NAME=VALUE; {trial} is the trial's number from 0, {dir} its folder. Each trial
+--NAME=VALUE; {trial} is the trial's number from 1, {dir} its folder. Each trial
 writes to DIR/trial.N/output.txt. The same command again goes on: trials that
 succeeded are not run again.
 
@@ -60,15 +59,18 @@ struct SweepOptions {
   std::vector<std::string> command;
 };
 
+// stderr may be closed or full; the sweep goes on.
+void say(const std::string& line) { std::fprintf(stderr, "xoe sweep: %s\n", line.c_str()); }
+
 int fail(const Error& error) {
-  fmt::print(stderr, "xoe sweep: {}\n", error.message());
+  say(error.message());
   return error.code() == Code::kInvalidArgument ? kUsageError : kFailedTrials;
 }
 
 int print(const std::string& text) {
-  fmt::print("{}", text);
+  std::fwrite(text.data(), 1, text.size(), stdout);
   if (std::fflush(stdout) == 0) return 0;
-  fmt::print(stderr, "xoe sweep: cannot write the output: {}\n", errno_text(errno));
+  say("cannot write the output: " + errno_text(errno));
   return kFailedTrials;
 }
 
@@ -101,6 +103,9 @@ Result<SweepPlan> plan_sweep(const SweepOptions& options, const Env& env) {
   XOE_ASSIGN(const auto cpus, launch::allowed_cpus());
   const int cores = launch::usable_cores(cpus.size());
   const auto devices = launch::visible_devices(env);
+  if (devices.empty() && options.jobs == 0 && (env.has("ROCR_VISIBLE_DEVICES") || env.has("HIP_VISIBLE_DEVICES")))
+    return failure(Code::kUnsupported, "{}",
+                   "only NVIDIA's GPUs are shared out among trials; say how many run at once on these: --jobs N");
   XOE_ASSIGN(plan.slots, launch::slots_for(options.jobs, options.ranks, devices, cores));
   if (plan.slots.size() > plan.trials.size()) plan.slots.resize(plan.trials.size());
   plan.threads = std::max(1, cores / static_cast<int>(plan.slots.size()) / options.ranks);
@@ -138,10 +143,10 @@ std::string table_of(const SweepPlan& plan, const SweepEnd& end, const std::vect
 
 Json json_of(const SweepPlan& plan, const SweepEnd& end, const std::vector<std::size_t>& order) {
   Json all{{"metric", plan.metric.empty() ? Json() : Json(plan.metric)},
-           {"best", order.empty() || plan.metric.empty() ? Json() : Json(order.front())},
+           {"best", order.empty() || plan.metric.empty() ? Json() : Json(order.front() + 1)},
            {"trials", Json::array()}};
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
-    Json& one = all["trials"].emplace_back(Json{{"trial", i}, {"parameters", Json::object()}});
+    Json& one = all["trials"].emplace_back(Json{{"trial", i + 1}, {"parameters", Json::object()}});
     for (const auto& [name, value] : plan.trials[i]) one["parameters"][name] = value;
     const auto& record = end.records[i];
     one["state"] = !record ? "not run" : record->problem.empty() ? "done" : "failed";
@@ -169,10 +174,9 @@ int sweep(const SweepOptions& options) {
   auto records = launch::TrialRecords::open(plan->folder, plan->trials, plan->command, plan->metric);
   if (!records) return fail(records.error());
   const auto done = std::ranges::count_if(records->all(), [](const auto& one) { return one && one->problem.empty(); });
-  const auto tell = [](const std::string& line) { fmt::print(stderr, "xoe sweep: {}\n", line); };
-  tell(fmt::format("{}{}, {} at a time; results are in {}", counted(std::ssize(plan->trials), "trial"),
-                   done > 0 ? fmt::format(", {} done before", done) : "", plan->slots.size(), plan->folder));
-  const auto end = launch::run_sweep(*plan, *records, env, tell);
+  say(fmt::format("{}{}, {} at a time; results are in {}", counted(std::ssize(plan->trials), "trial"),
+                  done > 0 ? fmt::format(", {} done before", done) : "", plan->slots.size(), plan->folder));
+  const auto end = launch::run_sweep(*plan, *records, env, say);
   if (!end) return fail(end.error());
   const auto order = ranked(*end, options.minimize);
   const int printed =
@@ -188,7 +192,8 @@ void add_options(CLI::App& app, SweepOptions& options) {
       ->required()
       ->type_name("NAME=VALUES")
       ->allow_extra_args(false);
-  tools::add_number(app, "--random", options.random, 0, 100'000, "draw so many trials; 0: all combinations");
+  tools::add_number(app, "--random", options.random, 0, launch::kMostTrials,
+                    "draw so many trials; 0: all combinations");
   tools::add_setting(app, "--seed", options.seed, "of what is drawn");
   app.add_option("--dir", options.folder, "folder of the results")->required()->type_name("DIR");
   app.add_option("--metric", options.metric,
@@ -209,8 +214,6 @@ void add_options(CLI::App& app, SweepOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Runs a program with many settings: all combinations of values, or a random search.", "xoe sweep");
   app.footer(kExamples);
   app.positionals_at_end();

@@ -61,9 +61,12 @@ Status apply_horovod_flag(const HorovodFlag& flag, std::string_view name, std::s
   return apply_horovod_setting(*flag.setting, std::string(flag.has_value ? value : flag.implied), run);
 }
 
+// What follows it belongs to the module.
+constexpr std::string_view kModule = "-m";
+
 // Whether another `xoe run`, which a pool or a pod starts, gets this option as it stands.
 bool passes_on(const Option& option) {
-  constexpr std::array<std::string_view, 4> kSaidByOthers{"-np", "-m", "--nodes", "--rendezvous"};
+  constexpr std::array<std::string_view, 4> kSaidByOthers{"-np", kModule, "--nodes", "--rendezvous"};
   return option.group != kPoolOptions && option.group != kManifestOptions &&
          std::ranges::find(kSaidByOthers, option.names.front()) == kSaidByOthers.end();
 }
@@ -86,7 +89,7 @@ Result<std::size_t> apply_options(std::span<const std::string_view> arguments, R
     if (option == nullptr || passes_on(*option))
       run.own_words.insert(run.own_words.end(), arguments.begin() + static_cast<std::ptrdiff_t>(begin),
                            arguments.begin() + static_cast<std::ptrdiff_t>(at));
-    if (run.help || run.version || run.options.module) break;
+    if (run.help || run.version || (option != nullptr && option->names.front() == kModule)) break;
   }
   return at;
 }

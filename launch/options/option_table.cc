@@ -606,7 +606,7 @@ constexpr std::array kOptions{
            .expected = "how often failed ranks are restarted, 0 to 10000",
            .what = "restart ranks that fail, N times in all; training goes on from where it last committed "
                    "(xoe.torch.elastic) or wrote a checkpoint",
-           .apply = set_integer<&RunOptions::restarts, 0, 10000>},
+           .apply = set_integer<&RunOptions::restarts, 0, kMostRestarts>},
     Option{.group = kEndOptions,
            .names = {"--grace"},
            .value = "S",

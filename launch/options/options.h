@@ -36,6 +36,7 @@ struct HostOptions {
 inline constexpr int kMaxRanksPerHost = 512;
 
 inline constexpr int kMostMembers = 65536;
+inline constexpr int kMostRestarts = 10'000;
 
 // One `xoe run` on each host, which meet.
 struct RendezvousOptions {

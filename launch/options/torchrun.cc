@@ -130,7 +130,11 @@ Result<TorchrunGiven> read_arguments(std::span<const std::string_view> arguments
       attached = word.substr(equals + 1);
       word = word.substr(0, equals);
     }
-    const TorchrunOption* const option = find(word);
+    const TorchrunOption* option = find(word);
+    if (option == nullptr && word.size() > 2 && !word.starts_with("--") && find(word.substr(0, 2)) != nullptr) {
+      attached = word.substr(2);  // -r3
+      option = find(word.substr(0, 2));
+    }
     if (option == nullptr) {
       std::vector<std::string_view> names;
       for (const TorchrunOption& one : kTorchrunOptions) names.push_back(one.name);
@@ -173,8 +177,8 @@ Result<int> ranks_per_host(const TorchrunGiven& given, const TorchrunFacts& fact
   const std::string text = given.text("--nproc-per-node", "1");
   if (text == "gpu" && facts.gpus == 0)
     return failure(Code::kInvalidArgument, "{}", "torchrun: --nproc-per-node gpu: this host has no GPU");
-  if (text == "gpu" || (text == "auto" && facts.gpus > 0)) return facts.gpus;
-  if (text == "cpu" || text == "auto") return facts.cores;
+  if (text == "gpu" || (text == "auto" && facts.gpus > 0)) return std::min(facts.gpus, kMaxRanksPerHost);
+  if (text == "cpu" || text == "auto") return std::min(facts.cores, kMaxRanksPerHost);
   const auto number = parse_integer(text);
   if (!number || *number < 1 || *number > kMaxRanksPerHost)
     return wrong("--nproc-per-node", text, fmt::format("1 to {}, gpu, cpu or auto", kMaxRanksPerHost));
@@ -195,11 +199,20 @@ Result<int> hosts_of(const TorchrunGiven& given) {
   return static_cast<int>(*most);
 }
 
-Status add_hosts(const TorchrunGiven& given, int hosts, std::vector<std::string>& words) {
-  if (hosts == 1) return {};
+std::string endpoint_of(const std::string& host, const std::string& port) {
+  const bool number = host.find(':') != std::string::npos;  // of IPv6
+  return number ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+Status add_hosts(const TorchrunGiven& given, int hosts, int ranks, std::vector<std::string>& words) {
+  if (hosts == 1) {
+    // Not those of a batch system's job around us.
+    words.insert(words.end(), {"-H", fmt::format("localhost:{}", ranks)});
+    return {};
+  }
   std::string at = given.text("--rdzv-endpoint");
   if (at.empty() && given.has("--master-addr"))
-    at = fmt::format("{}:{}", given.text("--master-addr"), given.text("--master-port", "29500"));
+    at = endpoint_of(given.text("--master-addr"), given.text("--master-port", "29500"));
   if (at.empty())
     return failure(Code::kInvalidArgument, "torchrun: --nnodes {}: where is host 0? Add --master-addr HOST, or {}",
                    hosts, "--rdzv-endpoint HOST:PORT");
@@ -282,10 +295,12 @@ Result<TorchrunWords> translate_torchrun(std::span<const std::string_view> argum
   XOE_ASSIGN(const int ranks, ranks_per_host(given, facts));
   XOE_ASSIGN(const int restarts, number_of(given, "--max-restarts", 0, 0, 1000));
   run.words = {"-np", std::to_string(ranks)};
-  XOE_TRY(add_hosts(given, hosts, run.words));
+  XOE_TRY(add_hosts(given, hosts, ranks, run.words));
   // torchrun counts the restarts of all ranks together, `xoe run` those of each.
   if (restarts > 0)
-    run.words.insert(run.words.end(), {"--restarts", std::to_string(std::min(10'000, restarts * ranks * hosts))});
+    run.words.insert(
+        run.words.end(),
+        {"--restarts", std::to_string(std::min<std::int64_t>(kMostRestarts, std::int64_t{restarts} * ranks * hosts))});
   if (given.has("--log-dir")) run.words.insert(run.words.end(), {"--output-dir", given.text("--log-dir")});
   if (given.has("--local-addr")) run.words.insert(run.words.end(), {"--network-interface", given.text("--local-addr")});
   XOE_TRY(add_filter(given, hosts, ranks, run.words));

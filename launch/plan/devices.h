@@ -8,7 +8,7 @@
 
 namespace xoe::launch {
 
-// As CUDA_VISIBLE_DEVICES has them, or else numbers, one for each of NVIDIA's devices in /dev.
+// As CUDA_VISIBLE_DEVICES has them (none where it is empty), or else numbers, one for each of NVIDIA's devices in /dev.
 std::vector<std::string> visible_devices(const Env& env);
 
 }  // namespace xoe::launch

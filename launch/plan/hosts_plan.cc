@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/text_file.h"
 #include "core/bootstrap/foreign_env.h"
 #include "core/bootstrap/status_page.h"
 #include "launch/plan/binding.h"
@@ -55,18 +56,19 @@ constexpr std::array kBatchSystems{BatchSystem{"PBS_JOBID", "PBS_NODEFILE", {}},
                                    BatchSystem{"LSB_JOBID", "LSB_DJOB_HOSTFILE", "blaunch"}};
 
 Result<HostList> hosts_of(const BatchSystem& system, const std::string& path, const Env& env) {
-  auto read = remote::read_hostfile(path);
-  if (!read)
-    return failure(read.error().code(), "environment variable {}: {}; name the hosts with -H, or unset it",
-                   system.hostfile, read.error().message());
-  HostList list{.hosts = std::move(*read)};
+  const auto text = read_text_file(path);
+  if (!text)
+    return failure(Code::kInvalidArgument, "environment variable {}={}: {}", system.hostfile, path,
+                   text.error().message());
+  XOE_ASSIGN(auto hosts, remote::parse_hostfile(*text, path));
+  HostList list{.hosts = std::move(hosts)};
   if (!system.agent.empty() && remote::find_program(system.agent, env)) list.agent = system.agent;
   return list;
 }
 
 bool is_rank_already(const Env& env) {
-  return env.has("XOE_RANK") || bootstrap::started_by_slurm(env) || bootstrap::started_by_openmpi(env) ||
-         bootstrap::started_by_jsrun(env) || bootstrap::started_by_mpich(env);
+  return env.has("XOE_RANK") || bootstrap::started_by_torchrun(env) || bootstrap::started_by_slurm(env) ||
+         bootstrap::started_by_openmpi(env) || bootstrap::started_by_jsrun(env) || bootstrap::started_by_mpich(env);
 }
 
 LaunchMethod method_for(const remote::Host& host, const HostList& list, const HostOptions& where, const Env& env) {
@@ -140,9 +142,15 @@ Result<HostList> find_hosts(const RunOptions& options, const Env& env) {
   }
   for (const BatchSystem& system : kBatchSystems) {
     const auto path = env.text(system.hostfile);
-    if (!path || !env.has(system.job)) continue;
-    XOE_ASSIGN(auto given, hosts_of(system, *path, env));
-    if (options.size == 0 || !all_here(given)) return given;
+    // What names GPUs, or changes the number of ranks, is for this host.
+    if (!path || !env.has(system.job) || !options.devices.empty() || options.resize_fd >= 0) continue;
+    auto given = hosts_of(system, *path, env);
+    if (!given && options.size == 0) return given;
+    if (!given) {
+      list.note = given.error().message() + "; the ranks run on this host (-H names others)";
+      return list;
+    }
+    if (options.size == 0 || !all_here(*given)) return given;
   }
   return list;
 }

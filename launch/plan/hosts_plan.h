@@ -36,6 +36,7 @@ struct HostList {
   std::vector<remote::Host> hosts;
   bool slurm = false;           // they are nodes of the allocation
   std::string agent = {};       // the batch system's command in place of ssh, as --launch-agent; empty: none
+  std::string note = {};        // for the user: why they are not those of the batch system
   std::string meeting_at = {};  // they joined: where others find the first one, which is this host; empty: they did not
 };
 

@@ -57,7 +57,7 @@ Result<std::string> find_program(std::string_view program, const Env& env) {
 }
 
 std::string python_program(const Env& env) {
-  if (const auto named = env.text("XOE_PYTHON"); named && !named->empty()) return *named;
+  if (const auto named = env.text("XOE_PACKAGE_PYTHON"); named && !named->empty()) return *named;
   return find_program("python", env) || !find_program("python3", env) ? "python" : "python3";
 }
 

@@ -13,8 +13,8 @@ namespace xoe::remote {
 // `invalid_argument`: it exists but cannot be executed (126).
 Result<std::string> find_program(std::string_view program, const Env& env);
 
-// XOE_PYTHON, which says to which Python the package belongs whose `xoe` was called; else `python`, or `python3` where
-// PATH has only that.
+// XOE_PACKAGE_PYTHON, which says to which Python the package belongs whose `xoe` was called; else `python`, or
+// `python3` where PATH has only that.
 std::string python_program(const Env& env);
 
 }  // namespace xoe::remote

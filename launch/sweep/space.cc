@@ -41,12 +41,10 @@ double fraction(std::mt19937_64& random) { return static_cast<double>(random() >
 std::string draw(const Parameter& one, std::mt19937_64& random) {
   const double at = fraction(random);
   if (!one.is_range()) return one.values[static_cast<std::size_t>(at * static_cast<double>(one.values.size()))];
-  switch (one.scale) {
-    case Scale::kWhole: return fmt::format("{:.0f}", std::floor(one.low + at * (one.high - one.low + 1)));
-    case Scale::kLogarithmic: return fmt::format("{:.6g}", one.low * std::pow(one.high / one.low, at));
-    case Scale::kLinear: break;
-  }
-  return fmt::format("{:.6g}", one.low + at * (one.high - one.low));
+  double value = one.low * (1 - at) + one.high * at;
+  if (one.scale == Scale::kLogarithmic) value = std::exp(std::log(one.low) * (1 - at) + std::log(one.high) * at);
+  if (one.scale != Scale::kWhole) return fmt::format("{:.9g}", std::clamp(value, one.low, one.high));
+  return fmt::format("{:.0f}", std::min(std::floor(one.low + at * (one.high - one.low + 1)), one.high));
 }
 
 }  // namespace
@@ -85,7 +83,7 @@ Result<std::vector<Trial>> all_trials(const std::vector<Parameter>& parameters) 
     if (parameter.is_range())
       return failure(Code::kInvalidArgument, "{} has a range: say how many trials are drawn, with --random N",
                      parameter.name);
-    if (trials.size() > kMostTrials / parameter.values.size())
+    if (trials.size() > std::size_t{kMostTrials} / parameter.values.size())
       return failure(Code::kInvalidArgument, "there are more than {} combinations; draw some with --random N",
                      kMostTrials);
     std::vector<Trial> more;

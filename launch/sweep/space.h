@@ -28,7 +28,7 @@ Result<Parameter> parse_parameter(std::string_view text);
 // The value of each parameter, in the order of the parameters.
 using Trial = std::vector<std::pair<std::string, std::string>>;
 
-inline constexpr std::size_t kMostTrials = 100'000;
+inline constexpr int kMostTrials = 100'000;
 
 // Every combination of the values, the last parameter's varying fastest. `invalid_argument`: a parameter has a range,
 // or there are too many.

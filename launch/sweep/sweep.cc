@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <csignal>
 #include <deque>
 #include <filesystem>
@@ -16,6 +17,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "launch/remote/spawn.h"
 #include "launch/supervise/signal_source.h"
 #include "launch/sweep/trial_command.h"
@@ -25,6 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t kLongestQuote = 200;
 constexpr off_t kReadOfOutput = 1 << 20;  // bytes, from the end: a metric that counts stands there
 
 // The end of a file; empty where there is none.
@@ -60,24 +63,46 @@ class Sweep {
     for (std::size_t slot = 0; slot < plan.slots.size(); ++slot) free_.push_back(slot);
   }
 
+  // An error ends the trials that run, in their own time, before it is returned.
   Result<int> run() {
     while (true) {
-      while (!free_.empty() && !waiting_.empty() && signal_ == 0) XOE_TRY(start());
+      while (!free_.empty() && !waiting_.empty() && signal_ == 0 && !error_) note(start());
+      if (running_.empty() && error_) return tl::unexpected(*error_);
       if (running_.empty()) return signal_;
-      XOE_TRY(wait());
+      note(wait());
     }
   }
 
  private:
-  std::string folder_of(std::size_t trial) const { return fmt::format("{}/trial.{}", plan_.folder, trial); }
+  void note(const Status& status) {
+    if (status || error_) return;
+    error_ = status.error();
+    for (const LiveTrial& one : running_) ::kill(one.pid, SIGTERM);
+  }
+
+  std::string folder_of(std::size_t trial) const { return fmt::format("{}/trial.{}", plan_.folder, trial + 1); }
+
+  // What an earlier attempt has left makes room: a folder that is there has other results in it.
+  Status make_place(const std::string& folder) const {
+    std::error_code error;
+    if (std::filesystem::exists(folder, error)) {
+      int number = 1;
+      while (std::filesystem::exists(fmt::format("{}-{}", folder, number), error)) ++number;
+      std::filesystem::rename(folder, fmt::format("{}-{}", folder, number), error);
+    }
+    if (!error) std::filesystem::create_directories(folder, error);
+    if (error) return failure(Code::kUnavailable, "cannot make the folder {}: {}", folder, error.message());
+    return {};
+  }
 
   std::vector<std::string> words_for(std::size_t trial, const std::vector<std::string>& devices) const {
-    std::vector<std::string> words{plan_.xoe, "run", "-np", std::to_string(plan_.ranks)};
+    // On this host, also in a job of a batch system that has others.
+    std::vector<std::string> words{plan_.xoe, "run", "-H", fmt::format("localhost:{}", plan_.ranks)};
     if (plan_.ranks == 1) words.emplace_back("--no-tag-output");
     if (!devices.empty()) words.insert(words.end(), {"--devices", fmt::format("{}", fmt::join(devices, ","))});
     if (plan_.timeout) words.insert(words.end(), {"--timeout", std::to_string(plan_.timeout->count())});
     words.emplace_back("--");
-    const auto command = command_of(plan_.command, plan_.trials[trial], trial, folder_of(trial));
+    const auto command = command_of(plan_.command, plan_.trials[trial], trial + 1, folder_of(trial));
     words.insert(words.end(), command.begin(), command.end());
     return words;
   }
@@ -93,8 +118,7 @@ class Sweep {
   Status start() {
     const std::size_t trial = waiting_.front();
     const std::string folder = folder_of(trial);
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
+    XOE_TRY(make_place(folder));
     const std::string path = folder + "/output.txt";
     const Fd output(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     const Fd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -130,7 +154,7 @@ class Sweep {
       LiveTrial ended = std::move(running_[i]);
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
       free_.push_back(ended.slot);
-      if (signal_ == 0) XOE_TRY(conclude(ended, status));
+      if (signal_ == 0 && !error_) XOE_TRY(conclude(ended, status));
     }
     return {};
   }
@@ -155,9 +179,13 @@ class Sweep {
     }
     if (record.code != 0) {
       const std::string_view text = trimmed(output);
-      record.problem = fmt::format("exit code {}: {}", record.code, text.substr(text.find_last_of('\n') + 1));
+      const std::string_view last = text.substr(text.find_last_of("\n\r") + 1);
+      record.problem = fmt::format("exit code {}: {}", record.code, printable_utf8(last.substr(0, kLongestQuote)));
     } else if (!plan_.metric.empty() && !record.metric) {
       record.problem = fmt::format("it ended well, but printed no {}", plan_.metric);
+    } else if (record.metric && std::isnan(*record.metric)) {
+      record.problem = fmt::format("its last {} is no number", plan_.metric);
+      record.metric.reset();
     }
     const std::string result = !record.problem.empty() ? record.problem
                                : record.metric         ? fmt::format("{} {:g}", plan_.metric, *record.metric)
@@ -178,6 +206,7 @@ class Sweep {
   std::deque<std::size_t> free_;     // slots
   std::vector<LiveTrial> running_;
   int signal_ = 0;
+  std::optional<Error> error_;
 };
 
 }  // namespace
@@ -204,6 +233,7 @@ Result<std::vector<std::vector<std::string>>> slots_for(int jobs, int ranks, con
 Result<SweepEnd> run_sweep(const SweepPlan& plan, TrialRecords& records, const Env& env,
                            const std::function<void(const std::string&)>& tell) {
   reset_child_signal();
+  XOE_TRY(remote::allow_open_files(static_cast<int>(plan.slots.size())));
   XOE_ASSIGN(auto signals, SignalSource::open());
   Sweep sweep(plan, records, env, std::move(signals), tell);
   XOE_ASSIGN(const int signal, sweep.run());

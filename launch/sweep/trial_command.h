@@ -15,8 +15,9 @@ namespace xoe::launch {
 std::vector<std::string> command_of(const std::vector<std::string>& command, const Trial& trial, std::size_t number,
                                     const std::string& folder);
 
-// The number behind the last NAME=, NAME: or "NAME": of the text, whose NAME is a word of its own; nullopt: there is
-// none.
+// The number behind the last NAME=, NAME: or "NAME": of the text, whose NAME is a word of its own: not a number
+// where nan, inf, null or none stands there; nullopt: there is none. Of lines of several ranks only rank 0's count,
+// where there are any.
 std::optional<double> last_value(std::string_view text, std::string_view name);
 
 }  // namespace xoe::launch

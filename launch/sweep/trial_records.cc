@@ -33,7 +33,8 @@ std::string description(const std::vector<Trial>& trials, const std::vector<std:
 
 Status describe_sweep(const std::string& folder, const std::string& wanted) {
   const std::string path = folder + "/sweep.json";
-  if (!std::filesystem::exists(path)) return write_file(path, wanted);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return write_file(path, wanted);
   const auto found = read_text_file(path);
   if (!found) return failure(Code::kUnavailable, "{}: {}", path, found.error().message());
   if (*found == wanted) return {};
@@ -48,14 +49,13 @@ void read_records(const std::string& text, std::vector<std::optional<TrialRecord
     if (!json.is_object()) continue;
     const auto trial = json.value("trial", Json());
     const auto code = json.value("code", Json());
-    if (!trial.is_number_unsigned() || trial.get<std::size_t>() >= records.size() || !code.is_number_integer())
-      continue;
+    if (!trial.is_number_unsigned() || trial == 0 || trial > records.size() || !code.is_number_integer()) continue;
     TrialRecord record{.code = code.get<int>()};
     if (const auto seconds = json.value("seconds", Json()); seconds.is_number()) record.seconds = seconds.get<double>();
     if (const auto metric = json.value("metric", Json()); metric.is_number()) record.metric = metric.get<double>();
     if (const auto problem = json.value("problem", Json()); problem.is_string())
       record.problem = problem.get<std::string>();
-    records[trial.get<std::size_t>()] = std::move(record);
+    records[trial.get<std::size_t>() - 1] = std::move(record);
   }
 }
 
@@ -84,7 +84,7 @@ Result<TrialRecords> TrialRecords::open(const std::string& folder, const std::ve
 }
 
 Status TrialRecords::add(std::size_t trial, const TrialRecord& record) {
-  Json json{{"trial", trial}, {"code", record.code}, {"seconds", record.seconds}};
+  Json json{{"trial", trial + 1}, {"code", record.code}, {"seconds", record.seconds}};
   if (record.metric && std::isfinite(*record.metric)) json["metric"] = *record.metric;
   if (!record.problem.empty()) json["problem"] = record.problem;
   records_[trial] = record;

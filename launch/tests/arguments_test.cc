@@ -52,6 +52,18 @@ TEST(Arguments, AModuleTakesTheWordsBehindIt) {
   EXPECT_FALSE(parse({"-np", "2", "python", "-m", "m"}).value().options.module);
 }
 
+TEST(Arguments, AModuleOfAFileLeavesTheCommandLineAsItIs) {
+  const Scratch scratch;
+  const std::string path = scratch.file("job.toml");
+  std::ofstream(path) << "module = \"train\"\n";
+  const auto run = parse({"--config-file", path, "-np", "4", "--timeout", "9", "--epochs-of-the-module"});
+  EXPECT_FALSE(run);
+  const auto given = parse({"--config-file", path, "-np", "4", "--", "--epochs", "3"});
+  ASSERT_TRUE(given) << given.error().message();
+  EXPECT_EQ(given->options.size, 4);
+  EXPECT_THAT(given->options.command, ElementsAre("python", "-m", "train", "--epochs", "3"));
+}
+
 TEST(Arguments, RanksThatAreShown) {
   const auto shown = [](std::string_view text) {
     return parse({"-np", "9", "--only-rank", text, "prog"}).value().options.only_ranks.value();

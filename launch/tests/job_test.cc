@@ -82,9 +82,9 @@ TEST_F(Job, RunsAModuleOfPython) {
   const auto ran = job.wait();
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[0] 0 -np 9", "[1] 1 -np 9"));
-  ::setenv("XOE_PYTHON", "/bin/echo", 1);
+  ::setenv("XOE_PACKAGE_PYTHON", "/bin/echo", 1);
   EXPECT_EQ(Launched({"run", "-np", "1", "-m", "places", "x"}).wait().out, "[0] -m places x\n");
-  ::unsetenv("XOE_PYTHON");
+  ::unsetenv("XOE_PACKAGE_PYTHON");
 }
 
 TEST_F(Job, TakesTorchrunsCommandLine) {

@@ -120,8 +120,13 @@ TEST(FindHosts, WhatPbsAndLsfHaveGivenToTheJob) {
   four.size = 4;
   EXPECT_TRUE(find_hosts(four, Env(pbs)).value().hosts.empty());
   EXPECT_THAT(find_hosts(RunOptions(), Env(pbs)).value().hosts, ElementsAre(host("localhost", 1)));
+  std::ofstream(nodes) << "n1\nn2\n";
+  RunOptions devices;
+  devices.devices = {"0", "1"};
+  EXPECT_TRUE(find_hosts(devices, Env(pbs)).value().hosts.empty());
   std::filesystem::remove(nodes);
   EXPECT_THAT(find_hosts(RunOptions(), Env(pbs)).error().message(), HasSubstr("PBS_NODEFILE"));
+  EXPECT_THAT(find_hosts(four, Env(pbs)).value().note, HasSubstr("run on this host"));
 }
 
 TEST(ShareDevices, OneForEachRankWhereThereAreEnough) {

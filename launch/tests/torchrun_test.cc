@@ -31,10 +31,11 @@ std::string torchrun_refusal(std::vector<std::string_view> arguments) {
 
 TEST(Torchrun, ScriptsModulesAndPrograms) {
   EXPECT_THAT(torchrun_words({"train.py", "--nproc-per-node", "2"}),
-              ElementsAre("-np", "1", "--", "python", "train.py", "--nproc-per-node", "2"));
+              ElementsAre("-np", "1", "-H", "localhost:1", "--", "python", "train.py", "--nproc-per-node", "2"));
   EXPECT_THAT(torchrun_words({"--nproc_per_node=2", "-m", "package.train", "-x"}),
-              ElementsAre("-np", "2", "-m", "package.train", "-x"));
-  EXPECT_THAT(torchrun_words({"--nproc", "2", "--no-python", "./program"}), ElementsAre("-np", "2", "--", "./program"));
+              ElementsAre("-np", "2", "-H", "localhost:2", "-m", "package.train", "-x"));
+  EXPECT_THAT(torchrun_words({"--nproc", "2", "--no-python", "./program"}),
+              ElementsAre("-np", "2", "-H", "localhost:2", "--", "./program"));
   EXPECT_THAT(torchrun_refusal({"--nproc-per-node", "2"}), HasSubstr("no program given"));
   EXPECT_THAT(torchrun_refusal({"-m", "--no-python", "x"}), HasSubstr("choose one"));
 }
@@ -62,7 +63,9 @@ TEST(Torchrun, SeveralHosts) {
       ElementsAre("-np", "1", "--rendezvous", "b:8", "--nodes", "2", "--rendezvous-timeout", "60", "--", "python",
                   "train.py"));
   EXPECT_THAT(torchrun_words({"--nnodes=2", "--standalone", "train.py"}),
-              ElementsAre("-np", "1", "--", "python", "train.py"));
+              ElementsAre("-np", "1", "-H", "localhost:1", "--", "python", "train.py"));
+  EXPECT_THAT(torchrun_words({"--nnodes=2", "--master-addr", "fd00::1", "train.py"}),
+              testing::Contains("[fd00::1]:29500"));
   EXPECT_THAT(torchrun_refusal({"--nnodes=2", "train.py"}), HasSubstr("where is host 0"));
   EXPECT_THAT(torchrun_refusal({"--nnodes=1:4", "train.py"}), HasSubstr("keeps its hosts"));
   for (const char* text : {"0", "2:1", "x", "1:", ""})
@@ -71,11 +74,15 @@ TEST(Torchrun, SeveralHosts) {
 
 TEST(Torchrun, OutputAndBinding) {
   EXPECT_THAT(torchrun_words({"--nproc-per-node=2", "--log-dir", "logs", "-t", "3", "--numa-binding=node", "train.py"}),
-              ElementsAre("-np", "2", "--output-dir", "logs", "--bind-to", "numa", "--", "python", "train.py"));
+              ElementsAre("-np", "2", "-H", "localhost:2", "--output-dir", "logs", "--bind-to", "numa", "--", "python",
+                          "train.py"));
+  EXPECT_EQ(torchrun_words({"--log-dir", "logs", "-r3", "train.py"}),
+            torchrun_words({"--log-dir", "logs", "-r", "3", "train.py"}));
   EXPECT_THAT(torchrun_words({"--log-dir", "logs", "-r", "3", "train.py"}),
-              ElementsAre("-np", "1", "--output-dir", "logs", "--only-rank", "none", "--", "python", "train.py"));
+              ElementsAre("-np", "1", "-H", "localhost:1", "--output-dir", "logs", "--only-rank", "none", "--",
+                          "python", "train.py"));
   EXPECT_THAT(torchrun_words({"--nproc-per-node=4", "--local-ranks-filter", "0,2", "train.py"}),
-              ElementsAre("-np", "4", "--only-rank", "0,2", "--", "python", "train.py"));
+              ElementsAre("-np", "4", "-H", "localhost:4", "--only-rank", "0,2", "--", "python", "train.py"));
   EXPECT_THAT(torchrun_words({"--nnodes=2", "--node-rank=1", "--rdzv-endpoint=a", "--nproc-per-node=2",
                               "--local-ranks-filter=1", "train.py"}),
               testing::IsSupersetOf({"--only-rank", "3"}));
@@ -86,13 +93,13 @@ TEST(Torchrun, OutputAndBinding) {
 
 TEST(Torchrun, RestartsOfAllRanksTogether) {
   EXPECT_THAT(torchrun_words({"--nproc-per-node=4", "--max-restarts", "3", "train.py"}),
-              ElementsAre("-np", "4", "--restarts", "12", "--", "python", "train.py"));
+              ElementsAre("-np", "4", "-H", "localhost:4", "--restarts", "12", "--", "python", "train.py"));
 }
 
 TEST(Torchrun, ItsVariablesStandForOptions) {
   EXPECT_THAT(torchrun_words({"--nproc-per-node=2", "x"},
                              {{"PET_NPROC_PER_NODE", "8"}, {"PET_NO_PYTHON", "1"}, {"PET_MODULE", "0"}}),
-              ElementsAre("-np", "2", "--", "x"));
+              ElementsAre("-np", "2", "-H", "localhost:2", "--", "x"));
 }
 
 TEST(Torchrun, WhatHasNoMeaningIsTold) {

@@ -35,11 +35,8 @@ std::string tail_of(int file) {
 
 std::vector<std::string> words_of(const TrainChildOptions& options, const std::string& output) {
   std::vector<std::string> words = {program_beside("xoe"), "run", "--no-panel", "-np", fmt::to_string(options.ranks)};
-  if (options.hosts.empty()) {
-    words.emplace_back("--oversubscribe");
-  } else {
-    words.insert(words.end(), {"-H", options.hosts});
-  }
+  words.emplace_back("-H");
+  words.push_back(options.hosts.empty() ? fmt::format("localhost:{}", options.ranks) : options.hosts);
   words.insert(words.end(), {program_beside("xoe-bench"), "train", "--output", output});
   words.insert(words.end(), options.flags.begin(), options.flags.end());
   return words;

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/output_file.h"
+#include "core/base/utf8.h"
 
 namespace xoe::pages {
 namespace {
@@ -51,7 +52,7 @@ void add_metadata(pbf_writer& to, protozero::pbf_tag_type map, std::int64_t id, 
   entry.add_int64(kKey, id);
   pbf_writer metadata(entry, kValue);
   metadata.add_int64(kMetadataId, id);
-  metadata.add_string(kMetadataName, name);
+  metadata.add_string(kMetadataName, printable_utf8(name));
 }
 
 void add_count(pbf_writer& to, Stat which, std::int64_t count) {
@@ -72,7 +73,7 @@ void add_event(pbf_writer& to, const ViewEvent& what, const TraceView& view) {
   if (what.note == kNoText) return;
   pbf_writer note(one, event::kStats);
   note.add_int64(stat::kMetadataId, kNoteStat);
-  note.add_string(stat::kText, view.texts[what.note]);
+  note.add_string(stat::kText, printable_utf8(view.texts[what.note]));
 }
 
 // Returns the number of the next line.
@@ -83,7 +84,7 @@ std::int64_t add_lane(pbf_writer& to, const ViewLane& lane, const TraceView& vie
     pbf_writer one(to, plane::kLines);
     one.add_int64(line::kId, number);
     one.add_int64(line::kDisplayId, number++);
-    one.add_string(line::kName, row == 0 ? lane.name : fmt::format("{} ({})", lane.name, row + 1));
+    one.add_string(line::kName, printable_utf8(row == 0 ? lane.name : fmt::format("{} ({})", lane.name, row + 1)));
     one.add_int64(line::kTimestampNs, 0);
     one.add_int64(line::kDurationPs, view.length_ns * kPsPerNs);
     for (const ViewEvent* what : rows[row]) add_event(one, *what, view);
@@ -101,7 +102,7 @@ void add_plane(pbf_writer& to, const Timeline& timeline, const std::vector<const
   const TraceView& view = timeline.view;
   pbf_writer one(to, space::kPlanes);
   one.add_int64(plane::kId, id);
-  one.add_string(plane::kName, std::string(kCustomPlane) + rank_name(timeline, lanes.front()->rank));
+  one.add_string(plane::kName, printable_utf8(std::string(kCustomPlane) + rank_name(timeline, lanes.front()->rank)));
   std::vector<bool> named(view.texts.size());
   std::int64_t number = 1;
   for (const ViewLane* lane : lanes) {
@@ -137,7 +138,8 @@ Result<std::string> xplane_of(const Timeline& timeline) {
   pbf_writer all(bytes);
   std::int64_t id = 1;
   for (const auto& [rank, lanes] : ranks) add_plane(all, timeline, lanes, id++);
-  if (const std::string host = host_of(timeline); !host.empty()) all.add_string(space::kHostnames, host);
+  if (const std::string host = host_of(timeline); !host.empty())
+    all.add_string(space::kHostnames, printable_utf8(host));
   return bytes;
 }
 

@@ -1,6 +1,5 @@
 #include "train/trainer/mlflow_run.h"
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "core/base/random_token.h"
 #include "core/base/text.h"
 #include "train/trainer/environment.h"
+#include "train/trainer/wall_clock.h"
 
 namespace xoe::train {
 namespace {
@@ -22,24 +22,32 @@ constexpr std::string_view kExperiment = "0";  // MLflow's default one
 constexpr std::string_view kCheckpointsTag = "xoe.checkpoints";
 constexpr std::size_t kLongestParameter = 6000;  // MLflow's limit, in characters
 
-std::int64_t now_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+// A text in double quotes is the same in JSON and in YAML.
+std::string yaml_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
 
-// A text in double quotes is the same in JSON and in YAML.
-std::string quoted(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+// "mlruns" or "file:///home/me/mlruns"; MLflow's servers and databases are no folders.
+Result<std::string> folder_of(std::string_view given) {
+  constexpr std::string_view kFile = "file://";
+  std::string_view path = given;
+  if (path.starts_with(kFile)) path.remove_prefix(kFile.size());
+  if (path.find("://") != std::string_view::npos || path.empty())
+    return failure(Code::kInvalidArgument,
+                   "--mlflow {}: give a folder; `mlflow migrate-filestore` moves its runs into a database", given);
+  return normal_path(std::string(path));
 }
 
 Status write_experiment(const std::string& store) {
   const std::string path = fmt::format("{}/{}/meta.yaml", store, kExperiment);
   XOE_TRY(make_folder(fs::path(path).parent_path()));
-  if (fs::exists(path)) return {};
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return {};
   const auto now = now_ms();
-  return write_file(path, fmt::format("artifact_location: {}\ncreation_time: {}\nexperiment_id: '{}'\n"
-                                      "last_update_time: {}\nlifecycle_stage: active\nname: Default\n",
-                                      quoted(fmt::format("file://{}/{}", store, kExperiment)), now, kExperiment, now));
+  return write_file(path,
+                    fmt::format("artifact_location: {}\ncreation_time: {}\nexperiment_id: '{}'\n"
+                                "last_update_time: {}\nlifecycle_stage: active\nname: Default\n",
+                                yaml_text(fmt::format("file://{}/{}", store, kExperiment)), now, kExperiment, now));
 }
 
 // The newest run with these checkpoints.
@@ -47,12 +55,14 @@ std::optional<std::string> find_run(const std::string& store, const std::string&
   std::optional<std::string> found;
   fs::file_time_type newest = fs::file_time_type::min();
   std::error_code ignored;
-  for (const auto& run : fs::directory_iterator(fmt::format("{}/{}", store, kExperiment), ignored)) {
-    const fs::path tag = run.path() / "tags" / kCheckpointsTag;
+  for (fs::directory_iterator run(fmt::format("{}/{}", store, kExperiment), ignored), end; run != end && !ignored;
+       run.increment(ignored)) {
+    const fs::path tag = run->path() / "tags" / kCheckpointsTag;
     const auto text = read_file(tag);
-    const auto at = fs::last_write_time(tag, ignored);
+    std::error_code unknown;
+    const auto at = fs::last_write_time(tag, unknown);
     if (!text || *text != checkpoints || (found && at <= newest)) continue;
-    found = run.path().filename();
+    found = run->path().filename();
     newest = at;
   }
   return found;
@@ -84,27 +94,30 @@ Status MlflowRun::write_about(State state) const {
              fmt::format("artifact_uri: {}\nend_time: {}\nentry_point_name: ''\nexperiment_id: '{}'\n"
                          "lifecycle_stage: active\nrun_id: {}\nrun_name: {}\nrun_uuid: {}\nsource_name: xoe train\n"
                          "source_type: 4\nsource_version: ''\nstart_time: {}\nstatus: {}\ntags: []\nuser_id: ''\n",
-                         quoted("file://" + path_of("artifacts")), end, kExperiment, id_, quoted(name_), id_, began_ms_,
-                         static_cast<int>(state)));
+                         yaml_text("file://" + path_of("artifacts")), end, kExperiment, id_, yaml_text(name_), id_,
+                         began_ms_, static_cast<int>(state)));
 }
 
 Status MlflowRun::forget_after(std::int64_t step) const {
   std::error_code ignored;
-  for (const auto& file : fs::recursive_directory_iterator(path_of("metrics"), ignored)) {
-    if (!file.is_regular_file(ignored)) continue;
-    XOE_ASSIGN(const std::string text, read_file(file.path()));
+  for (fs::recursive_directory_iterator file(path_of("metrics"), ignored), end; file != end && !ignored;
+       file.increment(ignored)) {
+    std::error_code unknown;
+    if (!file->is_regular_file(unknown)) continue;
+    XOE_ASSIGN(const std::string text, read_file(file->path()));
     std::string kept;
     for (const std::string& line : split_text(text, '\n')) {
       const auto number = parse_integer(line.substr(line.find_last_of(' ') + 1));
       if (number && *number <= step) kept += line + "\n";
     }
-    XOE_TRY(write_file(file.path(), kept));
+    XOE_TRY(write_file(file->path(), kept));
   }
   return {};
 }
 
 Result<MlflowRun> MlflowRun::open(const TrainOptions& options, std::int64_t first_step) {
-  const std::string store = normal_path(options.mlflow), checkpoints = normal_path(options.checkpoint_dir);
+  XOE_ASSIGN(const std::string store, folder_of(options.mlflow));
+  const std::string checkpoints = normal_path(options.checkpoint_dir);
   XOE_TRY(write_experiment(store));
   auto id = first_step > 0 && !checkpoints.empty() ? find_run(store, checkpoints) : std::nullopt;
   const bool resumed = id.has_value();

@@ -1,7 +1,6 @@
 #include "train/trainer/mlperf_log.h"
 
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/process_use.h"
+#include "train/trainer/wall_clock.h"
 
 namespace xoe::train {
 namespace {
@@ -16,11 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 enum class Kind : std::uint8_t { kPoint, kBegin, kEnd };
-
-std::int64_t now_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
 
 std::string line(Kind kind, std::string_view key, const Json& value, Json metadata = Json::object(),
                  std::int64_t time_ms = now_ms()) {

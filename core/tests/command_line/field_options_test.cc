@@ -110,7 +110,6 @@ TEST(FieldOptions, TakeAutoWhereTheTableHasIt) {
   EXPECT_THAT(refusal({"--gears", "auto"}), HasSubstr("--gears auto: expected a whole number, 1 to 30"));
 }
 
-// The number that "auto" stands for is no value of its own.
 TEST(ProgramWords, StayAsTheyAre) {
   CLI::App app;
   std::vector<std::string> words;
@@ -120,6 +119,7 @@ TEST(ProgramWords, StayAsTheyAre) {
   EXPECT_EQ(words, (std::vector<std::string>{"sh", "-c", "[ -e a ]", "[a,b]", "--x=[1, 2]", "", "-v", "{c}"}));
 }
 
+// The number that "auto" stands for is no value of its own.
 TEST(FieldOptions, RefuseWhatIsNotInRange) {
   EXPECT_THAT(refusal({"--gears", "31"}), HasSubstr("ride: --gears 31: expected a whole number, 1 to 30"));
   EXPECT_THAT(refusal({"--gears", "2.5"}), HasSubstr("--gears 2.5: expected a whole number"));

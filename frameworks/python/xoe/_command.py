@@ -15,7 +15,7 @@ def program() -> Path:
 
 def _become(arguments: list[str]) -> NoReturn:
     path = program()
-    os.environ.setdefault("XOE_PYTHON", sys.executable)  # of `xoe run -m MODULE`
+    os.environ["XOE_PACKAGE_PYTHON"] = sys.executable  # of `xoe run -m MODULE`
     try:
         os.execv(path, ["xoe", *arguments])
     except OSError as error:

@@ -53,8 +53,9 @@ TEST(TrialRecords, ForeignLinesAreLeftOut) {
   const Scratch scratch;
   ASSERT_TRUE(open_in(scratch));
   std::ofstream(scratch.file("sweep") + "/results.jsonl")
-      << "[]\nnull\n{\"trial\": 9, \"code\": 0}\n{\"trial\": -1, \"code\": 0}\n{\"trial\": 0, \"code\": \"x\"}\n"
-         "{\"trial\": 1, \"code\": 0, \"metric\": \"high\", \"seconds\": [], \"problem\": 3}\n";
+      << "[]\nnull\n{\"trial\": 9, \"code\": 0}\n{\"trial\": -1, \"code\": 0}\n{\"trial\": 1, \"code\": \"x\"}\n"
+         "{\"trial\": 0, \"code\": 0}\n{\"trial\": 2, \"code\": 0, \"metric\": \"high\", \"seconds\": [], \"problem\": "
+         "3}\n";
   const auto records = open_in(scratch);
   ASSERT_TRUE(records) << records.error().message();
   EXPECT_FALSE(records->of(0));

@@ -14,7 +14,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "core/testi
 from watched_process import eventually
 
 XOE = pathlib.Path(os.environ.get("XOE_BIN_DIR", "build/release/bin")) / "xoe"
-OURS = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "XOE_RANK")}
+# Trials run on the CPU, and on this machine alone.
+OURS = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS" and not name.startswith("XOE_")}
+OURS["CUDA_VISIBLE_DEVICES"] = "-1"
 # Is best at x=3.
 PARABOLA = 'x={x}; echo "loss: 9"; echo "loss: $(( (x - 3) * (x - 3) ))"'
 
@@ -38,9 +40,9 @@ class Sweep(unittest.TestCase):
         self.assertEqual([row[-1] for row in rows], ["x=3", "x=2", "x=4", "x=1"])
         self.assertEqual([row[3] for row in rows], ["0", "1", "1", "4"])
         self.assertIn("4 trials", done.stderr)
-        self.assertEqual((self.dir / "trial.0/output.txt").read_text(), "loss: 9\nloss: 4\n")
+        self.assertEqual((self.dir / "trial.1/output.txt").read_text(), "loss: 9\nloss: 4\n")
         last = sweep("--set", "x=1,2,3,4", "--metric", "loss", "--dir", self.dir, "--json", "--", "sh", "-c", PARABOLA)
-        self.assertEqual(json.loads(last.stdout)["best"], 0)
+        self.assertEqual(json.loads(last.stdout)["best"], 1)
         self.assertIn("4 done before", last.stderr)
         self.assertNotIn("begins", last.stderr)
 
@@ -55,7 +57,7 @@ class Sweep(unittest.TestCase):
     def test_parameters_that_the_command_does_not_name_are_added(self):
         done = sweep("--set", "lr=0.5", "--set", "b=2", "--dir", self.dir, "--", "sh", "-c", "echo $0 $@ {dir} {trial} {b}")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual((self.dir / "trial.0/output.txt").read_text(), f"--lr=0.5 {self.dir}/trial.0 0 2\n")
+        self.assertEqual((self.dir / "trial.1/output.txt").read_text(), f"--lr=0.5 {self.dir}/trial.1 1 2\n")
 
     def test_failures_are_told_and_run_again(self):
         script = f'[ {{x}} = 2 ] && [ ! -e {self.folder}/mended ] && {{ echo "no such layer" >&2; exit 3; }}; echo run >> {{dir}}/runs'
@@ -66,7 +68,7 @@ class Sweep(unittest.TestCase):
         self.assertEqual(json.loads(sweep(*words[:4], "--stop-at-failure", "--json", *words[4:]).stdout)["trials"][1]["state"], "failed")
         (self.folder / "mended").touch()
         self.assertEqual(sweep(*words).returncode, 0)
-        for trial in range(3):
+        for trial in (1, 2, 3):
             self.assertEqual((self.dir / f"trial.{trial}/runs").read_text(), "run\n")
 
     def test_no_other_trial_begins_after_a_failure(self):
@@ -83,13 +85,13 @@ class Sweep(unittest.TestCase):
         script = """echo '{"step": 1, "accuracy": 0.5}' > {dir}/metrics.jsonl; echo '{"accuracy": 0.{x}}' >> {dir}/metrics.jsonl"""
         done = sweep("--set", "x=7,8", "--metric", "accuracy", "--dir", self.dir, "--json", "--", "sh", "-c", script)
         self.assertEqual([trial["value"] for trial in json.loads(done.stdout)["trials"]], [0.7, 0.8])
-        self.assertEqual(json.loads(done.stdout)["best"], 1)
+        self.assertEqual(json.loads(done.stdout)["best"], 2)
 
     def test_each_rank_has_a_gpu_of_its_own(self):
         done = sweep("--set", "x=1,2", "-n", 2, "--dir", self.dir, "--", "sh", "-c", "echo $XOE_RANK $CUDA_VISIBLE_DEVICES {x}",
                      variables={"CUDA_VISIBLE_DEVICES": "a,b,c,d,e"})
         self.assertEqual(done.returncode, 0, done.stderr)
-        seen = {line for trial in (0, 1) for line in (self.dir / f"trial.{trial}/output.txt").read_text().splitlines()}
+        seen = {line for trial in (1, 2) for line in (self.dir / f"trial.{trial}/output.txt").read_text().splitlines()}
         gpus = {line.split()[2] for line in seen}
         self.assertEqual(gpus, {"a", "b", "c", "d"})
         self.assertIn("2 trials, 2 at a time", done.stderr)
@@ -97,14 +99,14 @@ class Sweep(unittest.TestCase):
     def test_cores_are_shared_out(self):
         done = sweep("--set", "x=1,2", "--jobs", 2, "--dir", self.dir, "--json", "--", "sh", "-c", "echo $OMP_NUM_THREADS")
         self.assertEqual(done.returncode, 0, done.stderr)
-        threads = int((self.dir / "trial.0/output.txt").read_text())
+        threads = int((self.dir / "trial.1/output.txt").read_text())
         self.assertTrue(1 <= threads <= max(1, os.cpu_count() // 2), threads)
 
     def test_a_signal_ends_the_trials_and_the_sweep_goes_on_later(self):
         script = f"[ {{x}} = 1 ] || [ -e {self.folder}/go ] || {{ echo $$ > {{dir}}/pid; exec sleep 1000; }}"
         words = ("--set", "x=1,2,3", "--jobs", 1, "--dir", self.dir, "--json", "--", "sh", "-c", script)
         with subprocess.Popen([XOE, "sweep", *map(str, words)], env=OURS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-            pid_file = self.dir / "trial.1/pid"
+            pid_file = self.dir / "trial.2/pid"
             self.assertTrue(eventually(lambda: pid_file.exists() and pid_file.read_text().strip(), 120))
             other = sweep(*words)
             self.assertEqual(other.returncode, 1)
@@ -122,7 +124,7 @@ class Sweep(unittest.TestCase):
     def test_a_sweep_that_is_killed_leaves_no_process(self):
         words = ("--set", "x=1,2", "--jobs", 2, "--dir", self.dir, "--", "sh", "-c", "echo $$ > {dir}/pid; exec sleep 1000")
         with subprocess.Popen([XOE, "sweep", *map(str, words)], env=OURS, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-            files = [self.dir / f"trial.{trial}/pid" for trial in (0, 1)]
+            files = [self.dir / f"trial.{trial}/pid" for trial in (1, 2)]
             self.assertTrue(eventually(lambda: all(file.exists() and file.read_text().strip() for file in files), 120))
             running.kill()
         for file in files:
@@ -134,6 +136,33 @@ class Sweep(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("exit code 124", done.stdout)
         self.assertLess(time.monotonic() - began, 250)
+
+    def test_a_trial_that_diverged_does_not_win(self):
+        script = 'echo loss=0.1; [ {x} = 1 ] && echo loss=nan || echo loss=0.5'
+        done = sweep("--set", "x=1,2", "--metric", "loss", "--goal", "min", "--dir", self.dir, "--json", "--", "sh", "-c", script)
+        self.assertEqual(json.loads(done.stdout)["best"], 2)
+        self.assertEqual(json.loads(done.stdout)["trials"][0]["problem"], "its last loss is no number")
+
+    def test_trials_stay_on_this_machine_within_a_batch_job(self):
+        nodes = self.folder / "nodes"
+        nodes.write_text("elsewhere\nelsewhere\n")
+        for job in ({"PBS_JOBID": "1", "PBS_NODEFILE": str(nodes)}, {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "elsewhere"}):
+            done = sweep("--set", "x=1", "-n", 2, "--dir", self.folder / next(iter(job)), "--", "echo", variables=job)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_trial_that_runs_again_begins_in_an_empty_folder(self):
+        script = f"ls {{dir}}; [ -e {self.folder}/mended ] || {{ touch {{dir}}/left; exit 1; }}"
+        words = ("--set", "x=1", "--dir", self.dir, "--", "sh", "-c", script)
+        self.assertEqual(sweep(*words).returncode, 1)
+        (self.folder / "mended").touch()
+        self.assertEqual(sweep(*words).returncode, 0)
+        self.assertNotIn("left", (self.dir / "trial.1/output.txt").read_text())
+        self.assertTrue((self.dir / "trial.1-1/left").exists())
+
+    def test_a_trial_has_signals_as_they_were(self):
+        done = sweep("--set", "x=1", "--dir", self.dir, "--", "sh", "-c", "trap; yes | head -n 1; kill -PIPE $$; echo survived")
+        self.assertEqual(done.returncode, 1)
+        self.assertNotIn("survived", (self.dir / "trial.1/output.txt").read_text())
 
     def test_mistakes(self):
         for words, said in ((("--set", "lr=0..1"), "--random N"), (("--set", "lr"), "expected NAME=A,B,C"),

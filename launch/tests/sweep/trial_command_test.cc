@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "core/base/error.h"
+
 namespace xoe::launch {
 namespace {
 
@@ -19,9 +23,15 @@ TEST(TrialCommand, TheLastValueCounts) {
   EXPECT_EQ(last_value("accuracy=0.5\nepoch 2: accuracy=0.75 loss=1\n", "accuracy"), 0.75);
   EXPECT_EQ(last_value("accuracy: 0.5, top", "accuracy"), 0.5);
   EXPECT_EQ(last_value(R"({"step": 3, "accuracy": 9.1e-1, "x": 2})", "accuracy"), 0.91);
-  EXPECT_EQ(last_value("loss=-inf\nloss=-3\nloss is fine", "loss"), -3);
+  EXPECT_EQ(last_value("loss=-inf\nloss=-3.\nloss is fine", "loss"), -3);
+  EXPECT_EQ(last_value("accuracy: 0.93.", "accuracy"), 0.93);
+  EXPECT_EQ(last_value("accuracy=0.5s", "accuracy"), 0.5);
+  for (const char* text : {"nan", "NaN,", "-inf", "null}", "None"})
+    EXPECT_TRUE(std::isnan(last_value(fmt::format("accuracy=0.1 accuracy={}", text), "accuracy").value())) << text;
   EXPECT_EQ(last_value("val_accuracy=0.5 accuracy_top5=0.9", "accuracy"), std::nullopt);
-  EXPECT_EQ(last_value("accuracy=0.4 val_accuracy=0.5 accuracy=none", "accuracy"), 0.4);
+  EXPECT_EQ(last_value("accuracy=0.4 val_accuracy=0.5 accuracy is", "accuracy"), 0.4);
+  EXPECT_EQ(last_value("[0] loss=3\n[1] loss=4\n", "loss"), 3);
+  EXPECT_EQ(last_value("[1] loss=4\nloss: 5", "loss"), 5);
   EXPECT_EQ(last_value("accuracy", "accuracy"), std::nullopt);
   EXPECT_EQ(last_value("", "accuracy"), std::nullopt);
   EXPECT_EQ(last_value("accuracy=1", ""), std::nullopt);

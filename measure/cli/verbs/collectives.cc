@@ -179,8 +179,9 @@ int run_here(const CollectiveFlags& flags, const CollectivePlan& plan, std::vect
 
 // Becomes `xoe run` of this command line.
 int start_ranks(int ranks, char** argv) {
-  std::vector<std::string> words = {program_beside("xoe"),      "run", "--no-tag-output", "-np", fmt::to_string(ranks),
-                                    program_beside("xoe-bench")};
+  std::vector<std::string> words = {
+      program_beside("xoe"),      "run", "--no-tag-output", "-H", fmt::format("localhost:{}", ranks),
+      program_beside("xoe-bench")};
   for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
