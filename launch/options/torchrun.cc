@@ -67,6 +67,10 @@ constexpr std::array kTorchrunOptions{
     TorchrunOption{.name = "--logs-specs", .value = "NAME", .why = kLogs},
     TorchrunOption{.name = "--duplicate-stdout-filters", .value = "TEXT", .why = kLogs},
     TorchrunOption{.name = "--duplicate-stderr-filters", .value = "TEXT", .why = kLogs},
+    TorchrunOption{
+        .name = "--log-line-prefix-template", .value = "TEXT", .why = "`[N] ` stands before lines of rank N"},
+    TorchrunOption{
+        .name = "--print-completion", .value = "SHELL", .why = "`xoe completion SHELL` prints it", .refused = true},
     TorchrunOption{.name = "--virtual-local-rank",
                    .why = "LOCAL_RANK counts the ranks of a host, each of which sees all of its GPUs",
                    .refused = true},
