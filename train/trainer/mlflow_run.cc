@@ -127,7 +127,8 @@ Result<MlflowRun> MlflowRun::open(const TrainOptions& options, std::int64_t firs
   MlflowRun run(store, *id, 0);
   run.began_ms_ = resumed ? began_ms(run.path_of("meta.yaml")) : now_ms();
   for (const char* folder : {"artifacts", "metrics", "params", "tags"}) XOE_TRY(make_folder(run.path_of(folder)));
-  for (const auto& [name, value] : options_json(options).items()) {
+  const auto values = options_json(options);
+  for (const auto& [name, value] : values.items()) {
     std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     if (text.size() > kLongestParameter) text.resize(kLongestParameter);
     XOE_TRY(run.put("params/" + name, text));
