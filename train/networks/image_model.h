@@ -9,12 +9,10 @@
 
 namespace xoe::models {
 
-// The weight of the auxiliary logits' loss beside that of the others (as C. Szegedy et al.'s own program has it).
-inline constexpr double kAuxiliaryWeight = 0.4;
-
 struct Logits {
-  at::Tensor main;            // [N, classes]
-  at::Tensor auxiliary = {};  // the same of a second classifier within the network; undefined where there is none
+  at::Tensor main = {};                    // [N, classes]
+  std::vector<at::Tensor> auxiliary = {};  // the same of classifiers further inside, in training mode
+  double auxiliary_weight = 0;             // of the loss of each of those, beside that of `main`
 };
 
 // Maps images [N, 3, H, W] to logits.
