@@ -54,10 +54,10 @@ TEST(Schedule, FollowsPiecesBehindTheWarmUp) {
 }
 
 TEST(Schedule, PiecesAreRatesWithEpochsBetweenThem) {
-  using Piece = RatePiece<double>;
+  using Rate = RatePiece<double>;
   EXPECT_EQ(parse_rate_pieces("0.3;10;0.2;25.5;0.1").value(),
-            (std::vector<Piece>{{.from = 0, .rate = 0.3}, {.from = 10, .rate = 0.2}, {.from = 25.5, .rate = 0.1}}));
-  EXPECT_EQ(parse_rate_pieces("1e-3").value(), (std::vector<Piece>{{.from = 0, .rate = 1e-3}}));
+            (std::vector<Rate>{{.from = 0, .rate = 0.3}, {.from = 10, .rate = 0.2}, {.from = 25.5, .rate = 0.1}}));
+  EXPECT_EQ(parse_rate_pieces("1e-3").value(), (std::vector<Rate>{{.from = 0, .rate = 1e-3}}));
   for (const char* wrong :
        {"", "a", "0.1;", "0.1;5", "0.1;5;0.2;5;0.3", "0.1;0;0.2", "-1", "0.1;nan;0.2", "0.1,5,0.2"}) {
     const auto pieces = parse_rate_pieces(wrong);
