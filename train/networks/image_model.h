@@ -30,6 +30,8 @@ class ImageModel : public ::torch::nn::Module {
   // The name that a parameter or buffer, by its name here, has in the library that most programs know it from: timm for
   // vision transformers ("blocks.0.attn.qkv.weight" for "blocks.0.qkv.weight"), else torchvision, which is the same.
   virtual std::string common_name(const std::string& name) const { return name; }
+  // The common name of what an older file of that library calls `name`.
+  virtual std::string current_name(const std::string& name) const { return name; }
 };
 
 using ModelHandle = std::shared_ptr<ImageModel>;

@@ -77,19 +77,44 @@ class Torchvision(unittest.TestCase):
         self.assertIn("only a dictionary of tensors is read", self.refused([state["fc.weight"]], ".pt"))
 
     def test_views_parameters_and_types_of_state_dicts(self):
+        for zipped in (True, False):  # the latter as before PyTorch 1.6
+            with self.subTest(zipped=zipped):
+                self.read_unusual_state_dict(zipped)
+
+    def read_unusual_state_dict(self, zipped):
         network = reference.build("resnet18")
         state = network.state_dict(keep_vars=True)  # parameters, and an attribute of versions
         state["fc.weight"] = torch.randn(512, 20)[:, ::2].t()  # strides
         state["fc.bias"] = torch.randn(100)[7:17].to(torch.float64)
         state["conv1.weight"] = state["conv1.weight"].to(torch.bfloat16).contiguous(memory_format=torch.channels_last)
         weights, given, output = (self.folder / name for name in ("weights.pt", "input.safetensors", "output.safetensors"))
-        torch.save(state, weights)
+        torch.save(state, weights, _use_new_zipfile_serialization=zipped)
+        output.unlink(missing_ok=True)
         reference.write(given, {"images": torch.zeros(1, 3, 64, 64), "factors": torch.zeros(1, reference.CLASSES)})
         words = [PROGRAM, "resnet18", str(reference.CLASSES), weights, given, output, "eval"]
         subprocess.run(words, check=True, timeout=60)
         own = reference.read(output)
         for key, tensor in state.items():
             self.assertTrue(torch.equal(own[key], tensor.to(own[key].dtype)), key)
+
+
+    def test_names_of_2017(self):
+        """torchvision's file for DenseNet-121 is that old: other names, no numbers of batches, no zip file."""
+        state = reference.build("densenet121").state_dict()
+        old = {
+            re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", key): tensor
+            for key, tensor in state.items()
+            if not key.endswith("num_batches_tracked")
+        }
+        self.assertIn("features.denseblock1.denselayer1.norm.1.weight", old)
+        weights, given, output = (self.folder / name for name in ("weights.pth", "input.safetensors", "output.safetensors"))
+        torch.save(old, weights, _use_new_zipfile_serialization=False)
+        reference.write(given, {"images": torch.zeros(1, 3, 64, 64), "factors": torch.zeros(1, reference.CLASSES)})
+        words = [PROGRAM, "densenet121", str(reference.CLASSES), weights, given, output, "eval"]
+        subprocess.run(words, check=True, timeout=60)
+        own = reference.read(output)
+        for key, tensor in state.items():
+            self.assertTrue(torch.equal(own[key], tensor), key)
 
 
 if __name__ == "__main__":
