@@ -180,7 +180,7 @@ optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_par
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
 checkpoint = args.run / "checkpoint.pt"
-options = {name: str(value) for name, value in vars(args).items() if name not in ("run", "folder")}
+options = {name: str(value) for name, value in vars(args).items() if name not in ("run", "folder") and value is not None}
 state = {"options": options, "epoch": 0, "best": 0.0, "since": 0, "seconds": 0.0, "best_model": None}
 resumes = hvd.broadcast_object(checkpoint.exists(), root_rank=0)
 if resumes:

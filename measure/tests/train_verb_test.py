@@ -118,13 +118,13 @@ class TrainVerb(BenchTest):
         return error
 
     def test_command_lines_of_tf_cnn_benchmarks(self):
-        articles = "--data_format=NCHW --batch_size=4 --model=resnet20 --image_size=16 --optimizer=momentum --momentum=0.8 " \
-                   "--variable_update=replicated --nodistortions --gradient_repacking=8 --num_gpus=1 --num_batches=3 " \
-                   "--num_warmup_batches=1 --weight_decay=1e-4 --use_fp16 --data_name=cifar10 --fp16_enable_auto_loss_scale " \
-                   "--gradient_clip=0.5 --print_training_accuracy --tf_random_seed=5 --device=CPU --num_intra_threads=1 " \
-                   "--piecewise_learning_rate_schedule=0.1;2;0.01 --num_learning_rate_warmup_epochs=1 --noxla".split()
+        line = "--data_format=NCHW --batch_size=4 --model=resnet20 --image_size=16 --optimizer=momentum --momentum=0.8 --noxla " \
+               "--variable_update=replicated --nodistortions --gradient_repacking=8 --num_gpus=1 --num_batches=3 " \
+               "--num_warmup_batches=1 --weight_decay=1e-4 --use_fp16 --data_name=cifar10 --fp16_enable_auto_loss_scale " \
+               "--gradient_clip=0.5 --print_training_accuracy --tf_random_seed=5 --device=CPU --num_intra_threads=1 " \
+               "--piecewise_learning_rate_schedule=0.1;2;0.01 --num_learning_rate_warmup_epochs=1"
         path = self.folder / "a.json"
-        out, err = outputs("run", "-np", "2", BIN / "xoe", "bench", "train", *articles, f"--train_dir={self.folder / 'kept'}",
+        out, err = outputs("run", "-np", "2", BIN / "xoe", "bench", "train", *line.split(" "), f"--train_dir={self.folder / 'kept'}",
                            f"--trace_file={self.folder / 'trace.json'}", "--output", path)
         self.assertIn("Step\tImg/sec\ttotal_loss\ttop_1_accuracy\n", out)
         self.assertRegex(out, r"(?m)^1\timages/sec: \S+ \+/- \S+ \(jitter = \S+\)\t\d+\.\d{3}\t[01]\.\d{3}$")
