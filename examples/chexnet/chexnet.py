@@ -34,8 +34,8 @@ parser.add_argument(
 )
 parser.add_argument(
     "--weights",
-    help="begin with these, but for the last layer: a state dict of torchvision's network (.pth, .pt), or safetensors; images are "
-    "then normalised as ImageNet's",
+    help="begin with these, but for the last layer: a state dict of torchvision's network (.pth, .pt), or safetensors; "
+    "images are then normalised as ImageNet's",
 )
 parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--batch", type=int, default=64, help="images of all ranks in a step")

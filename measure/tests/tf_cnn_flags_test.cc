@@ -11,25 +11,25 @@
 namespace xoe::bench {
 namespace {
 
-using Words = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
-TfCnnLine translated(Words words) {
+TfCnnLine translated(Texts words) {
   words.insert(words.begin(), {"xoe", "train"});
   auto line = translate_tf_cnn_flags(words);
   EXPECT_TRUE(line) << line.error().message();
   if (!line) return {};
-  EXPECT_EQ((Words{line->words.begin(), line->words.begin() + 2}), (Words{"xoe", "train"}));
+  EXPECT_EQ((Texts{line->words.begin(), line->words.begin() + 2}), (Texts{"xoe", "train"}));
   line->words.erase(line->words.begin(), line->words.begin() + 2);
   return *line;
 }
 
-Words words_of(Words words) {
+Texts words_of(Texts words) {
   const TfCnnLine line = translated(std::move(words));
-  EXPECT_EQ(line.notes, Words());
+  EXPECT_EQ(line.notes, Texts());
   return line.words;
 }
 
-std::string mistake(Words words) {
+std::string mistake(Texts words) {
   words.insert(words.begin(), {"xoe", "train"});
   const auto line = translate_tf_cnn_flags(words);
   return line ? std::string() : line.error().message();
@@ -63,7 +63,7 @@ TEST(TfCnnFlags, EveryFlagIsAnsweredInEverySpelling) {
     std::string dashes(flag.name);
     std::ranges::replace(dashes, '_', '-');
     const bool is_switch = flag.form == TfCnnFlag::Form::kSwitch;
-    std::vector<Words> spellings, offs;
+    std::vector<Texts> spellings, offs;
     for (const std::string& name : {std::string(flag.name), dashes}) {
       if (is_switch) {
         spellings.insert(spellings.end(), {{"--" + name},
@@ -77,15 +77,15 @@ TEST(TfCnnFlags, EveryFlagIsAnsweredInEverySpelling) {
         spellings.insert(spellings.end(), {{"--" + name + "=1"}, {"--" + name, "1"}});
       }
     }
-    const auto answer = [](const Words& words) {
+    const auto answer = [](const Texts& words) {
       auto all = words;
       all.insert(all.begin(), {"xoe", "train"});
       const auto line = translate_tf_cnn_flags(all);
-      return line ? std::pair(line->words, line->notes) : std::pair(Words(), Words{line.error().message()});
+      return line ? std::pair(line->words, line->notes) : std::pair(Texts(), Texts{line.error().message()});
     };
     const auto first = answer(spellings.front());
-    for (const Words& words : spellings) EXPECT_EQ(answer(words), first) << words.front();
-    for (const Words& words : offs) EXPECT_EQ(answer(words), answer(offs.front())) << words.front();
+    for (const Texts& words : spellings) EXPECT_EQ(answer(words), first) << words.front();
+    for (const Texts& words : offs) EXPECT_EQ(answer(words), answer(offs.front())) << words.front();
     // It becomes other words, or a message names it, or it asks for what happens anyway.
     for (const std::string& note : first.second) EXPECT_TRUE(note.starts_with("--" + dashes)) << note;
     const auto silent = [&flag] {
@@ -101,56 +101,56 @@ TEST(TfCnnFlags, EveryFlagIsAnsweredInEverySpelling) {
 
 TEST(TfCnnFlags, OwnFlagsStay) {
   EXPECT_EQ(words_of({"--batch_size", "8", "--model=resnet50", "--eval", "--noforward_only", "--repeat", "3"}),
-            (Words{"--batch-size=8", "--model=resnet50", "--eval", "--forward-only=false", "--repeat", "3"}));
-  EXPECT_EQ(words_of({"word", "-x", "--modle", "--", "--xla"}), (Words{"word", "-x", "--modle", "--", "--xla"}));
-  const Words other = {"xoe", "collectives", "--xla", "--num_gpus=4"};
+            (Texts{"--batch-size=8", "--model=resnet50", "--eval", "--forward-only=false", "--repeat", "3"}));
+  EXPECT_EQ(words_of({"word", "-x", "--modle", "--", "--xla"}), (Texts{"word", "-x", "--modle", "--", "--xla"}));
+  const Texts other = {"xoe", "collectives", "--xla", "--num_gpus=4"};
   EXPECT_EQ(translate_tf_cnn_flags(other)->words, other);
 }
 
 TEST(TfCnnFlags, SomeBecomeOthers) {
   EXPECT_EQ(words_of({"--tf_random_seed=7", "--gradient_clip=0.5", "--num_intra_threads=4", "--data_format=NHWC",
                       "--device=gpu", "--save_model_steps=20", "--max_ckpts_to_keep=2"}),
-            (Words{"--seed=7", "--clip-value=0.5", "--threads=4", "--memory-format=nhwc", "--device=cuda",
+            (Texts{"--seed=7", "--clip-value=0.5", "--threads=4", "--memory-format=nhwc", "--device=cuda",
                    "--checkpoint-every=20", "--checkpoint-keep=2"}));
-  EXPECT_EQ(words_of({"--num_intra_threads=0", "--num_gpus=1", "--device=CPU"}), (Words{"--device=cpu"}));
+  EXPECT_EQ(words_of({"--num_intra_threads=0", "--num_gpus=1", "--device=CPU"}), (Texts{"--device=cpu"}));
   EXPECT_EQ(words_of({"--eval", "--num_eval_batches=9", "--eval_batch_size=4"}),
-            (Words{"--eval", "--num-batches=9", "--batch-size=4"}));
+            (Texts{"--eval", "--num-batches=9", "--batch-size=4"}));
   EXPECT_EQ(translated({"--num_eval_batches=9"}).notes,
-            (Words{"--num-eval-batches: nothing is evaluated without --eval"}));
+            (Texts{"--num-eval-batches: nothing is evaluated without --eval"}));
   EXPECT_EQ(words_of({"--data_dir=d", "--resize_method=bilinear", "--nodistortions"}),
-            (Words{"--data-dir=d", "--interpolation=bilinear", "--no-antialias"}));
+            (Texts{"--data-dir=d", "--interpolation=bilinear", "--no-antialias"}));
   EXPECT_EQ(words_of({"--train_dir=t", "--summary_verbosity=1", "--save_summaries_steps=5"}),
-            (Words{"--train-dir=t", "--tensorboard=t", "--report-every=5"}));
+            (Texts{"--train-dir=t", "--tensorboard=t", "--report-every=5"}));
 }
 
 TEST(TfCnnFlags, RatesBecomeASchedule) {
   EXPECT_EQ(words_of({"--piecewise_learning_rate_schedule=0.3;10;0.2"}),
-            (Words{"--lr-schedule=0.3;10;0.2", "--lr-warmup=0"}));
+            (Texts{"--lr-schedule=0.3;10;0.2", "--lr-warmup=0"}));
   EXPECT_EQ(words_of({"--piecewise_learning_rate_schedule=0.3;10;0.2", "--num_learning_rate_warmup_epochs=5"}),
-            (Words{"--lr-schedule=0.3;10;0.2", "--lr-warmup=5"}));
-  EXPECT_EQ(words_of({"--num_learning_rate_warmup_epochs=5"}), (Words{"--lr-warmup=5"}));
+            (Texts{"--lr-schedule=0.3;10;0.2", "--lr-warmup=5"}));
+  EXPECT_EQ(words_of({"--num_learning_rate_warmup_epochs=5"}), (Texts{"--lr-warmup=5"}));
   EXPECT_EQ(words_of({"--init_learning_rate=0.5", "--num_epochs_per_decay=2", "--learning_rate_decay_factor=0.5",
                       "--minimum_learning_rate=0.2"}),
-            (Words{"--lr-schedule=0.5;2;0.25;4;0.2", "--lr-warmup=0"}));
-  EXPECT_EQ(words_of({"--init_learning_rate=0.5"}), (Words{"--init-learning-rate=0.5"}));
-  EXPECT_EQ(translated({"--num_epochs_per_decay=2"}).words, Words());
+            (Texts{"--lr-schedule=0.5;2;0.25;4;0.2", "--lr-warmup=0"}));
+  EXPECT_EQ(words_of({"--init_learning_rate=0.5"}), (Texts{"--init-learning-rate=0.5"}));
+  EXPECT_EQ(translated({"--num_epochs_per_decay=2"}).words, Texts());
   EXPECT_NE(
       mistake({"--num_epochs_per_decay=2", "--learning_rate_decay_factor=0.5"}).find("needs --init-learning-rate"),
       std::string::npos);
-  EXPECT_EQ(words_of({"--resnet_base_lr=0.128"}), (Words{"--init-learning-rate=0.128"}));
+  EXPECT_EQ(words_of({"--resnet_base_lr=0.128"}), (Texts{"--init-learning-rate=0.128"}));
   EXPECT_EQ(translated({"--resnet_base_lr=0.128", "--init_learning_rate=1"}).notes.size(), 1U);
 }
 
 TEST(TfCnnFlags, ThoseWithoutMeaningAreNamed) {
   const TfCnnLine line = translated({"--xla", "--mkl", "--kmp_blocktime=0", "--gradient_repacking=8",
                                      "--variable_update=parameter_server", "--distortions"});
-  EXPECT_EQ(line.words, (Words{"--variable-update=parameter_server"}));
+  EXPECT_EQ(line.words, (Texts{"--variable-update=parameter_server"}));
   ASSERT_EQ(line.notes.size(), 6U);
   EXPECT_EQ(line.notes[0], "--xla: nothing is compiled; kernels are those of libtorch");
   EXPECT_TRUE(line.notes[3].starts_with("--gradient-repacking: ")) << line.notes[3];
   EXPECT_NE(line.notes[4].find("there is no server"), std::string::npos);
   EXPECT_EQ(words_of({"--noxla", "--gradient_repacking=0", "--cross_replica_sync", "--task_index=0", "--ps_hosts="}),
-            Words());
+            Texts());
 }
 
 TEST(TfCnnFlags, OtherRunsAreRefused) {
@@ -187,11 +187,11 @@ TEST(TfCnnFlags, NetworksHaveTheirNamesThere) {
   EXPECT_NE(mistake({"--model=overfeat"}).find("--model=overfeat: this network of tf_cnn_benchmarks is not here"),
             std::string::npos);
   // Their resnet50 is another variant, which is told where the command line is theirs.
-  EXPECT_EQ(words_of({"--model=resnet50", "--batch-size=4"}), (Words{"--model=resnet50", "--batch-size=4"}));
-  const Words notes = translated({"--model=resnet50", "--num_gpus=1"}).notes;
+  EXPECT_EQ(words_of({"--model=resnet50", "--batch-size=4"}), (Texts{"--model=resnet50", "--batch-size=4"}));
+  const Texts notes = translated({"--model=resnet50", "--num_gpus=1"}).notes;
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_NE(notes[0].find("calls resnet50_v1.5"), std::string::npos) << notes[0];
-  EXPECT_EQ(words_of({"--model=resnet50_v1.5", "--num_gpus=1"}), (Words{"--model=resnet50"}));
+  EXPECT_EQ(words_of({"--model=resnet50_v1.5", "--num_gpus=1"}), (Texts{"--model=resnet50"}));
 }
 
 }  // namespace
