@@ -49,7 +49,7 @@ TEST(TfCnnFlags, AreAllOfThem) {
 }
 
 TEST(TfCnnFlags, ThePageHasARowForEach) {
-  std::ifstream page(testing::source_file("docs/reference/tf-cnn-benchmarks.md"));
+  std::ifstream page(source_file("docs/reference/tf-cnn-benchmarks.md"));
   std::set<std::string> rows;
   for (std::string line; std::getline(page, line);)
     if (line.starts_with("| `--")) rows.insert(line.substr(5, line.find('`', 5) - 5));
