@@ -2,6 +2,8 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <torch/nn/modules/linear.h>
 
+#include <optional>
+
 #include "train/networks/layers.h"
 #include "train/networks/networks.h"
 
@@ -13,7 +15,7 @@ constexpr int kCifarStages = 3;
 
 // Every second pixel, and channels of zeros before and behind the others: a shortcut without parameters (option A).
 at::Tensor narrowed(const at::Tensor& x, std::int64_t channels) {
-  const at::Tensor pixels = x.slice(2, 0, c10::nullopt, 2).slice(3, 0, c10::nullopt, 2);
+  const at::Tensor pixels = x.slice(2, 0, std::nullopt, 2).slice(3, 0, std::nullopt, 2);
   const std::int64_t zeros = (channels - x.size(1)) / 2;
   return at::constant_pad_nd(pixels, {0, 0, 0, 0, zeros, zeros});
 }
