@@ -215,8 +215,8 @@ TEST_F(TrainProgramTest, GradientsAreClipped) {
   EXPECT_NEAR(narrow_value.at(6), narrow_value.at(1), 1e-3);
 }
 
-// With the same numbers but for the order of sums; the order changes nothing where nothing has four dimensions.
-TEST_F(TrainProgramTest, TheOrderOfWeightsAndImagesInMemoryChangesNoResult) {
+// Only sums have another order, and only where weights have four dimensions.
+TEST_F(TrainProgramTest, TheOrderOfWeightsAndImagesInMemoryChangesLastBitsOnly) {
   const auto train = [&](const char* model, int side, const char* format) {
     run_group(1, small({"--steps", "3", "--memory-format", format, "--run-dir", at(std::string(model) + format)}, model,
                        side));
