@@ -121,7 +121,7 @@ Result<TfCnnWords> of_real_images(std::string_view name, std::string_view why, c
                                   const TfCnnValues& all) {
   if (value == "false") return TfCnnWords();
   if (value_in(all, "data_dir").empty()) return only_note(kNoRealImages);
-  return refused(name, value, why);
+  return refused(name, "", why);
 }
 
 Result<TfCnnWords> distortions(const std::string& value, const TfCnnValues& all) {

@@ -40,10 +40,9 @@ TEST(TfCnnFlags, AreAllOfThem) {
   EXPECT_TRUE(std::ranges::is_sorted(tf_cnn_flags(), {}, &TfCnnFlag::name));
   EXPECT_EQ(std::ranges::adjacent_find(tf_cnn_flags(), {}, &TfCnnFlag::name), tf_cnn_flags().end());
   for (const TfCnnFlag& flag : tf_cnn_flags()) {
-    if (flag.answer == TfCnnFlag::Answer::kBecomes)
-      EXPECT_NE(flag.convert, nullptr) << flag.name;
-    else if (flag.answer != TfCnnFlag::Answer::kOwn)
-      EXPECT_EQ(flag.convert, nullptr) << flag.name;
+    if (flag.answer != TfCnnFlag::Answer::kOwn) {
+      EXPECT_EQ(flag.convert != nullptr, flag.answer == TfCnnFlag::Answer::kBecomes) << flag.name;
+    }
     EXPECT_TRUE(!flag.text.empty() || flag.answer == TfCnnFlag::Answer::kOwn) << flag.name;
   }
 }
@@ -93,9 +92,10 @@ TEST(TfCnnFlags, EveryFlagIsAnsweredInEverySpelling) {
       return all.find(flag.form == TfCnnFlag::Form::kSwitch ? "|true|" : "|1|") != std::string::npos;
     };
     const bool nothing = first.second.empty() && first.first.size() == 2;
-    if (flag.answer == TfCnnFlag::Answer::kIgnored || flag.answer == TfCnnFlag::Answer::kRefused)
+    if (flag.answer == TfCnnFlag::Answer::kIgnored || flag.answer == TfCnnFlag::Answer::kRefused) {
       EXPECT_EQ(nothing, silent()) << flag.name;
-    if (flag.answer == TfCnnFlag::Answer::kOwn) EXPECT_FALSE(nothing) << flag.name;
+    }
+    EXPECT_FALSE(nothing && flag.answer == TfCnnFlag::Answer::kOwn) << flag.name;
   }
 }
 

@@ -67,17 +67,20 @@ TEST(Schedule, PiecesAreRatesWithEpochsBetweenThem) {
 }
 
 TEST(Options, RatesOfAScheduleNeedEpochsAndNoOtherRate) {
-  EXPECT_TRUE(complete_options({.data_dir = "data", .lr_schedule = "0.1;2;0.01"}));
-  EXPECT_TRUE(complete_options({.lr_schedule = "0.1;2;0.01", .synthetic_epoch = 100}));
-  const auto message = [](TrainOptions options) {
+  const auto message = [](const char* data, const char* schedule, std::int64_t synthetic_epoch = 0, double lr = 0) {
+    TrainOptions options;
+    options.data_dir = data;
+    options.lr_schedule = schedule;
+    options.synthetic_epoch = synthetic_epoch;
+    options.lr = lr;
     const auto completed = complete_options(std::move(options));
     return completed ? std::string() : completed.error().message();
   };
-  EXPECT_NE(message({.lr_schedule = "0.1"}).find("synthetic data has no epochs"), std::string::npos);
-  EXPECT_NE(message({.data_dir = "data", .lr = 0.1, .lr_schedule = "0.1"}).find("leave out the other one"),
-            std::string::npos);
-  EXPECT_NE(message({.data_dir = "data", .lr_schedule = "0.1;x;1"}).find("--lr-schedule 0.1;x;1: \"x\" is no number"),
-            std::string::npos);
+  EXPECT_EQ(message("data", "0.1;2;0.01"), "");
+  EXPECT_EQ(message("", "0.1;2;0.01", 100), "");
+  EXPECT_NE(message("", "0.1").find("synthetic data has no epochs"), std::string::npos);
+  EXPECT_NE(message("data", "0.1", 0, 0.1).find("leave out the other one"), std::string::npos);
+  EXPECT_NE(message("data", "0.1;x;1").find("--lr-schedule 0.1;x;1: \"x\" is no number"), std::string::npos);
 }
 
 TEST(Schedule, ScalesLinearlyWithTheImagesOfAStep) {
