@@ -42,7 +42,7 @@ class Torchvision(unittest.TestCase):
 
     def test_none_is_left_out(self):
         done = subprocess.run([BUILD / "bin" / "xoe", "train", "--help"], check=True, capture_output=True, text=True, timeout=60)
-        (known,) = re.findall(r"--model NAME\s+([\w,\s]+): the network", done.stdout)
+        (known,) = re.findall(r"--model NAME\s+([\w,\s]+): the\s+network", done.stdout)
         self.assertEqual(set(re.findall(r"\w+", known)), {*reference.MODELS, "mlp"})
 
     def test_a_change_is_noticed(self):
