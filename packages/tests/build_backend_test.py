@@ -13,7 +13,7 @@ import build_backend
 
 # The houses that the package is built from, and what of them it leaves out.
 HOUSES = ("core", "data", "launch", "frameworks")
-LEFT_OUT = ("tests/", "bench/", "testing/", "frameworks/libtorch/", "core/backend/mpi/", "core/drivers/", "frameworks/plugins/")
+LEFT_OUT = ("tests/", "bench/", "testing/", "frameworks/libtorch/", "frameworks/r/", "core/backend/mpi/", "core/drivers/", "frameworks/plugins/")
 SYSTEM_FOLDERS = {"arpa", "linux", "nanobind", "net", "netinet", "sys"}  # nanobind is one of the requirements
 SYSTEM_HEADERS = {f"{name}.h" for name in (
     "dirent", "dlfcn", "fcntl", "fnmatch", "glob", "ifaddrs", "immintrin", "malloc", "netdb", "poll", "pthread", "sched", "signal",
