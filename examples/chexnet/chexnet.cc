@@ -19,6 +19,7 @@
 #include "chexnet/detector.h"
 #include "chexnet/evaluate.h"
 #include "chexnet/options.h"
+#include "train/trainer/weights.h"
 #include "xoe/torch.h"
 #include "xoe/xoe.h"
 
@@ -33,6 +34,10 @@ constexpr std::array<const char*, kLabels> kNames = {
     "Atelectasis", "Cardiomegaly", "Effusion",           "Infiltration",  "Mass",
     "Nodule",      "Pneumonia",    "Pneumothorax",       "Consolidation", "Edema",
     "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
+
+// Of red, green and blue in ImageNet.
+constexpr std::array kImageNetMean = {0.485F, 0.456F, 0.406F};
+constexpr std::array kImageNetDeviation = {0.229F, 0.224F, 0.225F};
 
 void check(const xoe::Status& status) {
   if (!status) throw std::runtime_error(status.error().to_string());
@@ -101,28 +106,34 @@ class Training {
 
  private:
   std::unique_ptr<ImageIterator> open(Split split, bool training) const {
+    const bool of_imagenet = !options_.weights.empty();
     // A rank has batch / size images of a step, so the joint batch does not depend on the number of ranks.
-    return need(xoe::data::open_images({.directory = options_.folder,
-                                        .batch = options_.batch / world_.size(),
-                                        .image_size = options_.image_size,
-                                        .rank = world_.rank(),
-                                        .size = world_.size(),
-                                        .threads = xoe::data::kAutoThreads,
-                                        .processes = world_.local_size(),
-                                        .seed = static_cast<std::uint64_t>(options_.seed),
-                                        .training = training,
-                                        .split = split,
-                                        .validation_share = options_.validation_share,
-                                        .whole = true,
-                                        .flip = options_.flip,
-                                        .mean = {0.5F, 0.5F, 0.5F},
-                                        .deviation = {0.25F, 0.25F, 0.25F}}));
+    return need(
+        xoe::data::open_images({.directory = options_.folder,
+                                .batch = options_.batch / world_.size(),
+                                .image_size = options_.image_size,
+                                .rank = world_.rank(),
+                                .size = world_.size(),
+                                .threads = xoe::data::kAutoThreads,
+                                .processes = world_.local_size(),
+                                .seed = static_cast<std::uint64_t>(options_.seed),
+                                .training = training,
+                                .split = split,
+                                .validation_share = options_.validation_share,
+                                .whole = true,
+                                .flip = options_.flip,
+                                .mean = of_imagenet ? kImageNetMean : std::array{0.5F, 0.5F, 0.5F},
+                                .deviation = of_imagenet ? kImageNetDeviation : std::array{0.25F, 0.25F, 0.25F}}));
   }
 
   xoe::models::ModelHandle make_model() const {
     torch::manual_seed(static_cast<std::uint64_t>(options_.seed));
     if (options_.model == "detector") return std::make_shared<Detector>(kLabels, options_.image_size);
-    return need(xoe::models::make_model(options_.model, kLabels, options_.image_size, options_.image_size));
+    auto model = need(xoe::models::make_model(options_.model, kLabels, options_.image_size, options_.image_size));
+    // The other ranks get rank 0's.
+    if (!options_.weights.empty() && world_.rank() == 0)
+      check(xoe::train::load_weights(options_.weights, *model, /*new_head=*/true));
+    return model;
   }
 
   // Of positives and of negatives: the share of the other class, so that both weigh the same (CheXNet's).

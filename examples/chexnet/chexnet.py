@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import pathlib
+import re
 import time
 from itertools import chain
 
@@ -31,6 +32,11 @@ parser.add_argument("--run", type=pathlib.Path, required=True, help="folder of t
 parser.add_argument(
     "--model", default="densenet121", help="detector (small, for phantoms), or one of torchvision's classifiers"
 )
+parser.add_argument(
+    "--weights",
+    help="begin with these, but for the last layer: a state dict of torchvision's network (.pth, .pt), or safetensors; "
+    "images are then normalised as ImageNet's",
+)
 parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--batch", type=int, default=64, help="images of all ranks in a step")
 parser.add_argument("--epochs", type=int, default=20)
@@ -43,6 +49,9 @@ parser.add_argument(
 )
 parser.add_argument("--seed", type=int, default=1)
 args = parser.parse_args()
+if args.weights and args.model == "detector":
+    parser.error("--weights are those of a network of photographs, not of the detector")
+MEAN, DEVIATION = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if args.weights else ((0.5,) * 3, (0.25,) * 3)
 
 
 class Detector(torch.nn.Module):
@@ -72,19 +81,39 @@ class Detector(torch.nn.Module):
         return (by_label * (1 / 16 + 4 * self.region)).sum(2) + self.bias
 
 
+def load_weights(model, path):
+    """All but the last layer, which is for other labels. Files of 2017 have other names, and no numbers of batches."""
+    if path.endswith(".safetensors"):
+        import safetensors.torch
+
+        state = safetensors.torch.load_file(path)
+    else:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    head = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)][-1] + "."
+    state = {re.sub(r"(denselayer\d+\.(?:norm|conv))\.(\d)\.", r"\1\2.", name): tensor for name, tensor in state.items()}
+    state = {name: tensor for name, tensor in state.items() if not name.startswith(head)}
+    missing, unknown = model.load_state_dict(state, strict=False)
+    missing = [name for name in missing if not name.startswith(head) and not name.endswith("num_batches_tracked")]
+    if missing or unknown:
+        parser.error(f"--weights {path}: it is of another model: {(missing or unknown)[0]} is in one of them only")
+
+
 def make_model():
     if args.model == "detector":
         return Detector(args.image_size)
     import torchvision
 
-    return torchvision.models.get_model(args.model, num_classes=len(LABELS))
+    model = torchvision.models.get_model(args.model, num_classes=len(LABELS))
+    if args.weights and hvd.rank() == 0:  # the other ranks get rank 0's
+        load_weights(model, args.weights)
+    return model
 
 
 def open_split(split, training):
     """A rank has batch / size images of a step, so the joint batch does not depend on the number of ranks."""
     return ImageDataset(
         args.folder, split=split, training=training, batch=args.batch // hvd.size(), image_size=args.image_size, whole=True,
-        flip=args.flip, validation_share=args.validation_share, seed=args.seed, mean=(0.5,) * 3, deviation=(0.25,) * 3
+        flip=args.flip, validation_share=args.validation_share, seed=args.seed, mean=MEAN, deviation=DEVIATION
     )  # fmt: skip
 
 
@@ -151,7 +180,7 @@ optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_par
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
 checkpoint = args.run / "checkpoint.pt"
-options = {name: str(value) for name, value in vars(args).items() if name not in ("run", "folder")}
+options = {name: str(value) for name, value in vars(args).items() if name not in ("run", "folder") and value is not None}
 state = {"options": options, "epoch": 0, "best": 0.0, "since": 0, "seconds": 0.0, "best_model": None}
 resumes = hvd.broadcast_object(checkpoint.exists(), root_rank=0)
 if resumes:

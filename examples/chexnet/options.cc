@@ -25,6 +25,8 @@ const char* const kUsage = R"(CheXNet: which of 14 findings does a chest X-ray s
 FOLDER is NIH ChestX-ray14, or phantoms of `xoe data make-xray`.
   --run RUN               folder of the checkpoint, from which the same command goes on, and of scores.json
   --model NAME            detector (small, for phantoms), or a network of xoe train (densenet121)
+  --weights FILE          begin with these, but for the last layer: a state dict of torchvision's network (.pth, .pt),
+                          or safetensors; images are then normalised as ImageNet's
   --image-size PIXELS     (224)
   --batch IMAGES          of all ranks in a step (64)
   --epochs N              (20)
@@ -37,16 +39,18 @@ FOLDER is NIH ChestX-ray14, or phantoms of `xoe data make-xray`.
 )";
 
 std::map<std::string, std::string> Options::facts() const {
-  return {{"model", model},
-          {"image-size", std::to_string(image_size)},
-          {"batch", std::to_string(batch)},
-          {"epochs", std::to_string(epochs)},
-          {"lr", std::to_string(lr)},
-          {"patience", std::to_string(patience)},
-          {"validation-share", std::to_string(validation_share)},
-          {"flip", flip ? "yes" : "no"},
-          {"shuffle-labels", shuffle_labels ? "yes" : "no"},
-          {"seed", std::to_string(seed)}};
+  std::map<std::string, std::string> facts = {{"model", model},
+                                              {"image-size", std::to_string(image_size)},
+                                              {"batch", std::to_string(batch)},
+                                              {"epochs", std::to_string(epochs)},
+                                              {"lr", std::to_string(lr)},
+                                              {"patience", std::to_string(patience)},
+                                              {"validation-share", std::to_string(validation_share)},
+                                              {"flip", flip ? "yes" : "no"},
+                                              {"shuffle-labels", shuffle_labels ? "yes" : "no"},
+                                              {"seed", std::to_string(seed)}};
+  if (!weights.empty()) facts["weights"] = weights;
+  return facts;
 }
 
 xoe::Result<Options> parse_options(int argc, char** argv) {
@@ -54,6 +58,7 @@ xoe::Result<Options> parse_options(int argc, char** argv) {
   const std::map<std::string_view, std::function<bool(std::string_view)>> values = {
       {"--run", [&](std::string_view text) { return !(options.run = text).empty(); }},
       {"--model", [&](std::string_view text) { return !(options.model = text).empty(); }},
+      {"--weights", [&](std::string_view text) { return !(options.weights = text).empty(); }},
       {"--image-size", [&](std::string_view text) { return read_number(text, options.image_size); }},
       {"--batch", [&](std::string_view text) { return read_number(text, options.batch); }},
       {"--epochs", [&](std::string_view text) { return read_number(text, options.epochs); }},
@@ -83,6 +88,8 @@ xoe::Result<Options> parse_options(int argc, char** argv) {
     return failure(Code::kInvalidArgument, "--epochs, --batch, --patience and --image-size must be 1 or more");
   if (options.model == "detector" && options.image_size % 32 != 0)
     return failure(Code::kInvalidArgument, "--image-size of the detector must be a multiple of 32");
+  if (options.model == "detector" && !options.weights.empty())
+    return failure(Code::kInvalidArgument, "--weights are those of a network of photographs, not of the detector");
   return options;
 }
 

@@ -12,6 +12,7 @@ struct Options {
   std::string folder;                 // of the data
   std::string run;                    // of the checkpoint and of scores.json
   std::string model = "densenet121";  // or "detector", or another of xoe::models
+  std::string weights;                // a file of weights that training begins with; empty: random ones
   int image_size = 224;               // pixels, of height and width
   int batch = 64;                     // images of all ranks in a step
   int epochs = 20;

@@ -384,6 +384,23 @@ Result<double> DistributedOptimizer::clip_grad_norm(double max_norm) {
   return std::sqrt(squares);
 }
 
+Status DistributedOptimizer::clip_grad_value(double largest) {
+  if (!(largest > 0)) return failure(Code::kInvalidArgument, "clip_grad_value({}): the limit must be above 0", largest);
+  XOE_TRY(synchronize());
+  return core_->guarded(Code::kInternal, "clip_grad_value", [&]() -> Status {
+    const at::NoGradGuard no_grad;
+    if (core_->shards_) {
+      core_->shards_->clip_gradients(largest);
+      return {};
+    }
+    for (const NamedParameter& parameter : core_->gradients_->parameters()) {
+      at::Tensor& gradient = parameter.tensor.mutable_grad();
+      if (gradient.defined()) gradient.clamp_(-largest, largest);
+    }
+    return {};
+  });
+}
+
 Status DistributedOptimizer::save_state(::torch::serialize::OutputArchive& archive) {
   return core_->guarded(Code::kInternal, "save_state", [&]() -> Status {
     if (core_->shards_) return core_->shards_->save(archive);

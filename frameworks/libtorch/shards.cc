@@ -199,6 +199,10 @@ void Shards::scale_gradients(double factor) {
   for (Part& part : parts_) part.gradient.mul_(factor);
 }
 
+void Shards::clip_gradients(double largest) {
+  for (Part& part : parts_) part.gradient.clamp_(-largest, largest);
+}
+
 void Shards::install_parts() {
   for (std::size_t group = 0; group < part_groups_.size(); ++group) {
     optimizer_.param_groups()[group].params() = part_groups_[group];

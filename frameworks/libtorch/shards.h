@@ -37,6 +37,7 @@ class Shards {
   // The sum of squares of this rank's part of the gradients, and its scaling.
   double squared_norm() const;
   void scale_gradients(double factor);
+  void clip_gradients(double largest);
 
   Status save(::torch::serialize::OutputArchive& archive);  // collective; written on rank 0
   Status load(::torch::serialize::InputArchive& archive);

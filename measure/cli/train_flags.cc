@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/command_line/parse/field_options.h"
+#include "measure/cli/tf_cnn_flags.h"
 #include "measure/cli/words.h"
 #include "train/cli/train_command_line.h"
 #include "train/trainer/complete_options.h"
@@ -19,9 +20,9 @@ Examples:
   xoe bench train --data-dir demo-data --model resnet18 --image-size 64
   xoe run -np 8 xoe bench train --model resnet50 --emulate-accelerator 2700
 
-Twelve flags are tf_cnn_benchmarks's: --model, --batch-size, --num-batches, --num-warmup-batches, --display-every,
---data-dir, --data-name, --use-fp16, --optimizer (sgd and momentum), --init-learning-rate, --forward-only and --eval.
-The names of all flags may have - or _. None of its other flags is here.)";
+Command lines of tf_cnn_benchmarks are understood: names of flags may have - or _, switches are --NAME, --noNAME or
+--NAME=false, and a flag that has no meaning here is named once on stderr. docs/reference/tf-cnn-benchmarks.md has them
+all.)";
 
 using train::TrainOptions;
 
@@ -45,6 +46,15 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   add_option<&TrainOptions::precision>(app, flags);
   tools::add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
   add_option<&TrainOptions::lr>(app, flags, "--init-learning-rate")->description("for 256 images");
+  add_option<&TrainOptions::lr_warmup_epochs>(app, flags);
+  add_option<&TrainOptions::lr_schedule>(app, flags);
+  add_option<&TrainOptions::momentum>(app, flags)->description("of momentum and lars");
+  add_option<&TrainOptions::weight_decay>(app, flags);
+  add_option<&TrainOptions::clip_value>(app, flags);
+  tools::add_choice(app, "--variable-update", flags.variable_update,
+                    {"replicated", "horovod", "distributed_all_reduce", "collective_all_reduce", "parameter_server",
+                     "distributed_replicated", "independent"},
+                    "as tf_cnn_benchmarks calls it: the last is for one rank; all others average gradients over ranks");
   auto* forward = app.add_flag("--forward-only", flags.forward_only, "the forward pass alone, in training mode");
   app.add_flag("--eval", flags.eval, "the forward pass in evaluation mode, on held-out images")->excludes(forward);
   add_option<&TrainOptions::sync_batchnorm>(app, flags);
@@ -53,15 +63,52 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   add_option<&TrainOptions::emulated_images_per_s>(app, flags);
 }
 
+void add_images(CLI::App& app, TrainFlags& flags) {
+  app.option_defaults()->group("Images of --data-dir");
+  tools::add_field_option<&TrainOptions::pixels, &data::PixelOptions::interpolation>(app, flags.options);
+  tools::add_field_option<&TrainOptions::pixels, &data::PixelOptions::antialias>(app, flags.options);
+  add_option<&TrainOptions::data_threads>(app, flags);
+}
+
+void add_files(CLI::App& app, TrainFlags& flags) {
+  app.option_defaults()->group("Files of the run");
+  app.add_option("--trace-file", flags.trace_file, "timeline of the run that --traced-batches adds")->type_name("FILE");
+  add_option<&TrainOptions::checkpoint_dir>(app, flags, "--train-dir")
+      ->description("new folder for checkpoints of the measured run");
+  add_option<&TrainOptions::checkpoint_every>(app, flags);
+  add_option<&TrainOptions::checkpoint_keep>(app, flags);
+  add_option<&TrainOptions::tensorboard>(app, flags);
+  add_option<&TrainOptions::report_every>(app, flags)
+      ->description("steps between values in TensorBoard's files")
+      ->default_str("all steps");
+}
+
 void add_measurement(CLI::App& app, TrainFlags& flags) {
   using tools::add_number;
   app.option_defaults()->group("Measurement");
-  add_number(app, "--num-batches", flags.num_batches, 1, 100'000'000, "measured steps of a run");
+  auto* const batches = add_number(app, "--num-batches", flags.num_batches, 1, kMostBatches, "measured steps of a run");
+  app.add_option("--num-epochs", flags.num_epochs,
+                 "the same in epochs of the data; of synthetic data: 1,281,167 images, or 50,000 by --data-name")
+      ->check(CLI::PositiveNumber)
+      ->excludes(batches);
   add_number(app, "--num-warmup-batches", flags.num_warmup_batches, 0, 100'000'000, "steps before them");
   add_number(app, "--repeat", flags.repeat, 1, 10'000, "runs, each with a model and buffers of its own");
   add_number(app, "--traced-batches", flags.traced_batches, 0, 10'000,
              "steps of a further run with a timeline, which tells the hidden communication; 0: none");
   tools::add_setting(app, "--display-every", flags.display_every, "steps between lines")->check(CLI::PositiveNumber);
+  app.add_flag("--print-training-accuracy", flags.print_training_accuracy,
+               "the share of a step's images whose largest logit is right, as a further column");
+}
+
+// Known, so that a misspelt flag of tf_cnn_benchmarks gets the right one as an answer. They are translated before the
+// command line is parsed.
+void add_translated(CLI::App& app) {
+  for (const TfCnnFlag& flag : tf_cnn_flags()) {
+    std::string name = "--" + std::string(flag.name);
+    std::ranges::replace(name, '_', '-');
+    if (flag.answer != TfCnnFlag::Answer::kOwn && app.get_option_no_throw(name) == nullptr)
+      app.add_option_function<std::string>(name, [](const std::string&) {})->group("");
+  }
 }
 
 // tf_cnn_benchmarks calls sgd with momentum "momentum".
@@ -72,19 +119,46 @@ train::OptimizerKind optimizer_of(std::string_view flag) {
   return OptimizerKind::kSgd;
 }
 
+Status check_files(const TrainFlags& flags) {
+  const train::TrainOptions& options = flags.options;
+  if (!flags.trace_file.empty() && flags.traced_batches == 0)
+    return failure(Code::kInvalidArgument, "{}",
+                   "--trace-file keeps the timeline of a further run, which --traced-batches 0 leaves out");
+  if (options.checkpoint_dir.empty()) return {};
+  if (options.step_kind != train::StepKind::kTrain)
+    return failure(Code::kInvalidArgument, "--train-dir: {} trains nothing that could be kept, and reads no checkpoint",
+                   flags.eval ? "--eval" : "--forward-only");
+  if (flags.repeat > 1)
+    return failure(Code::kInvalidArgument, "{}", "--train-dir has room for one run; leave out --repeat");
+  return {};
+}
+
 }  // namespace
 
+std::int64_t epoch_of(const TrainFlags& flags) { return flags.data_name == "cifar10" ? 50'000 : 1'281'167; }
+
 CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
-  auto* verb =
-      app.add_subcommand("train", "images/s of training, with twelve flags and the lines of tf_cnn_benchmarks");
+  auto* verb = app.add_subcommand("train", "images/s of training, with the flags and the lines of tf_cnn_benchmarks");
   verb->footer(kExamples);
-  flags.options.image_size = 0;  // not given
+  flags.options.image_size = 0;    // not given
+  flags.options.report_every = 0;  // "
   add_workload(*verb, flags);
+  add_images(*verb, flags);
   add_measurement(*verb, flags);
   verb->option_defaults()->group(std::string(train::kMachineOptions));
   tools::add_field_options(*verb, flags.options, train::kMachineOptions);
+  add_files(*verb, flags);
   add_output(*verb, flags.out);
+  add_translated(*verb);
   return verb;
+}
+
+void set_batches(TrainFlags& flags, int batches) {
+  train::TrainOptions& options = flags.options;
+  const bool reports_at_the_end = options.report_every == 0 || options.report_every == options.steps;
+  flags.num_batches = batches;
+  options.steps = std::int64_t{flags.num_warmup_batches} + batches;
+  if (reports_at_the_end) options.report_every = static_cast<int>(std::min<std::int64_t>(options.steps, 1'000'000'000));
 }
 
 Status complete_flags(TrainFlags& flags) {
@@ -103,10 +177,11 @@ Status complete_flags(TrainFlags& flags) {
                    flags.eval ? "--eval" : "--forward-only");
   if (emulated && options.sharded)
     return failure(Code::kInvalidArgument, "{}", "--emulate-accelerator updates no parameters; leave out --sharded");
+  XOE_TRY(check_files(flags));
   options.evaluate = flags.eval;
   options.eval_every = 0;
-  options.steps = std::int64_t{flags.num_warmup_batches} + flags.num_batches;
-  options.report_every = static_cast<int>(std::min<std::int64_t>(options.steps, 1'000'000'000));
+  if (!options.lr_schedule.empty() && options.data_dir.empty()) options.synthetic_epoch = epoch_of(flags);
+  set_batches(flags, flags.num_batches);
   XOE_ASSIGN(options, train::complete_options(std::move(options)));
   return {};
 }

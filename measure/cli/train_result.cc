@@ -174,8 +174,10 @@ std::string head_lines(const TrainResult& result) {
 }
 
 std::string step_line(std::int64_t step, const TrainRepeat& so_far) {
-  return fmt::format("{}\timages/sec: {:.1f} +/- {:.1f} (jitter = {:.1f})\t{:.3f}", step, so_far.images_per_s,
-                     so_far.uncertainty, so_far.jitter, so_far.loss);
+  std::string line = fmt::format("{}\timages/sec: {:.1f} +/- {:.1f} (jitter = {:.1f})\t{:.3f}", step,
+                                 so_far.images_per_s, so_far.uncertainty, so_far.jitter, so_far.loss);
+  if (so_far.training_accuracy >= 0) line += fmt::format("\t{:.3f}", so_far.training_accuracy);
+  return line;
 }
 
 std::string total_lines(const TrainRepeat& repeat) {

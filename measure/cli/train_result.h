@@ -25,12 +25,13 @@ struct StepParts {
 
 // One run of several.
 struct TrainRepeat {
-  double images_per_s = 0;  // of all ranks
-  double uncertainty = 0;   // standard error over steps
-  double jitter = 0;        // 1.4826 x median absolute deviation over steps
-  double step_ms = 0;       // mean
-  double loss = 0;          // of the last step
-  double accuracy = -1;     // on held-out images; -1: not measured
+  double images_per_s = 0;        // of all ranks
+  double uncertainty = 0;         // standard error over steps
+  double jitter = 0;              // 1.4826 x median absolute deviation over steps
+  double step_ms = 0;             // mean
+  double loss = 0;                // of the last step
+  double accuracy = -1;           // on held-out images; -1: not measured
+  double training_accuracy = -1;  // of the last step's images; -1: it is not shown
 };
 
 struct TrainResult {
@@ -71,7 +72,7 @@ std::vector<std::pair<std::string, double>> named_parts(const TrainResult& resul
 std::string emulation_words(const TrainResult& result);
 // "Model: resnet50 ..." to the line above the first step.
 std::string head_lines(const TrainResult& result);
-// "10\timages/sec: 97.2 +/- 0.4 (jitter = 1.1)\t7.312", as in tf_cnn_benchmarks.
+// "10\timages/sec: 97.2 +/- 0.4 (jitter = 1.1)\t7.312", as in tf_cnn_benchmarks; with the accuracy where it is shown.
 std::string step_line(std::int64_t step, const TrainRepeat& so_far);
 // "total images/sec: 97.20" between lines.
 std::string total_lines(const TrainRepeat& repeat);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "core/trace/summary.h"
 #include "measure/cli/counters.h"
 #include "train/trainer/agree.h"
+#include "train/trainer/batches.h"
 #include "train/trainer/device.h"
 #include "train/trainer/environment.h"
 #include "train/trainer/trainer.h"
@@ -44,6 +46,7 @@ class Observer : public train::Listener {
     times_ += sample.times;
     seconds_ += sample.seconds;
     loss_ = sample.loss;
+    accuracy_ = sample.accuracy;
     ++steps_;
     if (step == 1 || step % flags_.display_every == 0) print_(step_line(step, repeat()));
   }
@@ -56,7 +59,8 @@ class Observer : public train::Listener {
             .uncertainty = stats.uncertainty,
             .jitter = stats.jitter,
             .step_ms = seconds_ / static_cast<double>(steps_) * kMs,
-            .loss = loss_};
+            .loss = loss_,
+            .training_accuracy = flags_.print_training_accuracy ? accuracy_ : -1};
   }
   const StepTimes& times() const { return times_; }
   double seconds() const { return seconds_; }
@@ -70,6 +74,7 @@ class Observer : public train::Listener {
   StepTimes times_;
   double seconds_ = 0;
   double loss_ = 0;
+  double accuracy_ = 0;
   std::int64_t steps_ = 0;
   bool failed_together_ = false;
 };
@@ -147,6 +152,20 @@ std::vector<std::string> trace_files(const std::string& path) {
   return files;
 }
 
+// Copies this host's timeline to `file`; where hosts have one each, the others' names tell the host.
+Status keep_trace(const std::string& path, const std::string& file) {
+  const std::filesystem::path target(file);
+  const std::string stem = std::filesystem::path(path).stem().string();
+  for (const std::string& found : trace_files(path)) {
+    const std::string rest = std::filesystem::path(found).filename().string().substr(stem.size());
+    const auto to = rest == ".json" ? target : target.parent_path() / (target.stem().string() + rest);
+    std::error_code error;
+    std::filesystem::copy_file(found, to, std::filesystem::copy_options::overwrite_existing, error);
+    if (error) return failure(Code::kUnavailable, "--trace-file {}: {}", to.string(), error.message());
+  }
+  return {};
+}
+
 // A short run with a timeline: milliseconds of hidden communication in a step of rank 0's host; on rank 0 the timeline
 // itself, where a page is to show it.
 Result<double> run_traced(const TrainFlags& flags, Communicator& comm, Observer& observer,
@@ -154,6 +173,9 @@ Result<double> run_traced(const TrainFlags& flags, Communicator& comm, Observer&
   train::TrainOptions options = flags.options;
   options.steps = std::min(flags.traced_batches, flags.num_batches) + std::min(2, flags.num_warmup_batches);
   options.evaluate = false;
+  options.checkpoint_dir.clear();
+  options.checkpoint_every = 0;
+  options.tensorboard.clear();
   std::error_code ignored;
   XOE_ASSIGN(const std::string token, random_token());
   std::string path = std::filesystem::temp_directory_path(ignored) / fmt::format("xoe-bench-{}.json", token);
@@ -174,10 +196,14 @@ Result<double> run_traced(const TrainFlags& flags, Communicator& comm, Observer&
     }
   }
   XOE_TRY(comm.barrier());
-  if (comm.local_rank() == 0)
+  Status kept;
+  if (comm.local_rank() == 0) {
+    if (outcome && !flags.trace_file.empty()) kept = keep_trace(path, flags.trace_file);
     for (const std::string& file : trace_files(path)) std::filesystem::remove(file, ignored);
+  }
   if (!outcome) return failure(outcome.error());
   XOE_TRY(comm.broadcast(Tensor(&hidden, 1), 0));
+  XOE_TRY(kept);
   return hidden;
 }
 
@@ -194,7 +220,36 @@ Result<TrainRepeat> run_once(const TrainFlags& flags, Communicator& comm, Observ
   return repeat;
 }
 
+// Steps of an epoch. Rank 0 asks the data, whose mistakes the training itself reports.
+Result<double> steps_of_epoch(const TrainFlags& flags, Communicator& comm) {
+  const train::TrainOptions& options = flags.options;
+  const double step = static_cast<double>(options.batch) * options.accumulate * comm.size();
+  double steps = static_cast<double>(epoch_of(flags)) / step;
+  if (options.data_dir.empty()) return steps;
+  if (comm.rank() == 0) {
+    const auto data = train::image_batches(options, 0, comm.size(), comm.local_size(), [](std::string_view) {});
+    steps = data ? static_cast<double>((*data)->info().batches_per_epoch) / options.accumulate : 1;
+  }
+  XOE_TRY(comm.broadcast(Tensor(&steps, 1), 0));
+  return steps;
+}
+
 }  // namespace
+
+Status settle_flags(TrainFlags& flags, Communicator& comm) {
+  if (flags.variable_update == "independent" && comm.size() > 1)
+    return failure(Code::kInvalidArgument,
+                   "--variable-update=independent: {} ranks of a job average their gradients; start each rank alone",
+                   comm.size());
+  if (flags.num_epochs == 0) return {};
+  XOE_ASSIGN(const double epoch, steps_of_epoch(flags, comm));
+  const double batches = std::ceil(flags.num_epochs * epoch);
+  if (batches > kMostBatches)
+    return failure(Code::kInvalidArgument, "--num-epochs {}: these are {:.0f} steps, of at most {}", flags.num_epochs,
+                   batches, kMostBatches);
+  set_batches(flags, std::max(1, static_cast<int>(batches)));
+  return {};
+}
 
 Result<MeasuredTraining> run_training(const TrainFlags& flags, Communicator& comm, const Print& print,
                                       bool& failed_together) {
@@ -212,7 +267,7 @@ Result<MeasuredTraining> run_training(const TrainFlags& flags, Communicator& com
         result.buckets = start.buckets;
         steps(head_lines(result));
       }
-      steps("Step\tImg/sec\ttotal_loss");
+      steps(flags.print_training_accuracy ? "Step\tImg/sec\ttotal_loss\ttop_1_accuracy" : "Step\tImg/sec\ttotal_loss");
     });
     auto one = run_once(flags, comm, observer, mine);
     failed_together = observer.failed_together();
@@ -232,7 +287,7 @@ Result<MeasuredTraining> run_training(const TrainFlags& flags, Communicator& com
     result.sent_step_bytes = result.reduced_step_bytes * 2 * static_cast<std::uint64_t>(comm.size() - 1) /
                              static_cast<std::uint64_t>(comm.size());
   }
-  if (flags.traced_batches > 0 && (reduces || !flags.out.html.empty())) {
+  if (flags.traced_batches > 0 && (reduces || !flags.out.html.empty() || !flags.trace_file.empty())) {
     Observer observer(flags, quiet, [](const train::RunStart&) {});
     auto hidden = run_traced(flags, comm, observer, measured.timeline);
     failed_together = observer.failed_together();

@@ -17,6 +17,10 @@ struct MeasuredTraining {
   std::optional<pages::Timeline> timeline = {};  // of the traced run, where flags.out.html asks for a page
 };
 
+// Collective, before run_training(): what only the ranks and the data tell, --num-epochs and --variable-update.
+// `invalid_argument`, the same on all ranks.
+Status settle_flags(TrainFlags& flags, Communicator& comm);
+
 // Collective. The result counts on rank 0, where `print` receives the lines of the runs. Errors: those of
 // train::train(); `failed_together` tells that all ranks have the same one.
 Result<MeasuredTraining> run_training(const TrainFlags& flags, Communicator& comm,

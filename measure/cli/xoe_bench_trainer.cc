@@ -11,6 +11,7 @@
 #include "core/base/utf8.h"
 #include "core/command_line/parse/answer_once.h"
 #include "measure/cli/output_flags.h"
+#include "measure/cli/tf_cnn_flags.h"
 #include "measure/cli/train_flags.h"
 #include "measure/cli/train_page.h"
 #include "measure/cli/train_runs.h"
@@ -40,22 +41,26 @@ int tell(const bench::TrainFlags& flags, const bench::MeasuredTraining& measured
   return told ? 0 : failed(told.error());
 }
 
-int run(const bench::TrainFlags& flags) {
+// together: whether all ranks have the same error.
+int failed_rank(const Error& error, Communicator& comm, bool together) {
+  together = together && error.code() != Code::kPeerLost && error.code() != Code::kTimeout;
+  if (!together || comm.rank() == 0) (void)failed(error);
+  // So that no rank ends, and is taken for the culprit, before rank 0 has said why.
+  if (together) (void)comm.barrier({.timeout = std::chrono::seconds(1)});
+  return kFailed;
+}
+
+int run(bench::TrainFlags& flags) {
   auto comm = init();
   if (!comm) return failed(comm.error());
+  if (const Status settled = bench::settle_flags(flags, *comm); !settled)
+    return failed_rank(settled.error(), *comm, /*together=*/true);
   bool failed_together = false;
   const auto print = [&flags](std::string_view line) {
     if (!flags.out.json) print_line(line);
   };
   const auto result = bench::run_training(flags, *comm, print, failed_together);
-  if (!result) {
-    const Code code = result.error().code();
-    const bool together = failed_together && code != Code::kPeerLost && code != Code::kTimeout;
-    if (!together || comm->rank() == 0) (void)failed(result.error());
-    // So that no rank ends, and is taken for the culprit, before rank 0 has said why.
-    if (together) (void)comm->barrier({.timeout = std::chrono::seconds(1)});
-    return kFailed;
-  }
+  if (!result) return failed_rank(result.error(), *comm, failed_together);
   return comm->rank() == 0 ? tell(flags, *result) : 0;
 }
 
@@ -68,10 +73,14 @@ int main(int argc, char** argv) {
   CLI::App app("Measures.", "xoe bench");
   bench::TrainFlags flags;
   bench::add_train_verb(app, flags);
-  const auto words = bench::with_dashes({argv, argv + argc});
-  if (const auto answer = tools::understand(app, argc, bench::pointers_to(words).data()))
+  const auto line = bench::translate_tf_cnn_flags(bench::with_dashes({argv, argv + argc}));
+  if (!line) return tools::usage_error("xoe bench train", line.error().message());
+  const auto words = bench::pointers_to(line->words);
+  if (const auto answer = tools::understand(app, static_cast<int>(words.size()), words.data()))
     return tools::answer_once(*answer);
   if (const Status complete = bench::complete_flags(flags); !complete)
     return tools::usage_error("xoe bench train", complete.error().message());
+  if (tools::first_of_job())
+    for (const std::string& note : line->notes) fmt::print(stderr, "xoe bench train: {}\n", printable_utf8(note));
   return run(flags);
 }

@@ -19,6 +19,13 @@ def xoe(*words, code=0, **variables):
     return done.stderr if code else done.stdout
 
 
+def outputs(*words):
+    """Standard output and standard error of `xoe WORDS`, which succeeds."""
+    done = subprocess.run([BIN / "xoe", *words], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout, done.stderr
+
+
 class BenchTest(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()

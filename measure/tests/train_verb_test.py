@@ -4,7 +4,7 @@ import json
 import re
 import unittest
 
-from program import BIN, SMALL, BenchTest, xoe
+from program import BIN, SMALL, BenchTest, outputs, xoe
 
 STEP = re.compile(r"^(\d+)\timages/sec: \d+\.\d \+/- \d+\.\d \(jitter = \d+\.\d\)\t(\d+\.\d{3})$", re.M)
 
@@ -116,6 +116,67 @@ class TrainVerb(BenchTest):
         self.assertEqual(page.read_text(), "mine")
         page.write_text("{}")
         return error
+
+    def test_command_lines_of_tf_cnn_benchmarks(self):
+        line = "--data_format=NCHW --batch_size=4 --model=resnet20 --image_size=16 --optimizer=momentum --momentum=0.8 --noxla " \
+               "--variable_update=replicated --nodistortions --gradient_repacking=8 --num_gpus=1 --num_batches=3 " \
+               "--num_warmup_batches=1 --weight_decay=1e-4 --use_fp16 --data_name=cifar10 --fp16_enable_auto_loss_scale " \
+               "--gradient_clip=0.5 --print_training_accuracy --tf_random_seed=5 --device=CPU --num_intra_threads=1 " \
+               "--piecewise_learning_rate_schedule=0.1;2;0.01 --num_learning_rate_warmup_epochs=1"
+        path = self.folder / "a.json"
+        out, err = outputs("run", "-np", "2", BIN / "xoe", "bench", "train", *line.split(" "), f"--train_dir={self.folder / 'kept'}",
+                           f"--trace_file={self.folder / 'trace.json'}", "--output", path)
+        self.assertIn("Step\tImg/sec\ttotal_loss\ttop_1_accuracy\n", out)
+        self.assertRegex(out, r"(?m)1\timages/sec: \S+ \+/- \S+ \(jitter = \S+\)\t\d+\.\d{3}\t[01]\.\d{3}$")
+        self.assertEqual(err.count("--gradient-repacking: gradients are reduced in buckets"), 1, err)
+        self.assertEqual(err.count("--fp16-enable-auto-loss-scale: bfloat16 needs no loss scale"), 1, err)
+        self.assertNotIn("--xla", err)
+        result = self.json("a.json")
+        options = result["environment"]["options"]
+        self.assertEqual(result["model"], "resnet20")
+        for name, value in {"momentum": 0.8, "weight_decay": 1e-4, "clip_value": 0.5, "seed": 5, "precision": "bf16",
+                            "memory_format": "nchw", "lr_schedule": "0.1;2;0.01", "threads": 1, "device": "cpu"}.items():
+            self.assertEqual(options[name], value, name)
+        self.assertEqual([file.suffix for file in (self.folder / "kept").iterdir()], [".ckpt"])
+        trace = json.loads((self.folder / "trace.json").read_text())
+        self.assertTrue(trace)
+        out, err = outputs("bench", "train", *SMALL, "--variable_update=horovod", "--horovod_device=cpu", "--mkl",
+                           "--num_inter_threads=2", "--kmp_blocktime=0", "--num_batches=2", "--num_warmup_batches=0", "--xla")
+        self.assertEqual([line.split(": ")[1] for line in err.splitlines() if line.startswith("xoe bench train: ")],
+                         ["--horovod-device", "--mkl", "--num-inter-threads", "--kmp-blocktime", "--xla"])
+        self.assertIn("Num batches: 2, after 0 of warm-up", out)
+
+    def test_epochs_are_steps(self):
+        data = self.folder / "data"
+        xoe("data", "make", "--images", "24", "--validation", "8", "--classes", "4", "--side", "16", data)
+        few = [*SMALL, "--num-warmup-batches", "1"]
+        out = xoe("run", "-np", "2", BIN / "xoe", "bench", "train", *few, "--data_dir", data, "--num_epochs=2.5")
+        self.assertIn("Num batches: 8, after 1 of warm-up", out)  # 24 images, 2 ranks of 4: 3 steps an epoch
+        out = xoe("bench", "train", *few, "--data_name=cifar10", "--num_epochs=0.0004")
+        self.assertIn("Num batches: 5, after", out)  # 50,000 images
+        out = xoe("bench", "train", *few, "--num_epochs=0.00001")
+        self.assertIn("Num batches: 4, after", out)  # 1,281,167 images
+        self.assertIn("exclude each other", xoe("bench", "train", *few, "--num_epochs=1", "--num_batches=3", code=2))
+
+    def test_runs_that_would_be_others_are_refused(self):
+        for flags, said in (
+            (["--num_gpus=4"], "start `xoe run -np 4 xoe bench train ...`"),
+            (["--num_gpu=4"], "unknown option --num-gpu; did you mean --num-gpus?"),
+            (["--gradient_repackin=4"], "did you mean --gradient-repacking?"),
+            (["--job_name=worker"], "xoe run -np N -H HOST:SLOTS"),
+            (["--model=nasnet"], "this network of tf_cnn_benchmarks is not here; efficientnet_b0 is near"),
+            (["--model=resnet51"], "did you mean resnet50"),
+            (["--optimizer=adam"], "choose sgd, momentum, adamw"),
+            (["--eval", "--train_dir=x"], "--eval trains nothing that could be kept"),
+            (["--repeat=2", "--train_dir=x"], "--train-dir has room for one run"),
+            (["--trace_file=x", "--traced-batches=0"], "leaves out"),
+            (["--piecewise_learning_rate_schedule=0.1;x;2"], '"x" is no number'),
+        ):
+            with self.subTest(flags):
+                self.assertIn(said, xoe("bench", "train", *flags, code=2))
+        two = ["run", "-np", "2", BIN / "xoe", "bench", "train", *SMALL, "--num-batches", "2", "--variable_update=independent"]
+        self.assertEqual(xoe(*two, code=1).count("2 ranks of a job average their gradients"), 1)
+        self.assertIn("total images/sec", xoe("bench", "train", *SMALL, "--num-batches", "2", "--variable_update=independent"))
 
     def test_mistakes_are_told_once(self):
         self.assertIn("did you mean --model?", xoe("bench", "train", "--modle", "x", code=2))

@@ -16,8 +16,9 @@ using SumOverRanks = std::function<void(const at::Tensor& vector)>;
 // are those of the sum of the ranks' losses; those of weight and bias are this rank's part of them.
 class BatchNormImpl : public ::torch::nn::BatchNorm2dImpl {
  public:
-  explicit BatchNormImpl(std::int64_t channels, double epsilon = 1e-5)
-      : BatchNorm2dImpl(::torch::nn::BatchNorm2dOptions(channels).eps(epsilon)) {}
+  // momentum: how far a step moves the running statistics towards its own.
+  explicit BatchNormImpl(std::int64_t channels, double epsilon = 1e-5, double momentum = 0.1)
+      : BatchNorm2dImpl(::torch::nn::BatchNorm2dOptions(channels).eps(epsilon).momentum(momentum)) {}
 
   at::Tensor forward(const at::Tensor& x);
   void set_sum(SumOverRanks sum) { sum_ = std::move(sum); }

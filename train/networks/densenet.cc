@@ -83,6 +83,16 @@ class DenseNet : public ImageModel {
 
   std::vector<std::string> head() const override { return {"classifier"}; }
 
+  // Before 2018: "denselayer1.norm.1.weight" for "denselayer1.norm1.weight".
+  std::string current_name(const std::string& name) const override {
+    const auto layer = name.find(".denselayer");
+    if (layer == std::string::npos) return name;
+    for (const std::string_view part : {".norm.", ".conv."})
+      if (const auto at = name.find(part, layer); at != std::string::npos)
+        return std::string(name).erase(at + part.size() - 1, 1);
+    return name;
+  }
+
   at::MemoryFormat memory_format() const override { return at::MemoryFormat::ChannelsLast; }
 
  private:

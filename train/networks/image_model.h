@@ -9,12 +9,10 @@
 
 namespace xoe::models {
 
-// The weight of the auxiliary logits' loss beside that of the others (as C. Szegedy et al.'s own program has it).
-inline constexpr double kAuxiliaryWeight = 0.4;
-
 struct Logits {
-  at::Tensor main;            // [N, classes]
-  at::Tensor auxiliary = {};  // the same of a second classifier within the network; undefined where there is none
+  at::Tensor main = {};                    // [N, classes]
+  std::vector<at::Tensor> auxiliary = {};  // the same of classifiers further inside, in training mode
+  double auxiliary_weight = 0;             // of the loss of each of those, beside that of `main`
 };
 
 // Maps images [N, 3, H, W] to logits.
@@ -32,6 +30,8 @@ class ImageModel : public ::torch::nn::Module {
   // The name that a parameter or buffer, by its name here, has in the library that most programs know it from: timm for
   // vision transformers ("blocks.0.attn.qkv.weight" for "blocks.0.qkv.weight"), else torchvision, which is the same.
   virtual std::string common_name(const std::string& name) const { return name; }
+  // The common name of what an older file of that library calls `name`.
+  virtual std::string current_name(const std::string& name) const { return name; }
 };
 
 using ModelHandle = std::shared_ptr<ImageModel>;

@@ -14,11 +14,12 @@ namespace xoe::models {
 namespace {
 
 constexpr int kPublishedImage = 299;
+constexpr double kInceptionAuxiliaryWeight = 0.4;  // as C. Szegedy et al.'s own program has it
 constexpr int kSmallestImage = 75;  // leaves 1x1 for the last blocks; the auxiliary classifier needs all of 299
 
 std::shared_ptr<ConvNorm> unit(const ConvSpec& conv) {
-  return std::make_shared<ConvNorm>(
-      ConvNormSpec{.conv = conv, .activation = kRelu, .epsilon = 1e-3, .conv_name = "conv", .norm_name = "bn"});
+  return std::make_shared<ConvNorm>(ConvNormSpec{
+      .conv = conv, .activation = kRelu, .norm = {.epsilon = 1e-3}, .conv_name = "conv", .norm_name = "bn"});
 }
 
 at::Tensor average_3x3(const at::Tensor& x) { return at::avg_pool2d(x, {3, 3}, {1, 1}, {1, 1}); }
@@ -167,7 +168,8 @@ class InceptionV3 : public ImageModel {
     at::Tensor x = images;
     for (const Step& step : trunk_) x = step(x);
     Logits logits;
-    if (auxiliary_ && is_training()) logits.auxiliary = auxiliary_->forward(x);
+    if (auxiliary_ && is_training())
+      logits = {.auxiliary = {auxiliary_->forward(x)}, .auxiliary_weight = kInceptionAuxiliaryWeight};
     for (const Step& step : top_) x = step(x);
     logits.main = fc_->forward(dropout_->forward(mean_of_pixels(x)));
     return logits;

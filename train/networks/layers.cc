@@ -23,7 +23,7 @@ at::Tensor Chain::forward(const at::Tensor& x) {
 
 ConvNorm::ConvNorm(const ConvNormSpec& spec)
     : conv_(register_module(spec.conv_name, conv2d(spec.conv))),
-      norm_(register_module(spec.norm_name, BatchNorm(spec.conv.out, spec.epsilon))),
+      norm_(register_module(spec.norm_name, BatchNorm(spec.conv.out, spec.norm.epsilon, spec.norm.momentum))),
       activation_(spec.activation) {}
 
 at::Tensor ConvNorm::forward(const at::Tensor& x) {
@@ -60,7 +60,7 @@ void add_expansion(Chain& chain, const ExpansionSpec& spec) {
   if (spec.width != spec.in) {
     chain.add(std::make_shared<ConvNorm>(ConvNormSpec{.conv = {.in = spec.in, .out = spec.width, .kernel = {1, 1}},
                                                       .activation = spec.activation,
-                                                      .epsilon = spec.epsilon}));
+                                                      .norm = spec.norm}));
   }
   chain.add(std::make_shared<ConvNorm>(ConvNormSpec{.conv = {.in = spec.width,
                                                              .out = spec.width,
@@ -68,7 +68,7 @@ void add_expansion(Chain& chain, const ExpansionSpec& spec) {
                                                              .stride = spec.stride,
                                                              .groups = spec.width},
                                                     .activation = spec.activation,
-                                                    .epsilon = spec.epsilon}));
+                                                    .norm = spec.norm}));
 }
 
 void initialise_convolutions(const nn::Module& network, nn::init::FanModeType mode) {

@@ -98,11 +98,17 @@ class Chain : public nn::Module {
   int blocks_ = 0;
 };
 
+// Of a batch norm.
+struct NormSpec {
+  double epsilon = 1e-5;
+  double momentum = 0.1;
+};
+
 // Convolution, batch norm, activation.
 struct ConvNormSpec {
   ConvSpec conv;
   Activation activation = nullptr;
-  double epsilon = 1e-5;
+  NormSpec norm = {};
   const char* conv_name = "0";
   const char* norm_name = "1";
 };
@@ -163,7 +169,7 @@ struct ExpansionSpec {
   std::int64_t kernel;
   std::int64_t stride;
   Activation activation;
-  double epsilon = 1e-5;
+  NormSpec norm = {};
 };
 void add_expansion(Chain& chain, const ExpansionSpec& spec);
 

@@ -121,6 +121,10 @@ Result<ModelHandle> make_resnet18(const Shape& shape) {
   return std::make_shared<ResNet>(std::array{2, 2, 2, 2}, /*bottleneck=*/false, shape.classes);
 }
 
+Result<ModelHandle> make_resnet34(const Shape& shape) {
+  return std::make_shared<ResNet>(std::array{3, 4, 6, 3}, /*bottleneck=*/false, shape.classes);
+}
+
 Result<ModelHandle> make_resnet50(const Shape& shape) {
   return std::make_shared<ResNet>(std::array{3, 4, 6, 3}, /*bottleneck=*/true, shape.classes);
 }

@@ -10,25 +10,28 @@
 namespace xoe::models {
 namespace {
 
-constexpr std::int64_t kPool = 0;  // in place of a convolution's channels
-constexpr std::array<std::int64_t, 18> kVgg16 = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
-                                                 kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
-constexpr int kSmallestVggImage = 32;  // each of five poolings halves it
+// Convolutions before each of five poolings.
+using VggStages = std::array<int, 5>;
+constexpr VggStages kVgg11 = {1, 1, 2, 2, 2};
+constexpr VggStages kVgg13 = {2, 2, 2, 2, 2};
+constexpr VggStages kVgg16 = {2, 2, 3, 3, 3};
+constexpr VggStages kVgg19 = {2, 2, 4, 4, 4};
+constexpr std::array<std::int64_t, 5> kVggWidths = {64, 128, 256, 512, 512};
+constexpr int kSmallestVggImage = 32;  // each pooling halves it
 constexpr std::int64_t kVggHidden = 4096;
 constexpr double kVggLinearSpread = 0.01;
 
 class Vgg : public ImageModel {
  public:
-  explicit Vgg(int classes) {
+  Vgg(const VggStages& stages, int classes) {
     std::int64_t channels = 3;
-    for (const std::int64_t out : kVgg16) {
-      if (out == kPool) {
-        features_->add_step([](const at::Tensor& x) { return at::max_pool2d(x, {2, 2}, {2, 2}); });
-        continue;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      for (int k = 0; k < stages[i]; ++k) {
+        features_->add(conv2d({.in = channels, .out = kVggWidths[i], .bias = true}));
+        features_->add_step(kRelu);
+        channels = kVggWidths[i];
       }
-      features_->add(conv2d({.in = channels, .out = out, .bias = true}));
-      features_->add_step(kRelu);
-      channels = out;
+      features_->add_step([](const at::Tensor& x) { return at::max_pool2d(x, {2, 2}, {2, 2}); });
     }
     register_module("features", features_);
     for (const std::int64_t in : {channels * 7 * 7, kVggHidden}) {
@@ -58,11 +61,16 @@ class Vgg : public ImageModel {
   std::shared_ptr<Chain> classifier_ = std::make_shared<Chain>();
 };
 
+Result<ModelHandle> make_vgg(std::string_view name, const VggStages& stages, const Shape& shape) {
+  XOE_TRY(check_image_size(name, shape, kSmallestVggImage));
+  return std::make_shared<Vgg>(stages, shape.classes);
+}
+
 }  // namespace
 
-Result<ModelHandle> make_vgg16(const Shape& shape) {
-  XOE_TRY(check_image_size("vgg16", shape, kSmallestVggImage));
-  return std::make_shared<Vgg>(shape.classes);
-}
+Result<ModelHandle> make_vgg11(const Shape& shape) { return make_vgg("vgg11", kVgg11, shape); }
+Result<ModelHandle> make_vgg13(const Shape& shape) { return make_vgg("vgg13", kVgg13, shape); }
+Result<ModelHandle> make_vgg16(const Shape& shape) { return make_vgg("vgg16", kVgg16, shape); }
+Result<ModelHandle> make_vgg19(const Shape& shape) { return make_vgg("vgg19", kVgg19, shape); }
 
 }  // namespace xoe::models

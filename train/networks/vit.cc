@@ -14,8 +14,8 @@ struct VitSpec {
   std::int64_t width;
   std::int64_t heads;
   int patch;  // its side in pixels
+  int layers = 12;
 };
-constexpr int kVitLayers = 12;
 constexpr double kInitialSpread = 0.02;
 constexpr double kNormEpsilon = 1e-6;
 
@@ -67,7 +67,8 @@ class VisionTransformer : public ImageModel {
         register_module("patch_embed", nn::Conv2d(nn::Conv2dOptions(3, spec.width, spec.patch).stride(spec.patch)));
     class_token_ = register_parameter("cls_token", at::zeros({1, 1, spec.width}));
     position_ = register_parameter("pos_embed", at::zeros({1, tokens, spec.width}));
-    for (int i = 0; i < kVitLayers; ++i) layers_->add_block(std::make_shared<TransformerLayer>(spec.width, spec.heads));
+    for (int i = 0; i < spec.layers; ++i)
+      layers_->add_block(std::make_shared<TransformerLayer>(spec.width, spec.heads));
     register_module("blocks", layers_);
     norm_ = register_module("norm", layer_norm(spec.width));
     head_ = register_module("head", nn::Linear(spec.width, shape.classes));
@@ -133,6 +134,14 @@ Result<ModelHandle> make_vit_s16(const Shape& shape) {
 
 Result<ModelHandle> make_vit_b16(const Shape& shape) {
   return make_vit("vit_b16", {.width = 768, .heads = 12, .patch = 16}, shape);
+}
+
+Result<ModelHandle> make_vit_l16(const Shape& shape) {
+  return make_vit("vit_l16", {.width = 1024, .heads = 16, .patch = 16, .layers = 24}, shape);
+}
+
+Result<ModelHandle> make_vit_h14(const Shape& shape) {
+  return make_vit("vit_h14", {.width = 1280, .heads = 16, .patch = 14, .layers = 32}, shape);
 }
 
 }  // namespace xoe::models

@@ -41,6 +41,48 @@ TEST(Schedule, WorksWithoutWarmUpAndForOneStep) {
   EXPECT_DOUBLE_EQ(learning_rate({.peak = 1, .warmup_steps = 0, .total_steps = 0}, 0), 1);
 }
 
+TEST(Schedule, FollowsPiecesBehindTheWarmUp) {
+  const Schedule schedule = {
+      .peak = 9,
+      .warmup_steps = 2,
+      .total_steps = 100,
+      .pieces = {{.from = 0, .rate = 0.4}, {.from = 10, .rate = 0.1}, {.from = 20, .rate = 0.2}}};
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 0), 0.2);
+  for (const std::int64_t step : {1, 2, 9}) EXPECT_DOUBLE_EQ(learning_rate(schedule, step), 0.4) << step;
+  for (const std::int64_t step : {10, 19}) EXPECT_DOUBLE_EQ(learning_rate(schedule, step), 0.1) << step;
+  for (const std::int64_t step : {20, 99, 1000}) EXPECT_DOUBLE_EQ(learning_rate(schedule, step), 0.2) << step;
+}
+
+TEST(Schedule, PiecesAreRatesWithEpochsBetweenThem) {
+  using Rate = RatePiece<double>;
+  EXPECT_EQ(parse_rate_pieces("0.3;10;0.2;25.5;0.1").value(),
+            (std::vector<Rate>{{.from = 0, .rate = 0.3}, {.from = 10, .rate = 0.2}, {.from = 25.5, .rate = 0.1}}));
+  EXPECT_EQ(parse_rate_pieces("1e-3").value(), (std::vector<Rate>{{.from = 0, .rate = 1e-3}}));
+  for (const char* wrong :
+       {"", "a", "0.1;", "0.1;5", "0.1;5;0.2;5;0.3", "0.1;0;0.2", "-1", "0.1;nan;0.2", "0.1,5,0.2"}) {
+    const auto pieces = parse_rate_pieces(wrong);
+    ASSERT_FALSE(pieces) << wrong;
+    EXPECT_NE(pieces.error().message().find("expected rates with the epochs between them"), std::string::npos) << wrong;
+  }
+}
+
+TEST(Options, RatesOfAScheduleNeedEpochsAndNoOtherRate) {
+  const auto message = [](const char* data, const char* schedule, std::int64_t synthetic_epoch = 0, double lr = 0) {
+    TrainOptions options;
+    options.data_dir = data;
+    options.lr_schedule = schedule;
+    options.synthetic_epoch = synthetic_epoch;
+    options.lr = lr;
+    const auto completed = complete_options(std::move(options));
+    return completed ? std::string() : completed.error().message();
+  };
+  EXPECT_EQ(message("data", "0.1;2;0.01"), "");
+  EXPECT_EQ(message("", "0.1;2;0.01", 100), "");
+  EXPECT_NE(message("", "0.1").find("synthetic data has no epochs"), std::string::npos);
+  EXPECT_NE(message("data", "0.1", 0, 0.1).find("leave out the other one"), std::string::npos);
+  EXPECT_NE(message("data", "0.1;x;1").find("--lr-schedule 0.1;x;1: \"x\" is no number"), std::string::npos);
+}
+
 TEST(Schedule, ScalesLinearlyWithTheImagesOfAStep) {
   EXPECT_DOUBLE_EQ(scaled_rate(0.1, 256, 64), 0.025);
   EXPECT_DOUBLE_EQ(scaled_rate(0.1, 256, 512), 0.2);

@@ -204,6 +204,29 @@ TEST_F(TrainProgramTest, GradientsAreClipped) {
   EXPECT_NE(narrow, free);
   EXPECT_EQ(train("sharded", {"--clip-norm", "1e-5", "--sharded"}).at(1), narrow.at(1));
   EXPECT_EQ(run(small({"--clip-norm", "-1"})).code, 2);
+
+  EXPECT_EQ(train("wide value", {"--clip-value", "1e6"}), free);
+  const auto value = train("value", {"--clip-value", "1e-3"});
+  EXPECT_NE(value, free);
+  EXPECT_EQ(value.at(1), free.at(1));
+  for (const auto& [step, loss] : train("sharded value", {"--clip-value", "1e-3", "--sharded"}))
+    EXPECT_NEAR(loss, value.at(step), 1e-5) << step;
+  const auto narrow_value = train("narrow value", {"--clip-value", "1e-8"});
+  EXPECT_NEAR(narrow_value.at(6), narrow_value.at(1), 1e-3);
+}
+
+// Only sums have another order, and only where weights have four dimensions.
+TEST_F(TrainProgramTest, TheOrderOfWeightsAndImagesInMemoryChangesLastBitsOnly) {
+  const auto train = [&](const char* model, int side, const char* format) {
+    run_group(1, small({"--steps", "3", "--memory-format", format, "--run-dir", at(std::string(model) + format)}, model,
+                       side));
+    return losses(std::string(model) + format);
+  };
+  EXPECT_EQ(train("mlp", 8, "nhwc"), train("mlp", 8, "auto"));
+  const auto rows = train("resnet20", 16, "nchw"), pixels = train("resnet20", 16, "nhwc");
+  EXPECT_EQ(train("resnet20", 16, "auto"), rows);
+  for (const auto& [step, loss] : rows) EXPECT_NEAR(pixels.at(step), loss, 1e-3) << step;
+  EXPECT_EQ(run(small({"--memory-format", "channels"})).code, 2);
 }
 
 // Against the recurrence, from the weights after each step of a run without an average.

@@ -131,6 +131,46 @@ TEST(StateDict, OtherPicklesAreRefused) {
   EXPECT_FALSE(parse_state_dict("}X" + std::string("\x01\x00\x00\x00wN", 6) + std::string(100'000, '\x85') + "s."));
 }
 
+// As torch.save() wrote it before PyTorch 1.6, on a machine of this order of bytes or of the other.
+std::string legacy(bool little = true) {
+  using std::string_literals::operator""s;
+  return "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03."s +
+         "\x80\x02}(X\x0d\0\0\0little_endian"s + (little ? "\x88" : "\x89") + "u." +
+         pickled("K\x02K\x03\x86", "K\x03K\x01\x86", 7) + "\x80\x02](U\x01"s + "0e.\x07\0\0\0\0\0\0\0"s +
+         std::string(28, 'f');
+}
+
+TEST(StateDict, FilesFromBeforeZipFilesAreRead) {
+  const std::string file = legacy();
+  ASSERT_TRUE(is_legacy_state_dict(file));
+  EXPECT_FALSE(is_legacy_state_dict(file.substr(1)));
+  const auto read = parse_legacy_state_dict(file);
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->tensors.size(), 1U);
+  EXPECT_EQ(read->tensors[0].name, "w");
+  EXPECT_EQ(read->storages.at("0"), std::string(28, 'f'));
+  for (std::size_t length = 0; length < file.size(); ++length) {
+    const auto cut = parse_legacy_state_dict(file.substr(0, length));
+    ASSERT_FALSE(cut) << length;
+    EXPECT_EQ(cut.error().code(), Code::kDataLoss) << length;
+  }
+  EXPECT_NE(parse_legacy_state_dict(legacy(false)).error().message().find("highest byte first"), std::string::npos);
+  // A list of records without that of the tensor, one with a record that no tensor has, and one within itself.
+  const auto with_list = [&](std::string_view records) {
+    std::string other = file;
+    return other.replace(other.find("](U\x01"
+                                    "0e."),
+                         7, records);
+  };
+  EXPECT_FALSE(parse_legacy_state_dict(with_list("].")));
+  EXPECT_FALSE(
+      parse_legacy_state_dict(with_list("](U\x01"
+                                        "1e.")));
+  EXPECT_FALSE(
+      parse_legacy_state_dict(with_list("]q\x01h\x01"
+                                        "a.")));
+}
+
 TEST(ExportedFile, TheEndingSaysTheFormat) {
   EXPECT_EQ(check_export_name("a/model.pt").value(), ExportFormat::kTorch);
   EXPECT_EQ(check_export_name("model.pth").value(), ExportFormat::kTorch);

@@ -6,6 +6,7 @@
 #include "core/describe/text.h"
 #include "train/trainer/exported_file.h"
 #include "train/trainer/option_fields.h"
+#include "train/trainer/schedule.h"
 
 namespace xoe::train {
 namespace {
@@ -17,6 +18,13 @@ Status check_together(const TrainOptions& options) {
   }
   if (options.data_dir.empty() && options.epochs > 0) {
     return failure(Code::kInvalidArgument, "synthetic data has no epochs; say how long with --steps");
+  }
+  if (!options.lr_schedule.empty()) {
+    if (options.lr > 0) return failure(Code::kInvalidArgument, "--lr-schedule has all rates; leave out the other one");
+    if (options.data_dir.empty() && options.synthetic_epoch == 0)
+      return failure(Code::kInvalidArgument, "synthetic data has no epochs, in which rates of --lr-schedule change");
+    if (const auto pieces = parse_rate_pieces(options.lr_schedule); !pieces)
+      return failure(Code::kInvalidArgument, "--lr-schedule {}", pieces.error().message());
   }
   if (options.checkpoint_dir.empty() && (options.resume || options.checkpoint_every > 0)) {
     return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",

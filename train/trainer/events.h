@@ -52,6 +52,7 @@ struct StepSample {
   std::int64_t step = 0;  // counted from 1
   double images = 0;      // of all ranks
   double loss = 0;        // mean of all ranks
+  double accuracy = 0;    // of all ranks' images
   double seconds = 0;     // from the start of the step to its end
   StepTimes times;
 };

@@ -28,6 +28,7 @@ Result<std::string> ModelUpdate::step(bool finite_everywhere, std::int64_t step)
                          scale, loss_scale_.scale());
     XOE_TRY(optimizer_.scale_gradients(1 / scale));
   }
+  if (options_.clip_value > 0) XOE_TRY(optimizer_.clip_grad_value(options_.clip_value));
   if (options_.clip_norm > 0) XOE_TRY(optimizer_.clip_grad_norm(options_.clip_norm));
   XOE_TRY(optimizer_.step());
   if (average_) average_->update(step);

@@ -18,6 +18,8 @@ template <>
 struct TextForm<train::DeviceKind> : EnumForm<train::DeviceKind, train::device_name> {};
 template <>
 struct TextForm<train::Precision> : EnumForm<train::Precision, train::precision_name> {};
+template <>
+struct TextForm<train::MemoryFormat> : EnumForm<train::MemoryFormat, train::memory_format_name> {};
 
 }  // namespace xoe::describe
 
@@ -118,6 +120,12 @@ constexpr auto recipe() {
       field<&O::lr_warmup_epochs>(
           "lr_warmup",
           {.what = "epochs in which the rate rises", .least = 0, .stored_as = "lr_warmup_epochs", .option = true}),
+      field<&O::lr_schedule>("lr_schedule",
+                             {.what = "rates and the epochs between them in place of --lr and the cosine: "
+                                      "0.1;30;0.01;60;0.001",
+                              .if_set = true,
+                              .option = true,
+                              .placeholder = "RATES"}),
       field<&O::optimizer>("optimizer", {.what = "the last two are for large batches", .option = true}),
       field<&O::momentum>("momentum", {.what = "of sgd and lars", .least = 0, .below = 1, .option = true}),
       field<&O::weight_decay>("weight_decay",
@@ -126,6 +134,10 @@ constexpr auto recipe() {
       field<&O::clip_norm>(
           "clip_norm",
           {.what = "largest 2-norm of a step's gradients, all together; 0: any", .least = 0, .option = true}),
+      field<&O::clip_value>("clip_value", {.what = "largest size of each number in a step's gradients; 0: any",
+                                           .least = 0,
+                                           .if_set = true,
+                                           .option = true}),
       field<&O::ema>("ema",
                      {.what = "decay of an exponential moving average of the weights, for evaluation and export; "
                               "0: none",
@@ -152,6 +164,13 @@ constexpr auto machine_options() {
                                      .automatic = 0,
                                      .option = true,
                                      .otherwise = "cores / ranks of this host"}),
+      field<&O::memory_format>(
+          "memory_format",
+          {.what =
+               "order of weights and images in memory; nhwc: channels last; auto: what the network is fastest in on "
+               "the CPU",
+           .if_set = true,
+           .option = true}),
       field<&O::checkpoint_activations>(
           "checkpoint_activations",
           {.what = "blocks of the network are computed again in backward: less memory, more time", .option = true}),

@@ -27,6 +27,9 @@ std::string_view device_name(DeviceKind kind) { return describe::name_among({"au
 std::string_view precision_name(Precision precision) {
   return describe::name_among({"fp32", "bf16", "fp16"}, precision);
 }
+std::string_view memory_format_name(MemoryFormat format) {
+  return describe::name_among({"auto", "nchw", "nhwc"}, format);
+}
 bool has_momentum(OptimizerKind kind) noexcept { return row_of(kind).momentum; }
 OptimizerDefaults optimizer_defaults(OptimizerKind kind) noexcept { return row_of(kind).defaults; }
 

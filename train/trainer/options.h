@@ -13,6 +13,7 @@ namespace xoe::train {
 enum class OptimizerKind : std::uint8_t { kSgd, kAdamW, kLars, kLamb };
 enum class DeviceKind : std::uint8_t { kAuto, kCpu, kCuda };
 enum class Precision : std::uint8_t { kFp32, kBf16, kFp16 };
+enum class MemoryFormat : std::uint8_t { kAuto, kNchw, kNhwc };  // the last is "channels last"
 // What a step does. kForward: the forward pass alone, in training mode; kEvaluate: that in evaluation mode, over
 // held-out images where the data have some. Neither changes the model.
 enum class StepKind : std::uint8_t { kTrain, kForward, kEvaluate };
@@ -36,12 +37,14 @@ struct TrainOptions {
   double lr = 0;                // for `lr_batch` images in a step of all ranks; 0: the optimizer's usual one
   int lr_batch = 256;           // the rate grows linearly with the images in a step; 0: no scaling
   double lr_warmup_epochs = 1;  // linear, from nearly 0
+  std::string lr_schedule;      // see parse_rate_pieces(); empty: a half cosine from `lr` down to 0
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double momentum = 0.9;
   std::optional<double> weight_decay;  // unset: see optimizer_defaults()
   double label_smoothing = 0;
-  double clip_norm = 0;  // the largest 2-norm of all gradients together in a step; 0: any
-  double ema = 0;        // decay of the weights' exponential moving average; 0: there is none
+  double clip_norm = 0;   // the largest 2-norm of all gradients together in a step; 0: any
+  double clip_value = 0;  // the largest size of a number in a step's gradients; 0: any
+  double ema = 0;         // decay of the weights' exponential moving average; 0: there is none
   std::uint64_t seed = 1;
   int accumulate = 1;                   // backward passes in a step
   bool sync_batchnorm = false;          // statistics of batch norm over the images of all ranks
@@ -72,17 +75,20 @@ struct TrainOptions {
   std::int64_t max_bad = 0;    // images per rank and epoch that cannot be read and are left out; one more is an error
   DeviceKind device = DeviceKind::kAuto;
   Precision precision = Precision::kFp32;
+  MemoryFormat memory_format = MemoryFormat::kAuto;  // of 4-dimensional weights and of images; kAuto: the network's own
 
   // For benchmarks.
   bool evaluate = true;  // on held-out images, where there are any
   StepKind step_kind = StepKind::kTrain;
+  std::int64_t synthetic_epoch = 0;  // images in an epoch of synthetic data, for rates; 0: it has none
   double emulated_images_per_s = 0;  // > 0: a timed wait in place of computing, see emulated_accelerator.h
 };
 
 // Empty: there is no such value.
-std::string_view optimizer_name(OptimizerKind kind);   // "sgd", "adamw", "lars", "lamb"
-std::string_view device_name(DeviceKind kind);         // "auto", "cpu", "cuda"
-std::string_view precision_name(Precision precision);  // "fp32", "bf16", "fp16"
+std::string_view optimizer_name(OptimizerKind kind);       // "sgd", "adamw", "lars", "lamb"
+std::string_view device_name(DeviceKind kind);             // "auto", "cpu", "cuda"
+std::string_view precision_name(Precision precision);      // "fp32", "bf16", "fp16"
+std::string_view memory_format_name(MemoryFormat format);  // "auto", "nchw", "nhwc"
 // Whether options.momentum counts.
 bool has_momentum(OptimizerKind kind) noexcept;
 

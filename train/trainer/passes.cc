@@ -42,10 +42,11 @@ at::Tensor Passes::forward(const Batch& batch, std::vector<PassSums>& passes) {
     return at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean, -100, options_.label_smoothing);
   };
   const models::Logits logits = setup_.model->forward(place_images(setup_, batch.images));
-  const at::Tensor loss = loss_of(logits.main);
+  at::Tensor loss = loss_of(logits.main);
   passes.push_back(
       {.loss = loss.detach(), .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(), .images = images});
-  return logits.auxiliary.defined() ? loss + models::kAuxiliaryWeight * loss_of(logits.auxiliary) : loss;
+  for (const at::Tensor& auxiliary : logits.auxiliary) loss = loss + logits.auxiliary_weight * loss_of(auxiliary);
+  return loss;
 }
 
 StepSums Passes::read(const std::vector<PassSums>& passes) {

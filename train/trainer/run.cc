@@ -251,8 +251,12 @@ Status Run::step() {
   meter_.add(sums, times);
   const std::int64_t unmeasured = std::min<std::int64_t>(options_.warmup_steps, (plan_.total_steps - first_step_) / 2);
   if (step_ - first_step_ > unmeasured) meter_.add_speed(sums.images, seconds);
-  listener_.measured(
-      {.step = step_, .images = sums.images, .loss = sums.loss / sums.images, .seconds = seconds, .times = times});
+  listener_.measured({.step = step_,
+                      .images = sums.images,
+                      .loss = sums.loss / sums.images,
+                      .accuracy = sums.correct / sums.images,
+                      .seconds = seconds,
+                      .times = times});
   return {};
 }
 

@@ -3,13 +3,54 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace xoe::train {
+namespace {
+
+double rate_of_pieces(const std::vector<RatePiece<std::int64_t>>& pieces, std::int64_t step) noexcept {
+  double rate = pieces.front().rate;
+  for (const auto& piece : pieces)
+    if (piece.from <= step) rate = piece.rate;
+  return rate;
+}
+
+}  // namespace
+
+Result<std::vector<RatePiece<double>>> parse_rate_pieces(std::string_view text) {
+  const auto wrong = [text](std::string_view why) {
+    return failure(Code::kInvalidArgument,
+                   "{}: {}; expected rates with the epochs between them in which they change, as 0.1;30;0.01", text,
+                   why);
+  };
+  std::vector<RatePiece<double>> pieces;
+  double from = 0;
+  bool is_rate = true;
+  for (const std::string& word : split_text(text, ';')) {
+    const auto number = parse_number(word);
+    if (!number || !std::isfinite(*number) || *number < 0)
+      return wrong(fmt::format("\"{}\" is no number from 0 on", word));
+    if (is_rate) {
+      pieces.push_back({.from = from, .rate = *number});
+    } else {
+      if (*number <= from) return wrong(fmt::format("epoch {} does not come after epoch {}", *number, from));
+      from = *number;
+    }
+    is_rate = !is_rate;
+  }
+  if (is_rate) return wrong("the last number must be a rate");
+  return pieces;
+}
 
 double learning_rate(const Schedule& schedule, std::int64_t step) noexcept {
   if (step < schedule.warmup_steps) {
-    return schedule.peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
+    const double top = schedule.pieces.empty() ? schedule.peak : schedule.pieces.front().rate;
+    return top * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
   }
+  if (!schedule.pieces.empty()) return rate_of_pieces(schedule.pieces, step);
   const auto length = static_cast<double>(std::max<std::int64_t>(1, schedule.total_steps - schedule.warmup_steps));
   const double passed = std::min(1.0, static_cast<double>(step - schedule.warmup_steps) / length);
   return schedule.peak * 0.5 * (1.0 + std::cos(std::numbers::pi * passed));

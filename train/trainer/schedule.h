@@ -2,17 +2,35 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "xoe/status.h"
 
 namespace xoe::train {
+
+// A rate that holds from some point in time on.
+template <class Time>
+struct RatePiece {
+  Time from = 0;
+  double rate = 0;
+  bool operator==(const RatePiece&) const = default;
+};
+
+// "0.1;30;0.01;60;0.001": rates, and between them the epochs in which they change, which rise. `invalid_argument`:
+// another form, or numbers out of order.
+Result<std::vector<RatePiece<double>>> parse_rate_pieces(std::string_view text);
 
 struct Schedule {
   double peak = 0.1;
   std::int64_t warmup_steps = 0;
   std::int64_t total_steps = 1;
+  std::vector<RatePiece<std::int64_t>> pieces = {};  // by step, in order; not empty: in place of the cosine
 };
 
 // Rises linearly to `peak` over the warm-up, then falls to 0 along a half cosine (I. Loshchilov and F. Hutter, SGDR,
-// 2016). A pure function of the step, counted from 0, so that a resumed run continues exactly.
+// 2016), or follows the pieces, of which the first is the rate that the warm-up rises to. A pure function of the step,
+// counted from 0, so that a resumed run continues exactly.
 double learning_rate(const Schedule& schedule, std::int64_t step) noexcept;
 
 // `rate` is meant for `reference_batch` images in a step; linear scaling (P. Goyal et al., 2017). 0: no scaling.

@@ -26,6 +26,7 @@ struct Setup {
   Upload upload{c10::kCPU};
   int threads = 1;
   models::ModelHandle model;
+  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  // of 4-dimensional weights and of images
   std::unique_ptr<::torch::optim::Optimizer> optimizer;
   std::optional<EmulatedAccelerator> emulated;  // computes in place of the model
 };

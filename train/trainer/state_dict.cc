@@ -13,7 +13,7 @@
 namespace xoe::train {
 namespace {
 
-enum class Kind : std::uint8_t { kNone, kNumber, kText, kGlobal, kTuple, kDict, kStorage, kTensor, kMark };
+enum class Kind : std::uint8_t { kNone, kNumber, kText, kGlobal, kTuple, kDict, kStorage, kTensor, kList, kMark };
 
 // What pickle's stack holds. Values refer to others, so that a small file cannot make many of them.
 struct Value {
@@ -75,8 +75,8 @@ class Machine {
  public:
   explicit Machine(std::string_view pickle) : rest_(pickle) {}
 
-  // The dictionary that the pickle is of.
-  Result<Handle> run() {
+  // The dictionary or list that the pickle is of.
+  Result<Handle> run(Kind kind) {
     while (true) {
       const auto code = take<std::uint8_t>();
       if (!code) return failure(broken());
@@ -84,9 +84,10 @@ class Machine {
       XOE_TRY(execute(static_cast<char>(*code)));
     }
     if (stack_.size() != 1) return failure(broken());
-    if (stack_.back()->kind != Kind::kDict) return failure(unsupported("something else"));
+    if (stack_.back()->kind != kind) return failure(unsupported("something else"));
     return stack_.back();
   }
+  std::string_view rest() const { return rest_; }  // what stands behind the pickle
 
  private:
   template <typename T>
@@ -117,8 +118,9 @@ class Machine {
     return number ? push({.kind = Kind::kNumber, .number = *number}) : failure(broken());
   }
 
+  template <typename Length = std::uint32_t>
   Status push_text() {
-    const auto length = take<std::uint32_t>();
+    const auto length = take<Length>();
     const auto text = length ? take_bytes(*length) : std::nullopt;
     return text ? push({.kind = Kind::kText, .text = std::string(*text)}) : failure(broken());
   }
@@ -181,6 +183,17 @@ class Machine {
     return dict.depth > kDeepest ? failure(unsupported("deeply nested values")) : Status();
   }
 
+  Status append(Result<std::vector<Handle>> items) {
+    if (!items) return failure(items.error());
+    if (stack_.empty() || stack_.back()->kind != Kind::kList) return failure(broken());
+    Value& list = *stack_.back();
+    for (Handle& item : *items) {
+      list.depth = std::max(list.depth, item->depth + 1);
+      list.items.push_back(std::move(item));
+    }
+    return list.depth > kDeepest ? failure(unsupported("deeply nested values")) : Status();
+  }
+
   template <typename T>
   Status remember() {
     const auto place = take<T>();
@@ -193,18 +206,20 @@ class Machine {
   Status recall() {
     const auto place = take<T>();
     const auto found = place ? memo_.find(*place) : memo_.end();
-    // A dictionary could be put into itself.
-    if (found == memo_.end() || found->second->kind == Kind::kDict) return failure(broken());
+    // A dictionary or a list could be put into itself.
+    if (found == memo_.end() || found->second->kind == Kind::kDict || found->second->kind == Kind::kList)
+      return failure(broken());
     stack_.push_back(found->second);
     return {};
   }
 
-  // ("storage", type, record, device, number of elements)
+  // ("storage", type, record, device, number of elements), in older files with None for a part of another storage
   Status push_storage() {
     XOE_ASSIGN(const auto popped, pop(1));
     const auto& parts = popped[0]->items;
-    if (popped[0]->kind != Kind::kTuple || parts.size() != 5 || parts[1]->kind != Kind::kGlobal ||
-        parts[2]->kind != Kind::kText || parts[4]->kind != Kind::kNumber || parts[4]->number < 0)
+    const bool whole = parts.size() == 5 || (parts.size() == 6 && parts[5]->kind == Kind::kNone);
+    if (popped[0]->kind != Kind::kTuple || !whole || parts[1]->kind != Kind::kGlobal || parts[2]->kind != Kind::kText ||
+        parts[4]->kind != Kind::kNumber || parts[4]->number < 0)
       return failure(broken());
     const auto* const type = std::ranges::find(kStorages, parts[1]->text, [](const auto& pair) { return pair.first; });
     if (type == kStorages.end()) return failure(unsupported(parts[1]->text));
@@ -225,7 +240,8 @@ class Machine {
       stack_.push_back(arguments[0]);
       return {};
     }
-    if (function != "torch._utils._rebuild_tensor_v2") return failure(unsupported(function));
+    if (function != "torch._utils._rebuild_tensor_v2" && function != "torch._utils._rebuild_tensor")
+      return failure(unsupported(function));
     // storage, offset, shape, strides, and what concerns gradients
     if (arguments.size() < 4 || arguments[0]->kind != Kind::kStorage || arguments[1]->kind != Kind::kNumber ||
         !all_numbers(*arguments[2]) || !all_numbers(*arguments[3]))
@@ -252,6 +268,11 @@ class Machine {
       case 'J': return push_number<std::int32_t>();
       case '\x8a': return push_long();
       case 'X': return push_text();
+      case 'T': return push_text();  // of Python 2
+      case 'U': return push_text<std::uint8_t>();
+      case ']': return push({.kind = Kind::kList});
+      case 'a': return append(pop(1));
+      case 'e': return append(pop_to_mark());
       case 'c': return push_global();
       case 't': return make_tuple(pop_to_mark());
       case '\x85': return make_tuple(pop(1));
@@ -281,18 +302,79 @@ class Machine {
 
 }  // namespace
 
-Result<std::vector<StoredTensor>> parse_state_dict(std::string_view pickle) {
-  XOE_ASSIGN(const Handle dict, Machine(pickle).run());
+namespace {
+
+// Of a pickled dictionary.
+Result<std::vector<StoredTensor>> tensors_of(const Value& dict) {
   std::vector<StoredTensor> tensors;
-  for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2) {
-    const Value& key = *dict->items[i];
-    const Value& value = *dict->items[i + 1];
+  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const Value& key = *dict.items[i];
+    const Value& value = *dict.items[i + 1];
     if (key.kind != Kind::kText) return failure(unsupported("a key that is not a name"));
     if (value.kind != Kind::kTensor) return failure(unsupported(fmt::format("{}, which is no tensor", key.text)));
     tensors.push_back(value.tensor);
     tensors.back().name = key.text;
   }
   return tensors;
+}
+
+// Pickles of a number that marks such files, and of their version.
+constexpr std::string_view kLegacyStart("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.",
+                                        21);
+
+std::size_t bytes_of_type(std::string_view dtype) {
+  if (dtype == "F64" || dtype == "I64") return 8;
+  if (dtype == "F32" || dtype == "I32") return 4;
+  return dtype == "F16" || dtype == "BF16" ? 2 : 1;
+}
+
+// Each begins with its number of elements.
+Status take_storages(std::string_view bytes, const Value& records, LegacyStateDict& found) {
+  std::map<std::string_view, std::size_t> sizes;  // of elements
+  for (const StoredTensor& tensor : found.tensors) sizes[tensor.record] = bytes_of_type(tensor.dtype);
+  for (const Handle& record : records.items) {
+    const auto size = sizes.find(record->text);
+    if (record->kind != Kind::kText || size == sizes.end()) return failure(broken());
+    if (bytes.size() < sizeof(std::int64_t)) return failure(Code::kDataLoss, "it is cut off");
+    const auto count = load_little<std::uint64_t>(bytes.data());
+    bytes.remove_prefix(sizeof(std::int64_t));
+    if (count > bytes.size() / size->second) return failure(Code::kDataLoss, "it is cut off");
+    found.storages[record->text] = bytes.substr(0, count * size->second);
+    bytes.remove_prefix(count * size->second);
+  }
+  for (const StoredTensor& tensor : found.tensors) {
+    const auto storage = found.storages.find(tensor.record);
+    if (storage == found.storages.end() ||
+        storage->second.size() / bytes_of_type(tensor.dtype) < static_cast<std::size_t>(tensor.storage_elements))
+      return failure(Code::kDataLoss, "{} is cut off", tensor.name);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<StoredTensor>> parse_state_dict(std::string_view pickle) {
+  XOE_ASSIGN(const Handle dict, Machine(pickle).run(Kind::kDict));
+  return tensors_of(*dict);
+}
+
+bool is_legacy_state_dict(std::string_view file) { return file.starts_with(kLegacyStart); }
+
+Result<LegacyStateDict> parse_legacy_state_dict(std::string_view file) {
+  if (!is_legacy_state_dict(file)) return failure(broken());
+  Machine system(file.substr(kLegacyStart.size()));  // a dictionary of facts about the machine that wrote it
+  XOE_ASSIGN(const Handle facts, system.run(Kind::kDict));
+  for (std::size_t i = 0; i + 1 < facts->items.size(); i += 2)
+    if (facts->items[i]->text == "little_endian" && facts->items[i + 1]->number != 1)
+      return failure(unsupported("numbers with the highest byte first"));
+  Machine state(system.rest());
+  XOE_ASSIGN(const Handle dict, state.run(Kind::kDict));
+  LegacyStateDict found;
+  XOE_ASSIGN(found.tensors, tensors_of(*dict));
+  Machine records(state.rest());
+  XOE_ASSIGN(const Handle list, records.run(Kind::kList));
+  XOE_TRY(take_storages(records.rest(), *list, found));
+  return found;
 }
 
 }  // namespace xoe::train

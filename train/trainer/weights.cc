@@ -40,7 +40,7 @@ Status load_weights(const std::string& path, models::ImageModel& model, bool new
   NamedTensors own;
   collect(model, model, "", own);
   std::map<std::string, at::Tensor> stored;
-  for (auto& [name, tensor] : read) stored.insert_or_assign(std::move(name), std::move(tensor));
+  for (auto& [name, tensor] : read) stored.insert_or_assign(model.current_name(name), std::move(tensor));
   const auto heads = model.head();
   const auto in_head = [&heads](std::string_view name) {
     return std::ranges::any_of(heads, [name](const std::string& head) { return name.starts_with(head + "."); });
@@ -49,6 +49,9 @@ Status load_weights(const std::string& path, models::ImageModel& model, bool new
     std::erase_if(own, [&](const auto& one) { return in_head(one.first); });
     std::erase_if(stored, [&](const auto& one) { return in_head(one.first); });
   }
+  // Files from before PyTorch 0.4.1 do not have these numbers, on which nothing depends.
+  std::erase_if(
+      own, [&](const auto& one) { return one.first.ends_with(".num_batches_tracked") && !stored.contains(one.first); });
   for (const auto& [name, tensor] : own) {
     const auto found = stored.find(name);
     if (found == stored.end())

@@ -80,7 +80,23 @@ class Bytes : public caffe2::serialize::ReadAdapterInterface {
   std::string_view bytes_;
 };
 
+Result<NamedTensors> read_legacy(std::string_view bytes) {
+  XOE_ASSIGN(const LegacyStateDict stored, parse_legacy_state_dict(bytes));
+  NamedTensors tensors;
+  for (const StoredTensor& one : stored.tensors) {
+    const auto* const type = find_type(one.dtype);
+    const at::Tensor storage = at::empty({one.storage_elements}, type->second);
+    // The file's bytes need not lie where such numbers may. An empty tensor has no address.
+    if (one.storage_elements > 0)
+      std::memcpy(storage.mutable_data_ptr(), stored.storages.at(one.record).data(), storage.nbytes());
+    tensors.emplace_back(one.name,
+                         storage.as_strided(one.shape, one.strides, one.offset).clone(at::MemoryFormat::Contiguous));
+  }
+  return tensors;
+}
+
 Result<NamedTensors> read_torch(std::string_view bytes) {
+  if (is_legacy_state_dict(bytes)) return read_legacy(bytes);
   caffe2::serialize::PyTorchStreamReader reader(std::make_shared<Bytes>(bytes));
   const auto [pickle, size] = reader.getRecord("data.pkl");
   XOE_ASSIGN(const auto stored, parse_state_dict({static_cast<const char*>(pickle.get()), size}));

@@ -39,6 +39,14 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+// Also of options that the help does not show.
+std::vector<std::string> all_option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (std::string& name : names_of(*option)) names.push_back(std::move(name));
+  return names;
+}
+
 const CLI::Option* find_option(const CLI::App& app, std::string_view name) {
   if (name == "-h" || name == "--help") return app.get_help_ptr();
   for (const CLI::Option* option : app.get_options()) {
@@ -136,7 +144,10 @@ class Look {
       if (find_option(*verb, name) != nullptr)
         return fmt::format("{0} is an option of verbs, {1} {2} for example: write it behind the verb", name,
                            full_name(app()), verb->get_name());
-    return fmt::format("unknown option {}{}", name, suggestion(name, option_names(app()), app()));
+    const std::vector<std::string> shown = option_names(app());
+    const std::string near = did_you_mean(name, std::vector<std::string_view>(shown.begin(), shown.end()));
+    return fmt::format("unknown option {}{}", name,
+                       near.empty() ? suggestion(name, all_option_names(app()), app()) : near);
   }
 
   void look_at_word(std::string_view word) {

@@ -265,6 +265,39 @@ TEST(Training, ClippedNormIsTheJointOne) {
   }
 }
 
+// The same numbers as clipping the mean of all ranks' gradients by hand.
+TEST(Training, GradientsAreClippedByValue) {
+  constexpr double kLargest = 1e-3;
+  for (const bool sharded : {false, true}) {
+    on_ranks(3, [&](Communicator& comm) {
+      const Batch batch = batch_at(0, comm.rank(), 1);
+      // Of a step at a rate of 1, without momentum: the gradients, clipped or not.
+      const auto moves = [&](bool clips) {
+        Net net;
+        ::torch::optim::SGD wrapped(net.parameters(), 1.0);
+        auto optimizer = torch::DistributedOptimizer::create(wrapped, net, comm, {.sharded = sharded}).value();
+        std::vector<at::Tensor> moved = snapshot(net);
+        loss_of(net.forward(batch.images, true), batch.targets).backward();
+        EXPECT_EQ(optimizer.clip_grad_value(0).error().code(), Code::kInvalidArgument);
+        if (clips) ok(optimizer.clip_grad_value(kLargest));
+        ok(optimizer.step());
+        const auto after = snapshot(net);
+        for (std::size_t i = 0; i < after.size(); ++i) moved[i] = moved[i] - after[i];
+        ok(optimizer.close());
+        return moved;
+      };
+      const auto free = moves(false), clipped = moves(true);
+      bool some = false;
+      for (std::size_t i = 0; i < free.size(); ++i) {
+        some = some || free[i].abs().max().item<double>() > kLargest;
+        EXPECT_TRUE(at::allclose(clipped[i], free[i].clamp(-kLargest, kLargest), 1e-3, 1e-6)) << i;
+      }
+      EXPECT_TRUE(some);
+      return 0;
+    });
+  }
+}
+
 // Two optimizers of one engine, as of a generator and its critic, in another order on each rank.
 TEST(Training, OptimizersShareAnEngine) {
   const auto train_both = [](bool shared) {

@@ -90,6 +90,57 @@ def test_shuffled_labels_teach_nothing(folder):
         assert abs(mean - 0.5) < reach, output
 
 
+# Writes torchvision's network as its users have it: as now, as in 2017, as safetensors; and another network.
+WRITE = """
+import re, sys, pathlib, safetensors.torch, torch, torchvision
+folder = pathlib.Path(sys.argv[1])
+torch.manual_seed(3)
+state = torchvision.models.densenet121().state_dict()
+torch.save(state, folder / "new.pth")
+safetensors.torch.save_file(state, folder / "new.safetensors")
+old = {re.sub(r"(denselayer\\d+[.](?:norm|conv))(\\d)", r"\\1.\\2", name): tensor for name, tensor in state.items()}
+old = {name: tensor for name, tensor in old.items() if not name.endswith("num_batches_tracked")}
+assert "features.denseblock1.denselayer1.norm.1.weight" in old
+torch.save(old, folder / "old.pth", _use_new_zipfile_serialization=False)
+torch.save(torchvision.models.resnet18().state_dict(), folder / "other.pth")
+"""
+# Compares what was trained at a rate of nearly 0.
+COMPARE = """
+import sys, torch
+wanted = torch.load(sys.argv[1])
+if sys.argv[3] == "C++":
+    found = dict(torch.jit.load(sys.argv[2] + "/best.pt").named_parameters())
+else:
+    found = torch.load(sys.argv[2] + "/checkpoint.pt")["best_model"]
+names = [name for name in wanted if name.endswith(("weight", "bias")) and not name.startswith("classifier.")]
+assert len(names) == 362, len(names)
+for name in names:
+    assert torch.allclose(found[name], wanted[name], rtol=0, atol=1e-20), name
+assert found["classifier.weight"].shape == (14, 1024)
+"""
+
+
+def test_weights_of_torchvision_begin_the_training(folder):
+    ranks.need("torchvision")
+    make(folder / "set", images=160)
+    python = [ranks.interpreter(), "-c"]
+    subprocess.run([*python, WRITE, str(folder)], check=True)
+    few = ["--model", "densenet121", "--epochs", "1", "--lr", "1e-30", "--batch", "32"]
+    for name, command in programs():
+        for file in ("new.pth", "new.safetensors", "old.pth"):
+            run = folder / f"{name}-{file}"
+            result, _ = train(2, command, folder / "set", run, *few, "--weights", str(folder / file))
+            assert result["facts"]["weights"] == str(folder / file)
+            subprocess.run([*python, COMPARE, str(folder / "new.pth"), str(run), name], check=True)
+        for options, words in (
+            ([*few, "--weights", str(folder / "other.pth")], "of another model"),
+            (["--weights", str(folder / "new.pth")], "not of the detector"),
+        ):
+            process = launch(2, command, folder / "set", folder / f"{name}-refused", *options)
+            output, _ = process.communicate(timeout=ranks.HANGS)
+            assert process.returncode != 0 and words in output, output
+
+
 def test_other_options_and_ranks_are_refused(folder):
     make(folder / "set", images=400)
     for name, command in programs():

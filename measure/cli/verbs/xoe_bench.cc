@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/command_line/parse/answer_once.h"
+#include "measure/cli/tf_cnn_flags.h"
 #include "measure/cli/verbs/verbs.h"
 #include "measure/cli/words.h"
 
@@ -37,11 +38,14 @@ int main(int argc, char** argv) {
   int code = 0;
   for (const AddVerb add : {add_train, add_collectives, add_compare, add_scale, add_predict, add_isolate})
     add(app, argv, code);
-  const auto words = with_dashes({argv, argv + argc});
+  auto words = with_dashes({argv, argv + argc});
   // Before its flags, which only a build with libtorch knows, are taken for mistakes.
   if (words.size() > 1 && words[1] == "train")
     if (const xoe::Status there = has_train(); !there) return failed("train", there.error());
-  if (const auto answer = xoe::tools::understand(app, argc, pointers_to(words).data()))
+  auto line = translate_tf_cnn_flags(words);
+  if (!line) return xoe::tools::usage_error("xoe bench train", line.error().message());
+  words = std::move(line->words);
+  if (const auto answer = xoe::tools::understand(app, static_cast<int>(words.size()), pointers_to(words).data()))
     return xoe::tools::answer_once(*answer);
   return code;
 }

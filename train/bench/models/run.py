@@ -21,9 +21,11 @@ from compare.report import table
 
 WORKER = pathlib.Path(__file__).with_name("worker.py")
 REFERENCE = ROOT / "train/tests/networks/reference.py"
-MODELS = ("resnet18", "resnet50", "resnet101", "resnet152", "densenet121", "vgg16", "mobilenet_v2", "efficientnet_b0",
-          "efficientnet_v2_s", "inception_v3", "vit_tiny", "vit_s16", "vit_b16")  # fmt: skip
-PUBLISHED = {"inception_v3": 299}  # others: 224
+CIFAR = ("resnet20", "resnet32", "resnet44", "resnet56", "resnet110")
+MODELS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnet50_v2", "resnet101_v2", "resnet152_v2", *CIFAR,
+          "densenet121", "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "googlenet", "inception_v3", "mobilenet_v2",
+          *(f"efficientnet_b{i}" for i in range(8)), "efficientnet_v2_s", "vit_tiny", "vit_s16", "vit_b16", "vit_l16", "vit_h14")  # fmt: skip
+PUBLISHED = {"inception_v3": 299, **dict.fromkeys(CIFAR, 32)}  # others: 224
 XOE = "xoe train"
 PEERS = {
     "PyTorch, eager": (),

@@ -21,7 +21,7 @@ sys.path += [str(ROOT / "train/tests/networks"), str(ROOT / "frameworks/bench/py
 import reference
 from keep import keep_freed_memory
 
-AUXILIARY = 0.4  # weight of the auxiliary classifier's loss, as in train/networks/models.h
+AUXILIARY = {"inception_v3": 0.4, "googlenet": 0.3}  # weights of auxiliary classifiers' losses, as in train/networks
 
 
 def main():
@@ -50,10 +50,9 @@ def main():
     for _ in range(options.warmup + options.steps):
         start = time.perf_counter()
         optimizer.zero_grad()
-        found = network(images)
-        logits, *auxiliary = found if isinstance(found, tuple) else (found,)
+        logits, auxiliary = reference.outputs_of(network(images))
         loss = functional.cross_entropy(logits, labels)
-        total = loss + sum(AUXILIARY * functional.cross_entropy(other, labels) for other in auxiliary)
+        total = loss + sum(AUXILIARY[options.model] * functional.cross_entropy(other, labels) for other in auxiliary)
         correct = (logits.argmax(1) == labels).sum()
         total.backward()
         loss.item()

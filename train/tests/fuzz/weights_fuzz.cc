@@ -12,7 +12,13 @@ XOE_FUZZ_TARGET(weights_fuzz) {
     xoe::require(end == size);
     xoe::require(xoe::train::safetensors_header(header->tensors, {}).has_value());
   }
-  if (const auto tensors = xoe::train::parse_state_dict(text)) {
+  auto tensors = xoe::train::parse_state_dict(text);
+  if (auto legacy = xoe::train::parse_legacy_state_dict(text)) {
+    for (const auto& tensor : legacy->tensors)
+      xoe::require(legacy->storages.at(tensor.record).size() >= static_cast<std::size_t>(tensor.storage_elements));
+    tensors = std::move(legacy->tensors);
+  }
+  if (tensors) {
     for (const auto& tensor : *tensors) {
       std::int64_t last = tensor.offset;
       bool empty = false;

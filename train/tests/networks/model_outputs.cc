@@ -1,10 +1,11 @@
 // Computes a network's outputs and gradients from tensors in files, for programs that compare them with another
 // library's.
-//   xoe_model_outputs MODEL CLASSES WEIGHTS INPUT OUTPUT eval|train
-// INPUT holds `images`, whose type is that of all computing, `factors` of the logits and, for a network with an
-// auxiliary classifier, `auxiliary_factors` of its logits: the loss is the sum of the products. OUTPUT gets `logits`,
-// `auxiliary` where there is one, `gradient.NAME` of each parameter, and the parameters and buffers themselves as they
-// are afterwards. The format of each file is that of its name. Nothing is random: dropout and stochastic depth are off.
+//   xoe_model_outputs MODEL CLASSES WEIGHTS INPUT OUTPUT eval|train|logits
+// INPUT holds `images`, whose type is that of all computing, `factors` of the logits and, for a network with auxiliary
+// classifiers, `auxiliary_factors.0` and so on of their logits: the loss is the sum of the products. OUTPUT gets
+// `logits`, `auxiliary.0` and so on where there are some, `gradient.NAME` of each parameter, and the parameters and
+// buffers themselves as they are afterwards; with `logits` those of evaluation alone, for networks that take gigabytes.
+// The format of each file is that of its name. Nothing is random: dropout and stochastic depth are off.
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -39,9 +40,10 @@ train::NamedTensors compute(models::ImageModel& model, std::map<std::string, at:
   const models::Logits logits = model.forward(input["images"].contiguous(model.memory_format()));
   at::Tensor loss = (logits.main * input["factors"]).sum();
   train::NamedTensors found = {{"logits", logits.main.detach().contiguous()}};
-  if (logits.auxiliary.defined()) {
-    loss = loss + (logits.auxiliary * input["auxiliary_factors"]).sum();
-    found.emplace_back("auxiliary", logits.auxiliary.detach().contiguous());
+  for (std::size_t i = 0; i < logits.auxiliary.size(); ++i) {
+    const std::string number = std::to_string(i);
+    loss = loss + (logits.auxiliary[i] * input["auxiliary_factors." + number]).sum();
+    found.emplace_back("auxiliary." + number, logits.auxiliary[i].detach().contiguous());
   }
   loss.backward();
   for (const auto& parameter : model.named_parameters()) {
@@ -53,9 +55,14 @@ train::NamedTensors compute(models::ImageModel& model, std::map<std::string, at:
   return found;
 }
 
+train::NamedTensors only_logits(models::ImageModel& model, const at::Tensor& images) {
+  const at::NoGradGuard no_grad;
+  return {{"logits", model.forward(images.contiguous(model.memory_format())).main.contiguous()}};
+}
+
 Status run(std::span<const char* const> words) {
   if (words.size() != 6)
-    return failure(Code::kInvalidArgument, "expected MODEL CLASSES WEIGHTS INPUT OUTPUT eval|train");
+    return failure(Code::kInvalidArgument, "expected MODEL CLASSES WEIGHTS INPUT OUTPUT eval|train|logits");
   const std::string mode = words[5];
   XOE_ASSIGN(const train::NamedTensors read, train::read_tensors(words[3]));
   const std::map<std::string, at::Tensor> input(read.begin(), read.end());
@@ -68,7 +75,8 @@ Status run(std::span<const char* const> words) {
   drop_nothing(*model);
   model->train(mode == "train");
   XOE_ASSIGN(const train::ExportFormat format, train::check_export_name(words[4]));
-  return train::write_tensors(compute(*model, input), {{"format", "pt"}}, format, words[4]);
+  const auto found = mode == "logits" ? only_logits(*model, images) : compute(*model, input);
+  return train::write_tensors(found, {{"format", "pt"}}, format, words[4]);
 }
 
 }  // namespace

@@ -41,15 +41,67 @@ std::int64_t parameter_count(const ImageModel& model) {
 // torchvision's counts, and timm's for vision transformers (vit_tiny_patch16_224 and so on).
 TEST_F(Models, HaveThePublishedNumberOfParameters) {
   const std::map<std::string_view, std::int64_t> published = {
-      {"mlp", 77'459'176},       {"resnet18", 11'689'512},    {"resnet50", 25'557'032},
-      {"resnet101", 44'549'160}, {"resnet152", 60'192'808},   {"densenet121", 7'978'856},
-      {"vgg16", 138'357'544},    {"mobilenet_v2", 3'504'872}, {"efficientnet_b0", 5'288'548},
-      {"vit_tiny", 5'717'416},   {"vit_s16", 22'050'664},     {"efficientnet_v2_s", 21'458'488},
-      {"vit_b16", 86'567'656},   {"inception_v3", 23'834'568}};
+      {"mlp", 77'459'176},
+      {"resnet18", 11'689'512},
+      {"resnet34", 21'797'672},
+      {"resnet50", 25'557'032},
+      {"resnet101", 44'549'160},
+      {"resnet152", 60'192'808},
+      {"resnet50_v2", 25'549'352},
+      {"resnet101_v2", 44'541'480},
+      {"resnet152_v2", 60'185'128},
+      {"resnet20", 334'072},
+      {"resnet32", 528'504},
+      {"resnet44", 722'936},
+      {"resnet56", 917'368},
+      {"resnet110", 1'792'312},
+      {"densenet121", 7'978'856},
+      {"alexnet", 61'100'840},
+      {"vgg11", 132'863'336},
+      {"vgg13", 133'047'848},
+      {"vgg16", 138'357'544},
+      {"vgg19", 143'667'240},
+      {"googlenet", 13'004'888},  // with its auxiliary classifiers
+      {"inception_v3", 23'834'568},
+      {"mobilenet_v2", 3'504'872},
+      {"efficientnet_b0", 5'288'548},
+      {"efficientnet_b1", 7'794'184},
+      {"efficientnet_b2", 9'109'994},
+      {"efficientnet_b3", 12'233'232},
+      {"efficientnet_b4", 19'341'616},
+      {"efficientnet_b5", 30'389'784},
+      {"efficientnet_b6", 43'040'704},
+      {"efficientnet_b7", 66'347'960},
+      {"efficientnet_v2_s", 21'458'488},
+      {"vit_tiny", 5'717'416},
+      {"vit_s16", 22'050'664},
+      {"vit_b16", 86'567'656},
+      {"vit_l16", 304'326'632},
+      {"vit_h14", 632'045'800}};
   for (const std::string_view name : model_names())
     EXPECT_EQ(parameter_count(*make_model(name, 1000, 224, 224).value()), published.at(name)) << name;
   // With the auxiliary classifier.
   EXPECT_EQ(parameter_count(*make_model("inception_v3", 1000, 299, 299).value()), 27'161'264);
+}
+
+// The article's table 6 rounds to 0.27, 0.46, 0.66, 0.85 and 1.7 million.
+TEST_F(Models, CifarResNetsHaveThePublishedNumberOfParameters) {
+  const std::map<std::string_view, std::int64_t> published = {{"resnet20", 269'722},
+                                                              {"resnet32", 464'154},
+                                                              {"resnet44", 658'586},
+                                                              {"resnet56", 853'018},
+                                                              {"resnet110", 1'727'962}};
+  for (const auto& [name, count] : published)
+    EXPECT_EQ(parameter_count(*make_model(name, 10, 32, 32).value()), count) << name;
+}
+
+// Keras's ResNet50V2 and ResNet101V2 give biases to the first convolution, to shortcuts and to each block's last
+// convolution, and have 25,568,360 and 44,577,896 parameters that are trained.
+TEST_F(Models, PreActivationResNetsAreKerassWithoutBiases) {
+  constexpr std::int64_t kFirst = 64, kShortcuts = 256 + 512 + 1024 + 2048;
+  const auto count = [](std::string_view name) { return parameter_count(*make_model(name, 1000, 64, 64).value()); };
+  EXPECT_EQ(count("resnet50_v2") + kFirst + kShortcuts + 3 * 256 + 4 * 512 + 6 * 1024 + 3 * 2048, 25'568'360);
+  EXPECT_EQ(count("resnet101_v2") + kFirst + kShortcuts + 3 * 256 + 4 * 512 + 23 * 1024 + 3 * 2048, 44'577'896);
 }
 
 TEST_F(Models, UseTheNamesOfTorchvision) {
@@ -72,17 +124,35 @@ TEST_F(Models, VisionTransformersHaveTheNamesOfTimmToo) {
   EXPECT_EQ(make_model("mlp", 10, 8, 8).value()->common_name("fc1.weight"), "fc1.weight");
 }
 
-// The smallest size that every network takes, but inception_v3.
-int small_image(std::string_view name) { return name == "inception_v3" ? 75 : 32; }
+// A small size that the network takes.
+int small_image(std::string_view name) {
+  static const std::map<std::string_view, int> sides = {{"inception_v3", 75}, {"alexnet", 64}, {"vit_h14", 28}};
+  const auto side = sides.find(name);
+  return side == sides.end() ? 32 : side->second;
+}
+
+// All but the largest, which take gigabytes or many seconds, and are of the same classes as smaller ones.
+std::vector<std::string_view> names_without_the_largest() {
+  std::vector<std::string_view> names(model_names().begin(), model_names().end());
+  for (const char* large :
+       {"vgg13", "vgg16", "vgg19", "efficientnet_b6", "efficientnet_b7", "resnet152_v2", "vit_l16", "vit_h14"})
+    std::erase(names, large);
+  return names;
+}
 
 TEST_F(Models, GiveOneLogitPerClassAndLearn) {
-  for (const std::string_view name : model_names()) {
+  for (const std::string_view name : names_without_the_largest()) {
     const int side = small_image(name);
     const auto model = make_model(name, 7, side, side).value();
     const Logits logits = model->forward(at::randn({2, 3, side, side}));
     ASSERT_EQ(logits.main.sizes(), (at::IntArrayRef{2, 7})) << name;
-    EXPECT_FALSE(logits.auxiliary.defined()) << name;
-    logits.main.square().sum().backward();
+    EXPECT_EQ(logits.auxiliary.size(), name == "googlenet" ? 2U : 0U) << name;
+    at::Tensor sum = logits.main.square().sum();
+    for (const at::Tensor& auxiliary : logits.auxiliary) {
+      ASSERT_EQ(auxiliary.sizes(), (at::IntArrayRef{2, 7})) << name;
+      sum = sum + auxiliary.square().sum();
+    }
+    sum.backward();
     for (const auto& parameter : model->named_parameters()) {
       EXPECT_TRUE(parameter.value().grad().defined()) << name << ": " << parameter.key();
     }
@@ -93,17 +163,29 @@ TEST_F(Models, InceptionHasAnAuxiliaryClassifierForTraining) {
   const auto model = make_model("inception_v3", 7, 299, 299).value();
   const at::Tensor images = at::randn({2, 3, 299, 299});
   const Logits logits = model->forward(images);
-  ASSERT_EQ(logits.auxiliary.sizes(), (at::IntArrayRef{2, 7}));
-  (logits.main.square().sum() + logits.auxiliary.square().sum()).backward();
+  ASSERT_EQ(logits.auxiliary.size(), 1U);
+  EXPECT_EQ(logits.auxiliary_weight, 0.4);
+  ASSERT_EQ(logits.auxiliary[0].sizes(), (at::IntArrayRef{2, 7}));
+  (logits.main.square().sum() + logits.auxiliary[0].square().sum()).backward();
   for (const auto& parameter : model->named_parameters())
     EXPECT_TRUE(parameter.value().grad().defined()) << parameter.key();
   model->eval();
-  EXPECT_FALSE(model->forward(images).auxiliary.defined());
+  EXPECT_TRUE(model->forward(images).auxiliary.empty());
+}
+
+TEST_F(Models, GoogLeNetHasTwoAuxiliaryClassifiersForTraining) {
+  const auto model = make_model("googlenet", 7, 64, 64).value();
+  const at::Tensor images = at::randn({2, 3, 64, 64});
+  const Logits logits = model->forward(images);
+  EXPECT_EQ(logits.auxiliary.size(), 2U);
+  EXPECT_EQ(logits.auxiliary_weight, 0.3);
+  model->eval();
+  EXPECT_TRUE(model->forward(images).auxiliary.empty());
 }
 
 TEST_F(Models, OnlyTheHeadDependsOnTheClasses) {
-  for (const std::string_view name : model_names()) {
-    const int side = name == "inception_v3" ? 299 : 32;
+  for (const std::string_view name : names_without_the_largest()) {
+    const int side = name == "inception_v3" ? 299 : small_image(name);
     const auto model = make_model(name, 7, side, side).value();
     const auto other = make_model(name, 8, side, side).value();
     const auto heads = model->head();
@@ -196,7 +278,8 @@ TEST_F(Models, BatchNormOverRanksIsThatOfTheJoinedBatch) {
 
 // The same bits, with the same random numbers and running statistics, also under autocast.
 TEST_F(Models, RecomputedBlocksGiveTheSameNumbers) {
-  for (const char* name : {"resnet18", "densenet121", "mobilenet_v2", "efficientnet_b0", "inception_v3", "vit_tiny"}) {
+  for (const char* name : {"resnet18", "resnet20", "resnet50_v2", "densenet121", "googlenet", "mobilenet_v2",
+                           "efficientnet_b0", "inception_v3", "vit_tiny"}) {
     for (const bool half : {false, true}) {
       const int side = small_image(name);
       const auto model = make_model(name, 4, side, side).value();
@@ -214,10 +297,13 @@ TEST_F(Models, RecomputedBlocksGiveTheSameNumbers) {
         for (int pass = 0; pass < 2; ++pass) {
           at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
           at::autocast::set_autocast_enabled(at::kCPU, half);
-          results.push_back(one.forward(images).main);
+          const Logits logits = one.forward(images);
           at::autocast::clear_cache();
           at::autocast::set_autocast_enabled(at::kCPU, false);
-          results.back().to(at::kFloat).square().sum().backward();
+          at::Tensor sum = logits.main.to(at::kFloat).square().sum();
+          for (const at::Tensor& auxiliary : logits.auxiliary) sum = sum + auxiliary.to(at::kFloat).square().sum();
+          sum.backward();
+          results.push_back(logits.main);
         }
         for (const at::Tensor& parameter : one.parameters()) results.push_back(parameter.grad());
         for (const at::Tensor& buffer : one.buffers()) results.push_back(buffer);
@@ -232,12 +318,14 @@ TEST_F(Models, RecomputedBlocksGiveTheSameNumbers) {
 }
 
 TEST_F(Models, WithoutBlocksNothingIsRecomputed) {
-  for (const char* name : {"mlp", "vgg16"}) EXPECT_EQ(make_model(name, 4, 32, 32).value()->recompute_blocks(true), 0);
+  for (const char* name : {"mlp", "vgg16", "alexnet"})
+    EXPECT_EQ(make_model(name, 4, 64, 64).value()->recompute_blocks(true), 0);
 }
 
 // Two passes over the same images differ where something is dropped; those of one image never do in evaluation.
 TEST_F(Models, DropOnlyInTraining) {
-  for (const char* name : {"vgg16", "mobilenet_v2", "efficientnet_b0", "efficientnet_v2_s", "inception_v3"}) {
+  for (const char* name : {"vgg16", "alexnet", "googlenet", "mobilenet_v2", "efficientnet_b0", "efficientnet_b2",
+                           "efficientnet_v2_s", "inception_v3"}) {
     const int side = small_image(name);
     const auto model = make_model(name, 7, side, side).value();
     const at::NoGradGuard no_grad;
@@ -267,6 +355,10 @@ TEST_F(Models, StartAsPublished) {
   };
   for (const Start& start :
        {Start{"densenet121", "features.transition3.conv.weight", std::sqrt(2.0 / 1024)},
+        Start{"resnet50_v2", "layer4.2.conv2.weight", std::sqrt(2.0 / (512 * 9))},
+        Start{"resnet110", "layer3.17.conv2.weight", std::sqrt(2.0 / (64 * 9))},
+        Start{"alexnet", "classifier.4.weight", 1 / std::sqrt(3.0 * 4096)},
+        Start{"googlenet", "inception5b.branch2.1.conv.weight", 0.01}, Start{"googlenet", "aux1.fc1.weight", 0.01},
         Start{"vgg16", "features.28.weight", std::sqrt(2.0 / (512 * 9))}, Start{"vgg16", "classifier.3.weight", 0.01},
         Start{"mobilenet_v2", "features.18.0.weight", std::sqrt(2.0 / 1280)},
         Start{"efficientnet_b0", "features.8.0.weight", std::sqrt(2.0 / 1280)},
@@ -308,11 +400,23 @@ TEST_F(Models, SayWhichSizesTheyTake) {
   EXPECT_NE(inception.error().message().find("at least 75x75 pixels (299x299 as published), not 80x74"),
             std::string::npos);
   EXPECT_FALSE(make_model("vgg16", 10, 31, 32));
+  EXPECT_FALSE(make_model("vgg19", 10, 32, 31));
+  EXPECT_FALSE(make_model("alexnet", 10, 62, 63));
+  EXPECT_FALSE(make_model("googlenet", 10, 15, 14));
+  EXPECT_FALSE(make_model("vit_h14", 10, 32, 32));
   EXPECT_FALSE(make_model("densenet121", 10, 28, 28));
   EXPECT_TRUE(make_model("densenet121", 10, 29, 29));
   EXPECT_FALSE(make_model("vit_s16", 10, 40, 40));
   EXPECT_FALSE(make_model("resnet18", 0, 64, 64));
   EXPECT_FALSE(make_model("resnet18", 10, 0, 0));
+}
+
+TEST_F(Models, ComputeAtTheirSmallestSize) {
+  for (const auto& [name, side] : {std::pair{"alexnet", 63}, std::pair{"googlenet", 15}, std::pair{"vgg11", 32}}) {
+    const auto model = make_model(name, 3, side, side).value();
+    const at::NoGradGuard no_grad;
+    EXPECT_EQ(model->forward(at::randn({2, 3, side, side})).main.sizes(), (at::IntArrayRef{2, 3})) << name;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Compares Xoe's networks with torchvision's: the same weights, images and loss, exchanged in files.
+"""Compares Xoe's networks with torchvision's, and with resnets.py where torchvision has none: the same weights, images and loss, exchanged in files.
 
     reference.py --program build/release/tests/xoe_model_outputs [MODEL...]
 
@@ -14,18 +14,24 @@ import re
 import subprocess
 import tempfile
 
+import resnets
 import safetensors.torch
 import torch
 import torchvision
 
 CLASSES = 10
 BATCH = 4
-VITS = {"vit_tiny": (192, 3), "vit_s16": (384, 6), "vit_b16": (768, 12)}
-SIZES = {"inception_v3": 299, **dict.fromkeys(VITS, 128)}  # others: 64
-MODELS = ("resnet18", "resnet50", "resnet101", "resnet152", "densenet121", "vgg16", "mobilenet_v2", "efficientnet_b0",
-          "efficientnet_v2_s", "inception_v3", *VITS)  # fmt: skip
-# In float64 its files take gigabytes.
-FLOAT32 = ("vgg16",)
+# Width, heads, layers, pixels of a patch.
+VITS = {"vit_tiny": (192, 3, 12, 16), "vit_s16": (384, 6, 12, 16), "vit_b16": (768, 12, 12, 16), "vit_l16": (1024, 16, 24, 16),
+        "vit_h14": (1280, 16, 32, 14)}  # fmt: skip
+SIZES = {"inception_v3": 299, **dict.fromkeys(VITS, 128), "vit_l16": 64, "vit_h14": 56, **dict.fromkeys(resnets.CIFAR, 32)}  # others: 64
+VGGS = ("vgg11", "vgg13", "vgg16", "vgg19")
+MODELS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", *resnets.V2, *resnets.CIFAR, "densenet121", "alexnet", *VGGS,
+          "googlenet", "inception_v3", "mobilenet_v2", *(f"efficientnet_b{i}" for i in range(8)), "efficientnet_v2_s", *VITS)  # fmt: skip
+# Gradients and weights in files would take ten gigabytes: only logits in evaluation are compared.
+LARGE = ("vit_l16", "vit_h14")
+# In float64 their files take gigabytes.
+FLOAT32 = (*VGGS, *LARGE)
 ROUNDING = 1e-5
 # Parts of timm's names for vision transformers, and torchvision's.
 TIMM = (
@@ -44,12 +50,16 @@ TIMM = (
 
 
 def build(name, classes=CLASSES, size=None):
-    """torchvision's network."""
+    """torchvision's network, or that of resnets.py."""
     size = size or SIZES.get(name, 64)
     if name in VITS:
-        width, heads = VITS[name]
-        return torchvision.models.VisionTransformer(size, 16, 12, heads, width, 4 * width, num_classes=classes)
-    options = {"init_weights": True, "aux_logits": size >= 299} if name == "inception_v3" else {}
+        width, heads, layers, patch = VITS[name]
+        return torchvision.models.VisionTransformer(size, patch, layers, heads, width, 4 * width, num_classes=classes)
+    if name in resnets.V2 or name in resnets.CIFAR:
+        return resnets.build(name, classes)
+    options = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
+    if name == "inception_v3":
+        options["aux_logits"] = size >= 299
     return getattr(torchvision.models, name)(num_classes=classes, **options)
 
 
@@ -87,17 +97,24 @@ def read(path):
     return torch.load(path, weights_only=True) if path.suffix == ".pt" else safetensors.torch.load_file(path)
 
 
+def outputs_of(found):
+    """The logits, and those of auxiliary classifiers from the first one in the network to the last."""
+    if not isinstance(found, tuple):
+        return found, []
+    return found.logits, [getattr(found, name) for name in sorted(found._fields) if name.startswith("aux")]
+
+
 def expected(network, input, training):
     """What xoe_model_outputs should write, by torchvision's names; and the state dict before."""
     network.train(training)
     network.zero_grad()
     found = network(input["images"])
-    logits, auxiliary = found if isinstance(found, tuple) else (found, None)
+    logits, auxiliary = outputs_of(found)
     loss = (logits * input["factors"]).sum()
     results = {"logits": logits.detach()}
-    if auxiliary is not None:
-        loss = loss + (auxiliary * input["auxiliary_factors"]).sum()
-        results["auxiliary"] = auxiliary.detach()
+    for i, other in enumerate(auxiliary):
+        loss = loss + (other * input[f"auxiliary_factors.{i}"]).sum()
+        results[f"auxiliary.{i}"] = other.detach()
     loss.backward()
     for key, parameter in network.named_parameters():
         if parameter.grad is not None:
@@ -121,16 +138,21 @@ def compare(program, name, training, ending, folder):
     input = {
         "images": torch.randn(BATCH, 3, size, size, dtype=dtype),
         "factors": torch.randn(BATCH, CLASSES, dtype=dtype),
-        "auxiliary_factors": torch.randn(BATCH, CLASSES, dtype=dtype),
+        "auxiliary_factors.0": torch.randn(BATCH, CLASSES, dtype=dtype),
+        "auxiliary_factors.1": torch.randn(BATCH, CLASSES, dtype=dtype),
     }
     weights, given, output = (folder / f"{what}{ending}" for what in ("weights", "input", "output"))
     state = network.state_dict()
     names = {torchvision_name(name, key): key for key in own_names(name, state)}
     write(weights, type(state)((names[key], tensor) for key, tensor in state.items()))
     write(given, input)
-    words = [program, name, CLASSES, weights, given, output, "train" if training else "eval"]
+    words = [program, name, CLASSES, weights, given, output, "logits" if name in LARGE else "train" if training else "eval"]
     subprocess.run([str(word) for word in words], check=True, timeout=900)
     own = read(output)
+    if name in LARGE:
+        network.eval()
+        with torch.no_grad():
+            return {"logits": difference(own["logits"], network(input["images"]))}
     if list(own)[-len(state) :] != [names[key] for key in state] and ending == ".pt" and name not in VITS:
         raise AssertionError("the order of the state dict is another")
     own = {
@@ -149,11 +171,16 @@ def compare(program, name, training, ending, folder):
     return {key: difference(own[key].to(dtype), other[key].to(dtype), least[key]) for key in other}
 
 
+def runs_of(name):
+    """Whether a run of the comparison trains, and the ending of its files."""
+    return ((False, ".safetensors"),) if name in LARGE else ((False, ".safetensors"), (True, ".pt"))
+
+
 def own_names(name, state):
     """Xoe's names of the tensors of torchvision's state dict."""
     if name not in VITS:
         return list(state)
-    blocks = [f"blocks.{i}.{part}" for i in range(12) for part in ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")]
+    blocks = [f"blocks.{i}.{part}" for i in range(VITS[name][2]) for part in ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")]
     parts = [f"{part}.{what}" for part in ("patch_embed.proj", *blocks, "norm", "head") for what in ("weight", "bias")]
     return ["cls_token", "pos_embed", *parts]
 
@@ -164,7 +191,7 @@ def main():
     parser.add_argument("models", nargs="*", default=MODELS)
     options = parser.parse_args()
     for name in options.models:
-        for training, ending in ((False, ".safetensors"), (True, ".pt")):
+        for training, ending in runs_of(name):
             with tempfile.TemporaryDirectory(dir=os.environ.get("XOE_TEST_DIR")) as folder:
                 found = compare(options.program, name, training, ending, pathlib.Path(folder))
             worst = max(found, key=found.get)

@@ -1,4 +1,6 @@
-"""Every network equals torchvision's: outputs, gradients and buffers, in training and evaluation; weights go both ways in both formats."""
+"""Every network equals torchvision's, or that of resnets.py where torchvision has none: outputs, gradients and buffers, in training and
+evaluation; weights go both ways in both formats. The largest ones: outputs in evaluation.
+"""
 
 import os
 import pathlib
@@ -31,15 +33,16 @@ class Torchvision(unittest.TestCase):
     def test_every_network(self):
         limits = {name: LIMITS[torch.float32 if name in reference.FLOAT32 else torch.float64] for name in reference.MODELS}
         for name, limit in limits.items():
-            for training, ending in ((False, ".safetensors"), (True, ".pt")):
+            for training, ending in reference.runs_of(name):
                 with self.subTest(name, training=training):
                     found = reference.compare(PROGRAM, name, training, ending, self.folder)
                     self.assertEqual([key for key, difference in found.items() if not difference <= limit], [])
-                    self.assertEqual("auxiliary" in found, name == "inception_v3" and training)
+                    auxiliary = {"inception_v3": 1, "googlenet": 2}.get(name, 0) if training else 0
+                    self.assertEqual(sum(key.startswith("auxiliary.") for key in found), auxiliary)
 
     def test_none_is_left_out(self):
         done = subprocess.run([BUILD / "bin" / "xoe", "train", "--help"], check=True, capture_output=True, text=True, timeout=60)
-        (known,) = re.findall(r"--model NAME\s+([\w,\s]+): the network", done.stdout)
+        (known,) = re.findall(r"--model NAME\s+([\w,\s]+): the\s+network", done.stdout)
         self.assertEqual(set(re.findall(r"\w+", known)), {*reference.MODELS, "mlp"})
 
     def test_a_change_is_noticed(self):
@@ -74,19 +77,44 @@ class Torchvision(unittest.TestCase):
         self.assertIn("only a dictionary of tensors is read", self.refused([state["fc.weight"]], ".pt"))
 
     def test_views_parameters_and_types_of_state_dicts(self):
+        for zipped in (True, False):  # the latter as before PyTorch 1.6
+            with self.subTest(zipped=zipped):
+                self.read_unusual_state_dict(zipped)
+
+    def read_unusual_state_dict(self, zipped):
         network = reference.build("resnet18")
         state = network.state_dict(keep_vars=True)  # parameters, and an attribute of versions
         state["fc.weight"] = torch.randn(512, 20)[:, ::2].t()  # strides
         state["fc.bias"] = torch.randn(100)[7:17].to(torch.float64)
         state["conv1.weight"] = state["conv1.weight"].to(torch.bfloat16).contiguous(memory_format=torch.channels_last)
         weights, given, output = (self.folder / name for name in ("weights.pt", "input.safetensors", "output.safetensors"))
-        torch.save(state, weights)
+        torch.save(state, weights, _use_new_zipfile_serialization=zipped)
+        output.unlink(missing_ok=True)
         reference.write(given, {"images": torch.zeros(1, 3, 64, 64), "factors": torch.zeros(1, reference.CLASSES)})
         words = [PROGRAM, "resnet18", str(reference.CLASSES), weights, given, output, "eval"]
         subprocess.run(words, check=True, timeout=60)
         own = reference.read(output)
         for key, tensor in state.items():
             self.assertTrue(torch.equal(own[key], tensor.to(own[key].dtype)), key)
+
+
+    def test_names_of_2017(self):
+        """torchvision's file for DenseNet-121 is that old: other names, no numbers of batches, no zip file."""
+        state = reference.build("densenet121").state_dict()
+        old = {
+            re.sub(r"(denselayer\d+\.(?:norm|conv))(\d)", r"\1.\2", key): tensor
+            for key, tensor in state.items()
+            if not key.endswith("num_batches_tracked")
+        }
+        self.assertIn("features.denseblock1.denselayer1.norm.1.weight", old)
+        weights, given, output = (self.folder / name for name in ("weights.pth", "input.safetensors", "output.safetensors"))
+        torch.save(old, weights, _use_new_zipfile_serialization=False)
+        reference.write(given, {"images": torch.zeros(1, 3, 64, 64), "factors": torch.zeros(1, reference.CLASSES)})
+        words = [PROGRAM, "densenet121", str(reference.CLASSES), weights, given, output, "eval"]
+        subprocess.run(words, check=True, timeout=60)
+        own = reference.read(output)
+        for key, tensor in state.items():
+            self.assertTrue(torch.equal(own[key], tensor), key)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,9 @@ class DistributedOptimizer {
   // Scales all gradients so that their joint 2-norm is at most `max_norm`, which may be infinite; returns the norm
   // before. Calls synchronize() first. Collective.
   Result<double> clip_grad_norm(double max_norm);
+  // Moves every number of the gradients that is beyond -largest or `largest` to that limit, which must be above 0.
+  // Calls synchronize() first. Collective.
+  Status clip_grad_value(double largest);
 
   // Collective. Writes on rank 0 what the wrapped optimizer's own save() would write without Xoe; other ranks' archives
   // do not change. The result does not depend on size or sharding, and a plain libtorch program can load it too.
