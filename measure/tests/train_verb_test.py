@@ -170,6 +170,17 @@ class TrainVerb(BenchTest):
         out = xoe("bench", "train", *few, "--num_epochs=0.0002")
         self.assertIn("Num batches: 3, after", out)  # 50,000 images
 
+    def test_a_warm_up_is_of_epochs_of_synthetic_data(self):
+        def losses(*flags):
+            return [loss for _, loss in STEP.findall(xoe("bench", "train", *SMALL, "--num-batches=12", "--display_every=1", "--data_name=cifar10",
+                                                         "--init_learning_rate=3", "--num_warmup_batches=0", *flags))]
+
+        none, few = losses("--lr-warmup=0"), losses("--num_learning_rate_warmup_epochs=0.00032")  # 4 of 12,500 steps
+        self.assertEqual(none[0], few[0])
+        self.assertNotEqual(none[2:], few[2:])
+        self.assertEqual(losses("--num_learning_rate_warmup_epochs=1"), losses("--lr-warmup=2"), "at most half of the run")
+        self.assertNotEqual(few, losses("--lr-warmup=1"))
+
     def test_an_evaluation_has_a_batch_and_a_length_of_its_own(self):
         small = [word if word != "--batch-size" else "--batch_size" for word in SMALL]
         for flags in (["--num_batches=100", "--eval", "--num_eval_batches=2"], ["--num_epochs=1", "--eval", "--num_eval_batches=2"]):
