@@ -106,24 +106,27 @@ class Training {
 
  private:
   std::unique_ptr<ImageIterator> open(Split split, bool training) const {
-    const bool of_imagenet = !options_.weights.empty();
+    // torchvision's weights of these two networks are for numbers from -1 to 1.
+    const bool symmetric = options_.model == "googlenet" || options_.model == "inception_v3";
+    const bool of_imagenet = !options_.weights.empty() && !symmetric;
+    const float deviation = options_.weights.empty() ? 0.25F : 0.5F;
     // A rank has batch / size images of a step, so the joint batch does not depend on the number of ranks.
-    return need(
-        xoe::data::open_images({.directory = options_.folder,
-                                .batch = options_.batch / world_.size(),
-                                .image_size = options_.image_size,
-                                .rank = world_.rank(),
-                                .size = world_.size(),
-                                .threads = xoe::data::kAutoThreads,
-                                .processes = world_.local_size(),
-                                .seed = static_cast<std::uint64_t>(options_.seed),
-                                .training = training,
-                                .split = split,
-                                .validation_share = options_.validation_share,
-                                .whole = true,
-                                .flip = options_.flip,
-                                .mean = of_imagenet ? kImageNetMean : std::array{0.5F, 0.5F, 0.5F},
-                                .deviation = of_imagenet ? kImageNetDeviation : std::array{0.25F, 0.25F, 0.25F}}));
+    return need(xoe::data::open_images(
+        {.directory = options_.folder,
+         .batch = options_.batch / world_.size(),
+         .image_size = options_.image_size,
+         .rank = world_.rank(),
+         .size = world_.size(),
+         .threads = xoe::data::kAutoThreads,
+         .processes = world_.local_size(),
+         .seed = static_cast<std::uint64_t>(options_.seed),
+         .training = training,
+         .split = split,
+         .validation_share = options_.validation_share,
+         .whole = true,
+         .flip = options_.flip,
+         .mean = of_imagenet ? kImageNetMean : std::array{0.5F, 0.5F, 0.5F},
+         .deviation = of_imagenet ? kImageNetDeviation : std::array{deviation, deviation, deviation}}));
   }
 
   xoe::models::ModelHandle make_model() const {

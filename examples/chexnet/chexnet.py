@@ -35,7 +35,7 @@ parser.add_argument(
 parser.add_argument(
     "--weights",
     help="begin with these, but for the last layer: a state dict of torchvision's network (.pth, .pt), or safetensors; "
-    "images are then normalised as ImageNet's",
+    "images are then normalised as ImageNet's were for it",
 )
 parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--batch", type=int, default=64, help="images of all ranks in a step")
@@ -51,7 +51,11 @@ parser.add_argument("--seed", type=int, default=1)
 args = parser.parse_args()
 if args.weights and args.model == "detector":
     parser.error("--weights are those of a network of photographs, not of the detector")
-MEAN, DEVIATION = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if args.weights else ((0.5,) * 3, (0.25,) * 3)
+MEAN, DEVIATION = (0.5,) * 3, (0.25,) * 3
+if args.weights:
+    # torchvision's weights of these two networks are for numbers from -1 to 1.
+    symmetric = args.model in ("googlenet", "inception_v3")
+    MEAN, DEVIATION = (MEAN, (0.5,) * 3) if symmetric else ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class Detector(torch.nn.Module):

@@ -26,7 +26,7 @@ FOLDER is NIH ChestX-ray14, or phantoms of `xoe data make-xray`.
   --run RUN               folder of the checkpoint, from which the same command goes on, and of scores.json
   --model NAME            detector (small, for phantoms), or a network of xoe train (densenet121)
   --weights FILE          begin with these, but for the last layer: a state dict of torchvision's network (.pth, .pt),
-                          or safetensors; images are then normalised as ImageNet's
+                          or safetensors; images are then normalised as ImageNet's were for it
   --image-size PIXELS     (224)
   --batch IMAGES          of all ranks in a step (64)
   --epochs N              (20)

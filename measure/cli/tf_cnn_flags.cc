@@ -63,11 +63,27 @@ Result<TfCnnWords> as_if_not_0(const std::string& value, const TfCnnValues& /*al
   return value == "0" ? TfCnnWords() : one_word(kOption + value);
 }
 
+bool evaluates(const TfCnnValues& all) { return value_in(all, "eval") == "true"; }
+
 // A flag of evaluation becomes the option of any run; without --eval there is no evaluation.
 template <const char* kOption>
 Result<TfCnnWords> of_evaluation(const std::string& value, const TfCnnValues& all) {
-  if (value_in(all, "eval") == "true") return one_word(kOption + value);
+  if (evaluates(all)) return one_word(kOption + value);
   return only_note("nothing is evaluated without --eval");
+}
+
+// With --eval the flag of evaluation takes the place of that of training.
+Result<TfCnnWords> batch_size(const std::string& value, const TfCnnValues& all) {
+  const std::string of_eval = value_in(all, "eval_batch_size");
+  if (evaluates(all) && !of_eval.empty() && of_eval != "0") return TfCnnWords();
+  return one_word(kBatchSize + value);
+}
+
+template <const char* kOption>
+Result<TfCnnWords> length(const std::string& value, const TfCnnValues& all) {
+  if (evaluates(all) && !(value_in(all, "num_eval_batches").empty() && value_in(all, "num_eval_epochs").empty()))
+    return TfCnnWords();
+  return one_word(kOption + value);
 }
 
 Result<TfCnnWords> num_gpus(const std::string& value, const TfCnnValues& /*all*/) {
@@ -229,7 +245,7 @@ constexpr std::array kFlags{
               "the number of warm-up steps is that of --num-warmup-batches"},
     TfCnnFlag{"backbone_model_path", Form::kValue, Answer::kRefused, "it is for networks that find objects"},
     TfCnnFlag{"batch_group_size", Form::kValue, Answer::kIgnored, kPipeline, "1"},
-    TfCnnFlag{"batch_size", Form::kValue, Answer::kOwn},
+    TfCnnFlag{"batch_size", Form::kValue, Answer::kOwn, "but for --eval with --eval-batch-size", "", &batch_size},
     TfCnnFlag{"batchnorm_persistent", Form::kSwitch, Answer::kIgnored, "cuDNN and oneDNN choose algorithms"},
     TfCnnFlag{"benchmark_log_dir", Form::kValue, Answer::kIgnored, "--output FILE writes the result as JSON"},
     TfCnnFlag{"benchmark_test_id", Form::kValue, Answer::kIgnored, "--output FILE names the result"},
@@ -316,9 +332,13 @@ constexpr std::array kFlags{
     TfCnnFlag{"momentum", Form::kValue, Answer::kOwn},
     TfCnnFlag{"multi_device_iterator_max_buffer_size", Form::kValue, Answer::kIgnored, kPipeline},
     TfCnnFlag{"network_topology", Form::kValue, Answer::kIgnored, "the topology is found, not told"},
-    TfCnnFlag{"num_batches", Form::kValue, Answer::kOwn},
-    TfCnnFlag{"num_epochs", Form::kValue, Answer::kOwn,
-              "of the data's images; of synthetic data: 1,281,167, or 50,000 with --data-name cifar10"},
+    TfCnnFlag{"num_batches", Form::kValue, Answer::kOwn, "but for --eval with --num-eval-batches or --num-eval-epochs",
+              "", &length<kNumBatches>},
+    TfCnnFlag{
+        "num_epochs", Form::kValue, Answer::kOwn,
+        "of the data's images; of synthetic data: 1,281,167, or 50,000 with --data-name cifar10; with --eval of the "
+        "held-out images: 50,000 or 10,000",
+        "", &length<kNumEpochs>},
     TfCnnFlag{"num_epochs_per_decay", Form::kValue, Answer::kBecomes, "--lr-schedule", "0", &decaying_rates},
     TfCnnFlag{"num_eval_batches", Form::kValue, Answer::kBecomes, "--num-batches, with --eval", "",
               &of_evaluation<kNumBatches>},
@@ -433,9 +453,9 @@ const TfCnnFlag* find_flag(std::string_view name) {
 std::optional<std::string> switch_value(std::string_view value) {
   std::string small(value);
   std::ranges::transform(small, small.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  for (const std::string_view word : {"true", "t", "1"})
+  for (const std::string_view word : {"true", "t", "1", "yes", "y", "on"})
     if (small == word) return "true";
-  for (const std::string_view word : {"false", "f", "0"})
+  for (const std::string_view word : {"false", "f", "0", "no", "n", "off"})
     if (small == word) return "false";
   return std::nullopt;
 }
@@ -468,19 +488,23 @@ Result<Given> read_word(const std::string& word, const std::string*& next) {
   }
   if (equals != std::string::npos) return Given{.flag = flag, .text = word.substr(equals + 1)};
   if (next == nullptr) return failure(Code::kInvalidArgument, "{} needs a value", dashed(flag->name));
+  if (next->starts_with("--")) return Given{.text = word};  // the parser says that the value is missing
   return Given{.flag = flag, .text = *std::exchange(next, nullptr)};
 }
 
 bool is_silent(const TfCnnFlag& flag, std::string_view value) {
-  if (flag.form == Form::kValue && value.empty()) return true;
   return !flag.silent.empty() && std::ranges::count(split_text(flag.silent, '|'), value) > 0;
 }
 
 Result<TfCnnWords> answer_to(const Given& given, const TfCnnValues& all) {
   const TfCnnFlag& flag = *given.flag;
-  if (flag.answer == Answer::kOwn && flag.convert == nullptr)
-    return one_word(flag.form == Form::kSwitch && given.text == "true" ? dashed(flag.name)
-                                                                       : dashed(flag.name) + "=" + given.text);
+  // An empty value asks for nothing; as a word of its own the parser would take the next one for it.
+  if (flag.form == Form::kValue && given.text.empty()) return TfCnnWords();
+  if (flag.answer == Answer::kOwn && flag.form == Form::kSwitch) {
+    // The last one counts. A switch that is off is left out: one that is there would exclude others.
+    return given.text == "true" && value_in(all, flag.name) == "true" ? one_word(dashed(flag.name)) : TfCnnWords();
+  }
+  if (flag.answer == Answer::kOwn && flag.convert == nullptr) return one_word(dashed(flag.name) + "=" + given.text);
   if (flag.answer != Answer::kOwn && is_silent(flag, given.text)) return TfCnnWords();
   if (flag.convert != nullptr) return flag.convert(given.text, all);
   const std::string_view value = flag.form == Form::kSwitch && given.text == "true" ? "" : given.text;
@@ -493,10 +517,9 @@ std::string note_on_network(const TfCnnValues& all) {
   const std::string name = value_in(all, "model");
   if (name != "resnet50" && name != "resnet101" && name != "resnet152") return {};
   return fmt::format(
-      "--model: {0} is what tf_cnn_benchmarks calls {0}_v1.5; its own {0} halves images in the first 1x1 convolution "
-      "of a "
-      "block, which is less arithmetic",
-      name);
+      "--model: {0} halves images in the 3x3 convolution of a block{1}; that of tf_cnn_benchmarks does it in the first "
+      "1x1 convolution, which is less arithmetic",
+      name, name == "resnet50" ? ", as its resnet50_v1.5" : "");
 }
 
 }  // namespace

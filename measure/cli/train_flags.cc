@@ -46,7 +46,9 @@ void add_workload(CLI::App& app, TrainFlags& flags) {
   add_option<&TrainOptions::precision>(app, flags);
   tools::add_choice(app, "--optimizer", flags.optimizer, {"sgd", "momentum", "adamw", "lars", "lamb"}, "");
   add_option<&TrainOptions::lr>(app, flags, "--init-learning-rate")->description("for 256 images");
-  add_option<&TrainOptions::lr_warmup_epochs>(app, flags);
+  add_option<&TrainOptions::lr_warmup_epochs>(app, flags)->each([&flags](const std::string&) {
+    flags.has_warmup = true;
+  });
   add_option<&TrainOptions::lr_schedule>(app, flags);
   add_option<&TrainOptions::momentum>(app, flags)->description("of momentum and lars");
   add_option<&TrainOptions::weight_decay>(app, flags);
@@ -88,7 +90,8 @@ void add_measurement(CLI::App& app, TrainFlags& flags) {
   app.option_defaults()->group("Measurement");
   auto* const batches = add_number(app, "--num-batches", flags.num_batches, 1, kMostBatches, "measured steps of a run");
   app.add_option("--num-epochs", flags.num_epochs,
-                 "the same in epochs of the data; of synthetic data: 1,281,167 images, or 50,000 by --data-name")
+                 "the same in epochs of the data; of synthetic data: 1,281,167 images, or 50,000 by --data-name; with "
+                 "--eval of the held-out images: 50,000 or 10,000")
       ->check(CLI::PositiveNumber)
       ->excludes(batches);
   add_number(app, "--num-warmup-batches", flags.num_warmup_batches, 0, 100'000'000, "steps before them");
@@ -121,6 +124,9 @@ train::OptimizerKind optimizer_of(std::string_view flag) {
 
 Status check_files(const TrainFlags& flags) {
   const train::TrainOptions& options = flags.options;
+  if (options.checkpoint_every > 0 && options.checkpoint_dir.empty())
+    return failure(Code::kInvalidArgument, "{}",
+                   "--checkpoint-every (of tf_cnn_benchmarks: --save-model-steps) needs --train-dir DIR");
   if (!flags.trace_file.empty() && flags.traced_batches == 0)
     return failure(Code::kInvalidArgument, "{}",
                    "--trace-file keeps the timeline of a further run, which --traced-batches 0 leaves out");
@@ -135,7 +141,11 @@ Status check_files(const TrainFlags& flags) {
 
 }  // namespace
 
-std::int64_t epoch_of(const TrainFlags& flags) { return flags.data_name == "cifar10" ? 50'000 : 1'281'167; }
+std::int64_t epoch_of(const TrainFlags& flags) {
+  const bool cifar = flags.data_name == "cifar10";
+  if (flags.eval) return cifar ? 10'000 : 50'000;
+  return cifar ? 50'000 : 1'281'167;
+}
 
 CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
   auto* verb = app.add_subcommand("train", "images/s of training, with the flags and the lines of tf_cnn_benchmarks");
@@ -155,10 +165,10 @@ CLI::App* add_train_verb(CLI::App& app, TrainFlags& flags) {
 
 void set_batches(TrainFlags& flags, int batches) {
   train::TrainOptions& options = flags.options;
-  const bool reports_at_the_end = options.report_every == 0 || options.report_every == options.steps;
   flags.num_batches = batches;
   options.steps = std::int64_t{flags.num_warmup_batches} + batches;
-  if (reports_at_the_end) options.report_every = static_cast<int>(std::min<std::int64_t>(options.steps, 1'000'000'000));
+  if (flags.reports_at_the_end)
+    options.report_every = static_cast<int>(std::min<std::int64_t>(options.steps, 1'000'000'000));
 }
 
 Status complete_flags(TrainFlags& flags) {
@@ -180,7 +190,9 @@ Status complete_flags(TrainFlags& flags) {
   XOE_TRY(check_files(flags));
   options.evaluate = flags.eval;
   options.eval_every = 0;
-  if (!options.lr_schedule.empty() && options.data_dir.empty()) options.synthetic_epoch = epoch_of(flags);
+  if ((!options.lr_schedule.empty() || flags.has_warmup) && options.data_dir.empty())
+    options.synthetic_epoch = epoch_of(flags);
+  flags.reports_at_the_end = options.report_every == 0;
   set_batches(flags, flags.num_batches);
   XOE_ASSIGN(options, train::complete_options(std::move(options)));
   return {};

@@ -24,6 +24,8 @@ struct TrainFlags {
   bool forward_only = false;
   bool eval = false;
   bool print_training_accuracy = false;
+  bool has_warmup = false;         // --lr-warmup is given
+  bool reports_at_the_end = true;  // and not each `report_every` steps; complete_flags() finds it out
   std::string variable_update = "replicated";
   std::string optimizer = "sgd";
   std::string trace_file = {};  // for the timeline of the traced run; empty: it is not kept
@@ -32,7 +34,7 @@ struct TrainFlags {
 
 inline constexpr int kMostBatches = 100'000'000;
 
-// Images of an epoch of synthetic data.
+// Images of an epoch of synthetic data: those of the data set that it stands for; with --eval, of its validation part.
 std::int64_t epoch_of(const TrainFlags& flags);
 
 // Adds the verb. Its flags are in `flags` after parsing.

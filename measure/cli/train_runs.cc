@@ -220,7 +220,8 @@ Result<TrainRepeat> run_once(const TrainFlags& flags, Communicator& comm, Observ
   return repeat;
 }
 
-// Steps of an epoch. Rank 0 asks the data, whose mistakes the training itself reports.
+// Steps of an epoch; with --eval, of the held-out images, where there are some. Rank 0 asks the data, whose mistakes
+// the training itself reports.
 Result<double> steps_of_epoch(const TrainFlags& flags, Communicator& comm) {
   const train::TrainOptions& options = flags.options;
   const double step = static_cast<double>(options.batch) * options.accumulate * comm.size();
@@ -228,7 +229,11 @@ Result<double> steps_of_epoch(const TrainFlags& flags, Communicator& comm) {
   if (options.data_dir.empty()) return steps;
   if (comm.rank() == 0) {
     const auto data = train::image_batches(options, 0, comm.size(), comm.local_size(), [](std::string_view) {});
-    steps = data ? static_cast<double>((*data)->info().batches_per_epoch) / options.accumulate : 1;
+    if (data && flags.eval && (*data)->info().held_out > 0) {
+      steps = static_cast<double>((*data)->info().held_out) / step;
+    } else {
+      steps = data ? static_cast<double>((*data)->info().batches_per_epoch) / options.accumulate : 1;
+    }
   }
   XOE_TRY(comm.broadcast(Tensor(&steps, 1), 0));
   return steps;
@@ -244,7 +249,7 @@ Status settle_flags(TrainFlags& flags, Communicator& comm) {
   if (flags.num_epochs == 0) return {};
   XOE_ASSIGN(const double epoch, steps_of_epoch(flags, comm));
   const double batches = std::ceil(flags.num_epochs * epoch);
-  if (batches > kMostBatches)
+  if (!(batches <= kMostBatches))
     return failure(Code::kInvalidArgument, "--num-epochs {}: these are {:.0f} steps, of at most {}", flags.num_epochs,
                    batches, kMostBatches);
   set_batches(flags, std::max(1, static_cast<int>(batches)));

@@ -69,9 +69,15 @@ TEST(TfCnnFlags, EveryFlagIsAnsweredInEverySpelling) {
                                            {"--" + name + "=true"},
                                            {"--" + name + "=True"},
                                            {"--" + name + "=1"},
-                                           {"--" + name + "=t"}});
-        offs.insert(offs.end(),
-                    {{"--no" + name}, {"--" + name + "=false"}, {"--" + name + "=0"}, {"--" + name + "=F"}});
+                                           {"--" + name + "=t"},
+                                           {"--" + name + "=yes"},
+                                           {"--" + name + "=On"}});
+        offs.insert(offs.end(), {{"--no" + name},
+                                 {"--" + name + "=false"},
+                                 {"--" + name + "=0"},
+                                 {"--" + name + "=F"},
+                                 {"--" + name + "=No"},
+                                 {"--" + name + "=off"}});
       } else {
         spellings.insert(spellings.end(), {{"--" + name + "=1"}, {"--" + name, "1"}});
       }
@@ -101,10 +107,40 @@ TEST(TfCnnFlags, EveryFlagIsAnsweredInEverySpelling) {
 
 TEST(TfCnnFlags, OwnFlagsStay) {
   EXPECT_EQ(words_of({"--batch_size", "8", "--model=resnet50", "--eval", "--noforward_only", "--repeat", "3"}),
-            (Texts{"--batch-size=8", "--model=resnet50", "--eval", "--forward-only=false", "--repeat", "3"}));
+            (Texts{"--batch-size=8", "--model=resnet50", "--eval", "--repeat", "3"}));
   EXPECT_EQ(words_of({"word", "-x", "--modle", "--", "--xla"}), (Texts{"word", "-x", "--modle", "--", "--xla"}));
   const Texts other = {"xoe", "collectives", "--xla", "--num_gpus=4"};
   EXPECT_EQ(translate_tf_cnn_flags(other)->words, other);
+}
+
+TEST(TfCnnFlags, EmptyValuesAskForNothing) {
+  for (const TfCnnFlag& flag : tf_cnn_flags()) {
+    if (flag.form != TfCnnFlag::Form::kValue) continue;
+    EXPECT_EQ(words_of({"--" + std::string(flag.name) + "=", "--repeat=2"}), Texts{"--repeat=2"}) << flag.name;
+  }
+}
+
+TEST(TfCnnFlags, TheLastOfASwitchCountsAndOneThatIsOffIsNoWord) {
+  EXPECT_EQ(words_of({"--forward_only", "--noeval"}), Texts{"--forward-only"});
+  EXPECT_EQ(words_of({"--use_fp16", "--nouse_fp16"}), Texts());
+  EXPECT_EQ(words_of({"--nouse_fp16", "--use_fp16=on"}), Texts{"--use-fp16"});
+}
+
+TEST(TfCnnFlags, AMissingValueIsLeftToTheParser) {
+  EXPECT_EQ(words_of({"--data_dir", "--eval"}), (Texts{"--data_dir", "--eval"}));
+  EXPECT_EQ(words_of({"--num_gpus", "--", "--eval"}), (Texts{"--num_gpus", "--", "--eval"}));
+  EXPECT_EQ(words_of({"--momentum", "-1"}), Texts{"--momentum=-1"});
+}
+
+TEST(TfCnnFlags, TheLengthOfAnEvaluationIsItsOwn) {
+  EXPECT_EQ(words_of({"--batch_size=64", "--eval", "--eval_batch_size=32"}), (Texts{"--eval", "--batch-size=32"}));
+  EXPECT_EQ(words_of({"--batch_size=64", "--eval", "--eval_batch_size=0"}), (Texts{"--batch-size=64", "--eval"}));
+  EXPECT_EQ(words_of({"--num_batches=100", "--eval", "--num_eval_batches=10"}), (Texts{"--eval", "--num-batches=10"}));
+  EXPECT_EQ(words_of({"--num_epochs=1", "--eval", "--num_eval_batches=10"}), (Texts{"--eval", "--num-batches=10"}));
+  EXPECT_EQ(words_of({"--num_batches=9", "--num_eval_epochs=2", "--eval"}), (Texts{"--num-epochs=2", "--eval"}));
+  EXPECT_EQ(words_of({"--num_batches=9", "--num_eval_batches=", "--eval"}), (Texts{"--num-batches=9", "--eval"}));
+  EXPECT_EQ(translated({"--batch_size=64", "--num_batches=9", "--eval_batch_size=32", "--num_eval_epochs=2"}).words,
+            (Texts{"--batch-size=64", "--num-batches=9"}));
 }
 
 TEST(TfCnnFlags, SomeBecomeOthers) {
@@ -190,7 +226,10 @@ TEST(TfCnnFlags, NetworksHaveTheirNamesThere) {
   EXPECT_EQ(words_of({"--model=resnet50", "--batch-size=4"}), (Texts{"--model=resnet50", "--batch-size=4"}));
   const Texts notes = translated({"--model=resnet50", "--num_gpus=1"}).notes;
   ASSERT_EQ(notes.size(), 1U);
-  EXPECT_NE(notes[0].find("calls resnet50_v1.5"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("as its resnet50_v1.5"), std::string::npos) << notes[0];
+  const Texts larger = translated({"--model=resnet101", "--num_gpus=1"}).notes;
+  ASSERT_EQ(larger.size(), 1U);
+  EXPECT_EQ(larger[0].find("v1.5"), std::string::npos) << larger[0];
   EXPECT_EQ(words_of({"--model=resnet50_v1.5", "--num_gpus=1"}), (Texts{"--model=resnet50"}));
 }
 

@@ -157,6 +157,43 @@ class TrainVerb(BenchTest):
         out = xoe("bench", "train", *few, "--num_epochs=0.00001")
         self.assertIn("Num batches: 4, after", out)  # 1,281,167 images
         self.assertIn("exclude each other", xoe("bench", "train", *few, "--num_epochs=1", "--num_batches=3", code=2))
+        self.assertIn("these are nan steps", xoe("bench", "train", *few, "--num_epochs=nan", code=1))
+
+    def test_epochs_of_an_evaluation_are_of_held_out_images(self):
+        data = self.folder / "data"
+        xoe("data", "make", "--images", "24", "--validation", "8", "--classes", "4", "--side", "16", data)
+        few = [*SMALL, "--num-warmup-batches", "1", "--eval"]
+        out = xoe("run", "-np", "2", BIN / "xoe", "bench", "train", *few, "--data_dir", data, "--num_epochs=2.5")
+        self.assertIn("Num batches: 3, after 1 of warm-up", out)  # 8 images, 2 ranks of 4: 1 step an epoch
+        out = xoe("bench", "train", *few, "--data_name=cifar10", "--num_epochs=9", "--num_eval_epochs=0.0012")
+        self.assertIn("Num batches: 3, after", out)  # 10,000 images
+        out = xoe("bench", "train", *few, "--num_epochs=0.0002")
+        self.assertIn("Num batches: 3, after", out)  # 50,000 images
+
+    def test_a_warm_up_is_of_epochs_of_synthetic_data(self):
+        def losses(*flags):
+            return [loss for _, loss in STEP.findall(xoe("bench", "train", *SMALL, "--num-batches=12", "--display_every=1", "--data_name=cifar10",
+                                                         "--init_learning_rate=3", "--num_warmup_batches=0", *flags))]
+
+        none, few = losses("--lr-warmup=0"), losses("--num_learning_rate_warmup_epochs=0.00032")  # 4 of 12,500 steps
+        self.assertEqual(none[0], few[0])
+        self.assertNotEqual(none[2:], few[2:])
+        self.assertEqual(losses("--num_learning_rate_warmup_epochs=1"), losses("--lr-warmup=2"), "at most half of the run")
+        self.assertNotEqual(few, losses("--lr-warmup=1"))
+
+    def test_an_evaluation_has_a_batch_and_a_length_of_its_own(self):
+        small = [word if word != "--batch-size" else "--batch_size" for word in SMALL]
+        for flags in (["--num_batches=100", "--eval", "--num_eval_batches=2"], ["--num_epochs=1", "--eval", "--num_eval_batches=2"]):
+            out = xoe("bench", "train", *small, "--eval_batch_size=3", *flags, "--num_warmup_batches=0", "--output", self.folder / "a.json")
+            self.assertIn("Num batches: 2, after 0", out)
+            self.assertEqual(self.json("a.json")["infer_batch_size"], 3)
+            (self.folder / "a.json").unlink()
+
+    def test_switches_that_are_off_and_empty_values_are_as_if_left_out(self):
+        for flags, mode in ((["--eval", "--noforward_only"], "evaluation"), (["--forward_only", "--noeval"], "forward-only"),
+                            (["--trace_file=", "--eval=yes"], "evaluation")):
+            result = json.loads(xoe("bench", "train", *SMALL, *flags, "--num_batches=2", "--json"))
+            self.assertEqual((result["mode"], result["num_batches"]), (mode, 2))
 
     def test_runs_that_would_be_others_are_refused(self):
         for flags, said in (
@@ -167,6 +204,8 @@ class TrainVerb(BenchTest):
             (["--model=nasnet"], "this network of tf_cnn_benchmarks is not here; efficientnet_b0 is near"),
             (["--model=resnet51"], "did you mean resnet50"),
             (["--optimizer=adam"], "choose sgd, momentum, adamw"),
+            (["--data_dir", "--eval"], "--data-dir needs a value, but --eval, an option, follows it"),
+            (["--save_model_steps=5"], "--save-model-steps) needs --train-dir DIR"),
             (["--eval", "--train_dir=x"], "--eval trains nothing that could be kept"),
             (["--repeat=2", "--train_dir=x"], "--train-dir has room for one run"),
             (["--trace_file=x", "--traced-batches=0"], "leaves out"),
@@ -175,7 +214,7 @@ class TrainVerb(BenchTest):
             with self.subTest(flags):
                 self.assertIn(said, xoe("bench", "train", *flags, code=2))
         two = ["run", "-np", "2", BIN / "xoe", "bench", "train", *SMALL, "--num-batches", "2", "--variable_update=independent"]
-        self.assertEqual(xoe(*two, code=1).count("2 ranks of a job average their gradients"), 1)
+        self.assertEqual(xoe(*two, code=1).count("[0] error: invalid_argument: --variable-update=independent: 2 ranks of a job"), 1)
         self.assertIn("total images/sec", xoe("bench", "train", *SMALL, "--num-batches", "2", "--variable_update=independent"))
 
     def test_mistakes_are_told_once(self):

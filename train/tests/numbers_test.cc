@@ -1,13 +1,19 @@
 // What options of xoe-train do to its numbers: precision, resuming, optimizers, averages, given weights.
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <caffe2/serialize/inline_container.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "core/base/bytes.h"
 #include "train/tests/train_program.h"
+#include "train/trainer/setup.h"
+#include "train/trainer/weights_file.h"
 
 namespace xoe::train {
 namespace {
@@ -227,6 +233,74 @@ TEST_F(TrainProgramTest, TheOrderOfWeightsAndImagesInMemoryChangesLastBitsOnly) 
   EXPECT_EQ(train("resnet20", 16, "auto"), rows);
   for (const auto& [step, loss] : rows) EXPECT_NEAR(pixels.at(step), loss, 1e-3) << step;
   EXPECT_EQ(run(small({"--memory-format", "channels"})).code, 2);
+}
+
+TEST(MemoryFormat, IsThatOfWeightsAndImages) {
+  for (const auto& [given, format] : {std::pair(MemoryFormat::kNchw, at::MemoryFormat::Contiguous),
+                                      std::pair(MemoryFormat::kNhwc, at::MemoryFormat::ChannelsLast)}) {
+    TrainOptions options;
+    options.memory_format = given;
+    options.lr = 0.1;
+    train::Setup setup;
+    setup.model = models::make_model("resnet20", 10, 16, 16).value();
+    place_model(setup, options);
+    int weights = 0;
+    for (const at::Tensor& weight : setup.model->parameters()) {
+      if (weight.dim() != 4 || weight.size(1) == 1 || weight.size(2) == 1) continue;
+      const std::int64_t in = weight.size(1), height = weight.size(2), width = weight.size(3);
+      const std::vector<std::int64_t> rows = {in * height * width, height * width, width, 1};
+      const std::vector<std::int64_t> pixels = {in * height * width, 1, width * in, in};
+      EXPECT_EQ(weight.strides().vec(), given == MemoryFormat::kNchw ? rows : pixels);
+      ++weights;
+    }
+    EXPECT_GE(weights, 19);
+    EXPECT_TRUE(place_images(setup, at::ones({2, 3, 16, 16})).is_contiguous(format));
+  }
+}
+
+// A file in which many names have one tensor, as tied weights are written.
+std::string tied(int names) {
+  using std::string_literals::operator""s;
+  const auto name = [](int i) { return "U\x03" + std::to_string(100 + i); };
+  std::string pickle = "\x80\x02}(" + name(0) +
+                       "ctorch._utils\n_rebuild_tensor_v2\n((U\x07storagectorch\nFloatStorage\nU\x01"
+                       "0U\x03"
+                       "cpuK\x40tQ" +
+                       "K\0K\x40\x85K\x01\x85\x89}tRq\x01"s;
+  for (int i = 1; i < names; ++i) pickle += name(i) + "h\x01";
+  return pickle + "u.";
+}
+
+TEST_F(TrainProgramTest, TensorsOfOneStorageAreFewTimesTheFile) {
+  using std::string_literals::operator""s;
+  const std::string bytes(256, '\0');
+  const auto old_file = [&](int names) {
+    std::ofstream(at("old.pt"), std::ios::binary)
+        << "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.\x80\x02}."s << tied(names)
+        << "\x80\x02]U\x01"
+           "0a.\x40\0\0\0\0\0\0\0"s
+        << bytes;
+    return read_tensors(at("old.pt"));
+  };
+  const auto zip_file = [&](int names) {
+    const std::string pickle = tied(names);
+    caffe2::serialize::PyTorchStreamWriter writer(at("zip.pt"));
+    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+    writer.writeRecord("data/0", bytes.data(), bytes.size());
+    writer.writeEndOfFile();
+    return read_tensors(at("zip.pt"));
+  };
+  for (const auto& read : {old_file(3), zip_file(3)}) {
+    ASSERT_TRUE(read) << read.error().message();
+    ASSERT_EQ(read->size(), 3U);
+    for (const auto& [name, tensor] : *read) EXPECT_TRUE(tensor.equal(at::zeros({64}))) << name;
+  }
+  for (const auto& read : {old_file(800), zip_file(800)}) {
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code(), Code::kDataLoss);
+    EXPECT_NE(read.error().message().find("more than twice the file's bytes"), std::string::npos)
+        << read.error().message();
+  }
 }
 
 // Against the recurrence, from the weights after each step of a run without an average.

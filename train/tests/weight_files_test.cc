@@ -114,6 +114,78 @@ TEST(StateDict, TensorsAreReadAndBoundsChecked) {
   }
 }
 
+// An ordered dictionary of these pairs as Python 2's pickle writes it, with a tensor t whose hooks are such a
+// dictionary.
+std::string pickled_by_python_2(const std::string& pairs) {
+  return "\x80\x02"
+         "ccollections\nOrderedDict\nq\x01]q\x02" +
+         pairs + "\x85R}U\x09_metadataNsb.";
+}
+const std::string kTensorOfPython2 =
+    "ctorch._utils\n_rebuild_tensor_v2\n((U\x07storagectorch\nFloatStorage\nU\x01"
+    "0U\x03"
+    "cpuK\x07NtQK\x01K\x02K\x03\x86K\x03K\x01"
+    "\x86\x89h\x01]\x85RtR";
+
+TEST(StateDict, OrderedDictionariesOfPython2AreRead) {
+  const std::string both = "(](U\x01v" + kTensorOfPython2 + "e](U\x01w" + kTensorOfPython2 + "ee";
+  const auto read = parse_state_dict(pickled_by_python_2(both));
+  ASSERT_TRUE(read) << read.error().message();
+  ASSERT_EQ(read->size(), 2U);
+  EXPECT_EQ(read->at(0).name, "v");
+  EXPECT_EQ(read->at(1).name, "w");
+  EXPECT_EQ(read->at(1).shape, (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(read->at(1).storage_elements, 7);
+  // One pair is appended alone; a pair may be a tuple.
+  const auto one = parse_state_dict(pickled_by_python_2("U\x01w" + kTensorOfPython2 +
+                                                        "\x86"
+                                                        "a"));
+  ASSERT_TRUE(one) << one.error().message();
+  EXPECT_EQ(one->size(), 1U);
+  EXPECT_TRUE(parse_state_dict(pickled_by_python_2("")).value().empty());
+  for (const std::string wrong : {"K\x01"
+                                  "a",
+                                  "](U\x01we"
+                                  "a",
+                                  "](U\x01wNNe"
+                                  "a"}) {
+    const auto refused = parse_state_dict(pickled_by_python_2(wrong));
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_EQ(refused.error().code(), Code::kDataLoss);
+  }
+  const auto number = parse_state_dict("ccollections\nOrderedDict\nK\x01\x85R.");
+  EXPECT_FALSE(number);
+}
+
+TEST(StateDict, ASmallFileMakesFewValues) {
+  const auto message = [](const std::string& pickle) {
+    const auto read = parse_state_dict(pickle);
+    return read ? std::string() : read.error().message();
+  };
+  EXPECT_NE(message("}" + std::string(1'100'000, ')')).find("more than 1000000 operations"), std::string::npos);
+  // A tuple of 1,000 pairs, of which each further dictionary has all.
+  std::string dicts = "(";
+  for (int i = 0; i < 1000; ++i) dicts += ")N\x86";
+  dicts += "t\x85q\x01";
+  for (int i = 0; i < 1100; ++i) dicts += "ccollections\nOrderedDict\nh\x01R";
+  EXPECT_NE(message(dicts).find("more than 1000000 operations"), std::string::npos);
+  EXPECT_NE(message("}X" + std::string("\xe8\x03\0\0", 4) + std::string(1000, 'a') + "Ns.").find("not a name"),
+            std::string::npos);
+}
+
+TEST(StateDict, PartsOfAStorageAreUnsupported) {
+  std::string part = kTensorOfPython2;
+  part.replace(part.find("NtQ"), 1,
+               "(U\x01"
+               "1K\x01K\x02t");
+  const auto read = parse_state_dict(pickled_by_python_2("U\x01w" + part +
+                                                         "\x86"
+                                                         "a"));
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message().find("a storage that is a part of another one"), std::string::npos)
+      << read.error().message();
+}
+
 TEST(StateDict, OtherPicklesAreRefused) {
   const std::string whole = pickled("K\x02\x85", "K\x01\x85", 7);
   for (std::size_t length = 0; length < whole.size(); ++length)

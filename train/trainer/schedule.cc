@@ -18,6 +18,12 @@ double rate_of_pieces(const std::vector<RatePiece<std::int64_t>>& pieces, std::i
   return rate;
 }
 
+// Also of more than any run has.
+std::int64_t whole_steps(double steps) noexcept {
+  constexpr double kMost = 1e18;
+  return std::llround(std::min(steps, kMost));
+}
+
 }  // namespace
 
 Result<std::vector<RatePiece<double>>> parse_rate_pieces(std::string_view text) {
@@ -58,6 +64,29 @@ double learning_rate(const Schedule& schedule, std::int64_t step) noexcept {
 
 double scaled_rate(double rate, int reference_batch, std::int64_t images_per_step) noexcept {
   return reference_batch == 0 ? rate : rate * static_cast<double>(images_per_step) / reference_batch;
+}
+
+Schedule make_schedule(const TrainOptions& options, double steps_per_epoch, std::int64_t total_steps, int ranks) {
+  const std::int64_t images_per_step = std::int64_t{options.batch} * options.accumulate * ranks;
+  const double epoch = options.synthetic_epoch > 0
+                           ? static_cast<double>(options.synthetic_epoch) / static_cast<double>(images_per_step)
+                           : steps_per_epoch;
+  // Without epochs, a twentieth of the run.
+  const double warmup = epoch > 0 ? options.lr_warmup_epochs * epoch : static_cast<double>(total_steps) / 20;
+  Schedule schedule = {.peak = scaled_rate(options.lr, options.lr_batch, images_per_step),
+                       .warmup_steps = whole_steps(warmup),
+                       .total_steps = total_steps};
+  if (options.lr_schedule.empty()) {
+    schedule.warmup_steps = std::min(schedule.warmup_steps, total_steps / 2);  // the cosine needs the rest
+    return schedule;
+  }
+  schedule.peak = 0;
+  const auto pieces = parse_rate_pieces(options.lr_schedule);
+  for (const auto& piece : pieces.value_or(std::vector<RatePiece<double>>())) {
+    schedule.pieces.push_back({.from = whole_steps(piece.from * epoch), .rate = piece.rate});
+    schedule.peak = std::max(schedule.peak, piece.rate);
+  }
+  return schedule;
 }
 
 }  // namespace xoe::train

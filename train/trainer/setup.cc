@@ -128,33 +128,6 @@ at::Tensor place_images(const Setup& setup, const at::Tensor& images) {
   return images.to(setup.device).contiguous(setup.memory_format);
 }
 
-namespace {
-
-// Steps of an epoch by which rates change; synthetic data have one only where the options say so.
-double steps_of_rates(const TrainOptions& options, const Plan& plan, std::int64_t images_per_step) {
-  if (options.synthetic_epoch == 0) return plan.steps_per_epoch;
-  return static_cast<double>(options.synthetic_epoch) / static_cast<double>(images_per_step);
-}
-
-Schedule make_schedule(const TrainOptions& options, const Plan& plan, std::int64_t images_per_step) {
-  const double epoch = steps_of_rates(options, plan, images_per_step);
-  // Without epochs, a twentieth of the run; at most half of it.
-  const double warmup = epoch > 0 ? options.lr_warmup_epochs * epoch : static_cast<double>(plan.total_steps) / 20;
-  Schedule schedule = {.peak = scaled_rate(options.lr, options.lr_batch, images_per_step),
-                       .warmup_steps = std::min<std::int64_t>(std::llround(warmup), plan.total_steps / 2),
-                       .total_steps = plan.total_steps};
-  if (options.lr_schedule.empty()) return schedule;
-  schedule.peak = 0;
-  const auto pieces = parse_rate_pieces(options.lr_schedule);  // complete_options() has read it without a mistake
-  for (const auto& piece : pieces.value_or(std::vector<RatePiece<double>>())) {
-    schedule.pieces.push_back({.from = std::llround(piece.from * epoch), .rate = piece.rate});
-    schedule.peak = std::max(schedule.peak, piece.rate);
-  }
-  return schedule;
-}
-
-}  // namespace
-
 Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
   Plan plan;
   plan.steps_per_epoch = static_cast<double>(data.batches_per_epoch) / options.accumulate;
@@ -163,7 +136,7 @@ Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
   if (data.held_out > 0 && options.eval_every > 0) {
     plan.eval_interval = std::max<std::int64_t>(1, std::llround(options.eval_every * plan.steps_per_epoch));
   }
-  plan.schedule = make_schedule(options, plan, std::int64_t{options.batch} * options.accumulate * ranks);
+  plan.schedule = make_schedule(options, plan.steps_per_epoch, plan.total_steps, ranks);
   return plan;
 }
 

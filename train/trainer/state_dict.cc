@@ -27,6 +27,10 @@ struct Value {
 using Handle = std::shared_ptr<Value>;
 
 constexpr int kDeepest = 32;  // a state dict has 4: dictionary, tensor, and the dictionary of versions
+// Bounds of what a small file can make of memory; a network of 1,000 tensors has 50,000 operations.
+constexpr std::size_t kMostOperations = 1'000'000;
+constexpr std::size_t kLongestName = 512;
+constexpr std::size_t kMostDimensions = 64;
 constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kStorages = {{{"torch.FloatStorage", "F32"},
                                                                                      {"torch.DoubleStorage", "F64"},
                                                                                      {"torch.HalfStorage", "F16"},
@@ -45,8 +49,9 @@ Error unsupported(std::string_view what) {
                                        what)};
 }
 
-bool all_numbers(const Value& tuple) {
-  return tuple.kind == Kind::kTuple &&
+// Whether these may be the sizes or strides of a tensor.
+bool are_sizes(const Value& tuple) {
+  return tuple.kind == Kind::kTuple && tuple.items.size() <= kMostDimensions &&
          std::ranges::all_of(tuple.items, [](const Handle& item) { return item->kind == Kind::kNumber; });
 }
 
@@ -81,6 +86,7 @@ class Machine {
       const auto code = take<std::uint8_t>();
       if (!code) return failure(broken());
       if (*code == '.') break;
+      XOE_TRY(count(1));
       XOE_TRY(execute(static_cast<char>(*code)));
     }
     if (stack_.size() != 1) return failure(broken());
@@ -90,6 +96,14 @@ class Machine {
   std::string_view rest() const { return rest_; }  // what stands behind the pickle
 
  private:
+  // Each value needs a few hundred bytes of memory, but one byte of the file.
+  Status count(std::size_t operations) {
+    operations_ += operations;
+    if (operations_ > kMostOperations)
+      return failure(unsupported(fmt::format("more than {} operations of pickle", kMostOperations)));
+    return {};
+  }
+
   template <typename T>
   std::optional<T> take() {
     if (rest_.size() < sizeof(T)) return std::nullopt;
@@ -213,20 +227,36 @@ class Machine {
     return {};
   }
 
-  // ("storage", type, record, device, number of elements), in older files with None for a part of another storage
+  // ("storage", type, record, device, number of elements), in older files with None, or where it is a part of another
+  // storage.
   Status push_storage() {
     XOE_ASSIGN(const auto popped, pop(1));
     const auto& parts = popped[0]->items;
-    const bool whole = parts.size() == 5 || (parts.size() == 6 && parts[5]->kind == Kind::kNone);
-    if (popped[0]->kind != Kind::kTuple || !whole || parts[1]->kind != Kind::kGlobal || parts[2]->kind != Kind::kText ||
+    if (popped[0]->kind != Kind::kTuple || (parts.size() != 5 && parts.size() != 6) ||
+        parts[1]->kind != Kind::kGlobal || parts[2]->kind != Kind::kText || parts[2]->text.size() > kLongestName ||
         parts[4]->kind != Kind::kNumber || parts[4]->number < 0)
       return failure(broken());
+    if (parts.size() == 6 && parts[5]->kind != Kind::kNone)
+      return failure(unsupported("a storage that is a part of another one"));
     const auto* const type = std::ranges::find(kStorages, parts[1]->text, [](const auto& pair) { return pair.first; });
     if (type == kStorages.end()) return failure(unsupported(parts[1]->text));
     return push(
         {.kind = Kind::kStorage,
          .tensor = {
              .dtype = std::string(type->second), .record = parts[2]->text, .storage_elements = parts[4]->number}});
+  }
+
+  // Of its pairs of key and value, lists or tuples: Python 2 writes an ordered dictionary so.
+  Status push_dict(const Value& pairs) {
+    const auto holds_items = [](const Value& value) { return value.kind == Kind::kList || value.kind == Kind::kTuple; };
+    if (!holds_items(pairs)) return failure(broken());
+    XOE_TRY(count(pairs.items.size()));
+    Value dict = {.kind = Kind::kDict};
+    for (const Handle& pair : pairs.items) {
+      if (!holds_items(*pair) || pair->items.size() != 2) return failure(broken());
+      dict.items.insert(dict.items.end(), pair->items.begin(), pair->items.end());
+    }
+    return push(std::move(dict));
   }
 
   // The few functions that files of tensors call.
@@ -236,6 +266,7 @@ class Machine {
     const auto& arguments = popped[1]->items;
     if (popped[0]->kind != Kind::kGlobal || popped[1]->kind != Kind::kTuple) return failure(broken());
     if (function == "collections.OrderedDict" && arguments.empty()) return push({.kind = Kind::kDict});
+    if (function == "collections.OrderedDict" && arguments.size() == 1) return push_dict(*arguments[0]);
     if (function == "torch._utils._rebuild_parameter" && !arguments.empty() && arguments[0]->kind == Kind::kTensor) {
       stack_.push_back(arguments[0]);
       return {};
@@ -244,7 +275,7 @@ class Machine {
       return failure(unsupported(function));
     // storage, offset, shape, strides, and what concerns gradients
     if (arguments.size() < 4 || arguments[0]->kind != Kind::kStorage || arguments[1]->kind != Kind::kNumber ||
-        !all_numbers(*arguments[2]) || !all_numbers(*arguments[3]))
+        !are_sizes(*arguments[2]) || !are_sizes(*arguments[3]))
       return failure(broken());
     StoredTensor tensor = arguments[0]->tensor;
     tensor.offset = arguments[1]->number;
@@ -296,6 +327,7 @@ class Machine {
   }
 
   std::string_view rest_;
+  std::size_t operations_ = 0;
   std::vector<Handle> stack_;
   std::map<std::uint32_t, Handle> memo_;
 };
@@ -310,7 +342,8 @@ Result<std::vector<StoredTensor>> tensors_of(const Value& dict) {
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const Value& key = *dict.items[i];
     const Value& value = *dict.items[i + 1];
-    if (key.kind != Kind::kText) return failure(unsupported("a key that is not a name"));
+    if (key.kind != Kind::kText || key.text.size() > kLongestName)
+      return failure(unsupported("a key that is not a name"));
     if (value.kind != Kind::kTensor) return failure(unsupported(fmt::format("{}, which is no tensor", key.text)));
     tensors.push_back(value.tensor);
     tensors.back().name = key.text;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "core/base/error.h"
@@ -58,13 +59,56 @@ Result<NamedTensors> read_safetensors(std::string_view bytes) {
   return tensors;
 }
 
-Result<at::Tensor> read_stored(const StoredTensor& stored, caffe2::serialize::PyTorchStreamReader& reader) {
+// Tensors of a state dict, of which several may lie in one storage: it is read once.
+class StoredTensors {
+ public:
+  using Read = std::function<Result<at::Tensor>(const StoredTensor&)>;  // one-dimensional: the storage of this tensor
+  // file_bytes: a file has its tensors' bytes, but for tensors that share some.
+  StoredTensors(std::size_t file_bytes, Read read) : left_(2 * file_bytes), read_(std::move(read)) {}
+
+  Status add(const StoredTensor& stored) {
+    const auto* const type = find_type(stored.dtype);
+    auto found = storages_.find(stored.record);
+    if (found == storages_.end()) {
+      XOE_ASSIGN(at::Tensor storage, read_(stored));
+      found = storages_.emplace(stored.record, std::move(storage)).first;
+    }
+    const at::Tensor& storage = found->second;
+    if (storage.scalar_type() != type->second || storage.numel() != stored.storage_elements)
+      return failure(Code::kDataLoss, "{} and another tensor have the same bytes, as different types or sizes",
+                     stored.name);
+    const at::Tensor tensor = storage.as_strided(stored.shape, stored.strides, stored.offset);
+    if (tensor.nbytes() > left_)
+      return failure(Code::kDataLoss, "up to {}, tensors have more than twice the file's bytes", stored.name);
+    left_ -= tensor.nbytes();
+    tensors_.emplace_back(stored.name, tensor.contiguous());
+    return {};
+  }
+  NamedTensors take() && { return std::move(tensors_); }
+
+ private:
+  std::size_t left_;  // bytes of further tensors
+  Read read_;
+  std::map<std::string, at::Tensor> storages_;
+  NamedTensors tensors_;
+};
+
+// A record that is compressed could be of any size.
+Status check_size(caffe2::serialize::PyTorchStreamReader& reader, const std::string& record, std::size_t& left) {
+  const std::size_t size = reader.getRecordSize(record);
+  if (size > left) return failure(Code::kDataLoss, "up to {}, its records have more than twice its bytes", record);
+  left -= size;
+  return {};
+}
+
+Result<at::Tensor> read_storage(const StoredTensor& stored, caffe2::serialize::PyTorchStreamReader& reader) {
   const auto* const type = find_type(stored.dtype);
   auto [data, size] = reader.getRecord("data/" + stored.record);
   if (size / c10::elementSize(type->second) < static_cast<std::size_t>(stored.storage_elements))
     return failure(Code::kDataLoss, "{} is cut off", stored.name);
-  const at::Tensor storage = at::from_blob(data.get(), {stored.storage_elements}, at::TensorOptions(type->second));
-  return storage.as_strided(stored.shape, stored.strides, stored.offset).clone(at::MemoryFormat::Contiguous);
+  const auto kept = std::make_shared<c10::DataPtr>(std::move(data));
+  return at::from_blob(
+      kept->get(), {stored.storage_elements}, [kept](void* /*bytes*/) {}, at::TensorOptions(type->second));
 }
 
 // Lets libtorch's reader of zip files read from memory.
@@ -82,30 +126,30 @@ class Bytes : public caffe2::serialize::ReadAdapterInterface {
 
 Result<NamedTensors> read_legacy(std::string_view bytes) {
   XOE_ASSIGN(const LegacyStateDict stored, parse_legacy_state_dict(bytes));
-  NamedTensors tensors;
-  for (const StoredTensor& one : stored.tensors) {
-    const auto* const type = find_type(one.dtype);
-    const at::Tensor storage = at::empty({one.storage_elements}, type->second);
+  StoredTensors tensors(bytes.size(), [&stored](const StoredTensor& one) -> Result<at::Tensor> {
+    at::Tensor storage = at::empty({one.storage_elements}, find_type(one.dtype)->second);
     // The file's bytes need not lie where such numbers may. An empty tensor has no address.
     if (one.storage_elements > 0)
       std::memcpy(storage.mutable_data_ptr(), stored.storages.at(one.record).data(), storage.nbytes());
-    tensors.emplace_back(one.name,
-                         storage.as_strided(one.shape, one.strides, one.offset).clone(at::MemoryFormat::Contiguous));
-  }
-  return tensors;
+    return storage;
+  });
+  for (const StoredTensor& one : stored.tensors) XOE_TRY(tensors.add(one));
+  return std::move(tensors).take();
 }
 
 Result<NamedTensors> read_torch(std::string_view bytes) {
   if (is_legacy_state_dict(bytes)) return read_legacy(bytes);
   caffe2::serialize::PyTorchStreamReader reader(std::make_shared<Bytes>(bytes));
+  std::size_t left = 2 * bytes.size();
+  XOE_TRY(check_size(reader, "data.pkl", left));
   const auto [pickle, size] = reader.getRecord("data.pkl");
   XOE_ASSIGN(const auto stored, parse_state_dict({static_cast<const char*>(pickle.get()), size}));
-  NamedTensors tensors;
-  for (const StoredTensor& one : stored) {
-    XOE_ASSIGN(at::Tensor tensor, read_stored(one, reader));
-    tensors.emplace_back(one.name, std::move(tensor));
-  }
-  return tensors;
+  StoredTensors tensors(bytes.size(), [&](const StoredTensor& one) -> Result<at::Tensor> {
+    XOE_TRY(check_size(reader, "data/" + one.record, left));
+    return read_storage(one, reader);
+  });
+  for (const StoredTensor& one : stored) XOE_TRY(tensors.add(one));
+  return std::move(tensors).take();
 }
 
 // A zip file as torch.save() makes it: a pickled dictionary of tensors, and a record for each tensor's bytes.

@@ -16,9 +16,9 @@ namespace xoe::train {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // Reads all tensors of a file, of whose name check_export_name() says the format. `invalid_argument`: no such file, or
-// another kind of name; `data_loss`: it is not of its format, or holds something else than tensors by name; it names
-// the file. A state dict may be that of torch.save(), in a zip file or as before PyTorch 1.6; no
-// code of it runs.
+// another kind of name; `data_loss`: it is not of its format, or holds something else than tensors by name, or these
+// have more than twice its bytes; it names the file. A state dict may be that of torch.save(), in a zip file or as
+// before PyTorch 1.6; no code of it runs. Tensors that share bytes in the file may share them here.
 Result<NamedTensors> read_tensors(const std::string& path);
 
 // Writes contiguous tensors in host memory to a new file, which appears whole or not at all. `invalid_argument`: the

@@ -4,6 +4,16 @@
 #include "train/trainer/safetensors.h"
 #include "train/trainer/state_dict.h"
 
+namespace {
+
+std::size_t element_bytes(std::string_view dtype) {
+  if (dtype.ends_with("64")) return 8;
+  if (dtype.ends_with("32")) return 4;
+  return dtype.ends_with("16") ? 2 : 1;
+}
+
+}  // namespace
+
 XOE_FUZZ_TARGET(weights_fuzz) {
   const std::string_view text(reinterpret_cast<const char*>(bytes), size);
   if (const auto header = xoe::train::parse_safetensors_header(text)) {
@@ -15,7 +25,8 @@ XOE_FUZZ_TARGET(weights_fuzz) {
   auto tensors = xoe::train::parse_state_dict(text);
   if (auto legacy = xoe::train::parse_legacy_state_dict(text)) {
     for (const auto& tensor : legacy->tensors)
-      xoe::require(legacy->storages.at(tensor.record).size() >= static_cast<std::size_t>(tensor.storage_elements));
+      xoe::require(legacy->storages.at(tensor.record).size() / element_bytes(tensor.dtype) >=
+                   static_cast<std::size_t>(tensor.storage_elements));
     tensors = std::move(legacy->tensors);
   }
   if (tensors) {
