@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import itertools
 import os
 import pathlib
 import pty
@@ -69,11 +70,15 @@ def eventually(condition, what, seconds=60):
     raise AssertionError(f"not in {seconds} s: {what}")
 
 
+NUMBERS = itertools.count()
+
+
 class Screen:
     """A terminal of 90 columns that tmux draws."""
 
     def __init__(self, folder, command, rows=30):
-        self.base = ["tmux", "-S", str(folder / "socket"), "-f", "/dev/null"]
+        # A server that ends may still hold its socket.
+        self.base = ["tmux", "-S", str(folder / f"socket-{next(NUMBERS)}"), "-f", "/dev/null"]
         environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TMUX")}
         shell = ["bash", "--norc", "-c", command]
         subprocess.run([*self.base, "new-session", "-d", "-x", "90", "-y", str(rows), *shell], check=True, env=environment)

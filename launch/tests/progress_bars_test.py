@@ -1,5 +1,6 @@
 """Progress bars of a job, as a user sees them: on a terminal, which tmux draws, and in a file."""
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -66,11 +67,15 @@ def eventually(condition, what, seconds=60):
     raise AssertionError(f"not in {seconds} s: {what}")
 
 
+NUMBERS = itertools.count()
+
+
 class Screen:
     """A terminal of 100 columns that tmux draws."""
 
     def __init__(self, folder, command):
-        self.base = ["tmux", "-S", str(folder / "socket"), "-f", "/dev/null"]
+        # A server that ends may still hold its socket.
+        self.base = ["tmux", "-S", str(folder / f"socket-{next(NUMBERS)}"), "-f", "/dev/null"]
         subprocess.run([*self.base, "new-session", "-d", "-x", "100", "-y", "40", "bash", "--norc", "-c", command], check=True)
 
     def text(self):
