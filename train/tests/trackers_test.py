@@ -45,7 +45,7 @@ class Trackers(unittest.TestCase):
         (run,) = self.runs()
         self.assertEqual((run.info.status, run.info.run_name), ("FINISHED", "mlp on 2 ranks"))
         self.assertGreaterEqual(run.info.end_time, run.info.start_time)
-        self.assertEqual((run.data.params["batch"], run.data.params["lr"], run.data.params["model"]), ("4", "0.05", "mlp"))
+        self.assertEqual((run.data.params["batch"], run.data.params["learning_rate"], run.data.params["model"]), ("4", "0.05", "mlp"))
         lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
         reports = [line for line in lines if line["event"] == "report"]
         self.assertEqual([step for step, _ in self.history(run, "loss/train")], [report["step"] for report in reports])
@@ -67,7 +67,8 @@ class Trackers(unittest.TestCase):
         page = (ROOT / "docs/reference/train.md").read_text()
         (program,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "wandb" in block]
         program = program.replace("runs/a", str(self.folder / "run"))
-        program += "\nprint(run.summary['loss'], run.summary['_step'])\n"
+        shown = "run.log({}, commit=True)\nprint(run.summary['loss'], run.summary['_step'])\nrun.finish()"
+        program = program.replace("run.finish()", shown)
         done = subprocess.run([sys.executable, "-c", program], cwd=self.folder, capture_output=True, text=True, timeout=300,
                               env={**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -142,6 +142,8 @@ Result<MlflowRun> MlflowRun::open(const TrainOptions& options, std::int64_t firs
 Status MlflowRun::started(const RunStart& start) {
   name_ = fmt::format("{} on {}", start.model, counted(start.ranks, "rank"));
   XOE_TRY(put("tags/mlflow.runName", name_));
+  XOE_TRY(put("params/model", start.model));
+  XOE_TRY(put("params/ranks", std::to_string(start.ranks)));
   return write_about(State::kRunning);
 }
 

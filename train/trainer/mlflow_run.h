@@ -20,7 +20,7 @@ class MlflowRun {
   // written of steps after `first_step`. Options become parameters.
   static Result<MlflowRun> open(const TrainOptions& options, std::int64_t first_step);
 
-  // The model's name becomes the run's.
+  // The model's name becomes the run's, and a parameter, as the number of ranks.
   Status started(const RunStart& start);
   Status write(std::int64_t step, std::span<const Scalar> scalars);
   Status finished(const Outcome& outcome);
