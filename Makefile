@@ -16,7 +16,7 @@ pool-demo:  ## a pool of GPUs with ten simulated users for a minute, and its web
 chexnet-demo:  ## train CheXNet on phantoms with two workers, to 95 % of the best that is possible
 	@scripts/chexnet_demo.sh
 
-test:  ## build all, and run the tests that show that it works: a quarter of an hour the first time; HOUSE=pool: of one house
+test:  ## build all, and run the tests that show that it works: 15 to 26 minutes the first time; HOUSE=pool: of one house
 	@scripts/test.sh $(if $(HOUSE),--house $(HOUSE))
 
 test-all:  ## all tests: those of `make test`, the long ones, with peers and servers, under the sanitizers

@@ -35,7 +35,7 @@ constexpr std::array<const char*, kLabels> kNames = {
     "Nodule",      "Pneumonia",    "Pneumothorax",       "Consolidation", "Edema",
     "Emphysema",   "Fibrosis",     "Pleural_Thickening", "Hernia"};
 
-// Of red, green and blue in ImageNet.
+// The mean and deviation of red, green and blue in ImageNet.
 constexpr std::array kImageNetMean = {0.485F, 0.456F, 0.406F};
 constexpr std::array kImageNetDeviation = {0.229F, 0.224F, 0.225F};
 

@@ -61,7 +61,7 @@ Status apply_horovod_flag(const HorovodFlag& flag, std::string_view name, std::s
   return apply_horovod_setting(*flag.setting, std::string(flag.has_value ? value : flag.implied), run);
 }
 
-// What follows it belongs to the module.
+// The words that follow this option belong to the module.
 constexpr std::string_view kModule = "-m";
 
 // Whether another `xoe run`, which a pool or a pod starts, gets this option as it stands.

@@ -12,7 +12,7 @@
 
 namespace xoe::launch {
 
-// Of this host, for --nproc-per-node gpu, cpu and auto.
+// What --nproc-per-node gpu, cpu and auto stand for on this host, and which Python runs scripts.
 struct TorchrunFacts {
   int gpus = 0;
   int cores = 1;

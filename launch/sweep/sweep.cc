@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kLongestQuote = 200;
 constexpr off_t kReadOfOutput = 1 << 20;  // bytes, from the end: a metric that counts stands there
 
-// The end of a file; empty where there is none.
+// Reads the end of a file; gives an empty text where there is no file.
 std::string end_of(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return {};

@@ -72,7 +72,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // Of a value of Horovod's variable.
+  // Whether this value of Horovod's variable says anything to Xoe.
   bool has_meaning(std::string_view field, std::string_view value) {
     // Horovod must know beforehand that start_timeline() will be called; Xoe need not.
     if (field == "timeline" && value == "DYNAMIC") return false;

@@ -36,7 +36,7 @@ xoe_version <- function() value_of(.Call(C_version))
 
 .onLoad <- function(libname, pkgname) xoe_version()
 
-# Since rank() with an argument is the function that it hides, library() need not tell of that, once for each rank.
+# rank() with an argument is base::rank(), so library() need not warn, once for each rank, that it hides that function.
 .onAttach <- function(libname, pkgname) assign(".conflicts.OK", TRUE, envir = as.environment(paste0("package:", pkgname)))
 
 # The library stays in the process (-z nodelete): a handler that runs at exit lies in it.

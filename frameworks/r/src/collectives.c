@@ -154,6 +154,26 @@ static R_xlen_t elements_of(const struct xoe_encoding* encoding, const xoe_outpu
   return product_of(output->shape, output->ndim) / (encoding->result == CPLXSXP ? 2 : 1);
 }
 
+/* Runs a request whose result is a vector without attributes, of a length that the engine knows. */
+static SEXP run_to_vector(xoe_request* request, SEXP vector, const struct xoe_encoding* encoding) {
+  SEXP memory = PROTECT(Rf_allocVector(VECSXP, 3));
+  struct tensor tensor;
+  xoe_handle* handle = NULL;
+  xoe_output output;
+  SEXP failure = prepare(vector, encoding, memory, &tensor);
+  if (failure == R_NilValue) failure = run_for_output(request, &tensor.tensor, memory, &handle, &output);
+  if (failure != R_NilValue) {
+    UNPROTECT(1);
+    return failure;
+  }
+  R_xlen_t too_large;
+  SEXP result = PROTECT(vector_of(encoding, output.data, elements_of(encoding, &output), &too_large));
+  xoe_end_operation(handle);
+  warn_of_integers(too_large);
+  UNPROTECT(2);
+  return result;
+}
+
 SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
@@ -164,23 +184,7 @@ SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name) {
   xoe_request request;
   start_request(&request, XOE_REDUCE_SCATTER, name);
   request.reduce = reduce;
-  SEXP memory = PROTECT(Rf_allocVector(VECSXP, 3));
-  struct tensor tensor;
-  xoe_handle* handle = NULL;
-  xoe_output output;
-  failure = prepare(vector, xoe_encoding_to_reduce(vector, reduce), memory, &tensor);
-  if (failure == R_NilValue) failure = run_for_output(&request, &tensor.tensor, memory, &handle, &output);
-  if (failure != R_NilValue) {
-    UNPROTECT(1);
-    return failure;
-  }
-  R_xlen_t too_large;
-  const R_xlen_t elements = elements_of(tensor.encoding, &output);
-  SEXP result = PROTECT(vector_of(tensor.encoding, output.data, elements, &too_large));
-  xoe_end_operation(handle);
-  warn_of_integers(too_large);
-  UNPROTECT(2);
-  return result;
+  return run_to_vector(&request, vector, xoe_encoding_to_reduce(vector, reduce));
 }
 
 SEXP xoe_r_broadcast_bytes(SEXP bytes, SEXP root, SEXP name) {
@@ -189,21 +193,7 @@ SEXP xoe_r_broadcast_bytes(SEXP bytes, SEXP root, SEXP name) {
   xoe_request request;
   start_request(&request, XOE_BROADCAST_BYTES, name);
   request.root = Rf_asInteger(root);
-  SEXP memory = PROTECT(Rf_allocVector(VECSXP, 3));
-  struct tensor tensor;
-  xoe_handle* handle = NULL;
-  xoe_output output;
-  failure = prepare(bytes, xoe_encoding_to_move(bytes), memory, &tensor);
-  if (failure == R_NilValue) failure = run_for_output(&request, &tensor.tensor, memory, &handle, &output);
-  if (failure != R_NilValue) {
-    UNPROTECT(1);
-    return failure;
-  }
-  R_xlen_t unused;
-  SEXP result = PROTECT(vector_of(tensor.encoding, output.data, elements_of(tensor.encoding, &output), &unused));
-  xoe_end_operation(handle);
-  UNPROTECT(2);
-  return result;
+  return run_to_vector(&request, bytes, xoe_encoding_to_move(bytes));
 }
 
 /* How many rows came from each rank, as doubles: R has no integers for long vectors. */

@@ -271,7 +271,7 @@ TEST(Training, GradientsAreClippedByValue) {
   for (const bool sharded : {false, true}) {
     on_ranks(3, [&](Communicator& comm) {
       const Batch batch = batch_at(0, comm.rank(), 1);
-      // Of a step at a rate of 1, without momentum: the gradients, clipped or not.
+      // A step at a rate of 1, without momentum, subtracts the gradients, clipped or not.
       const auto moves = [&](bool clips) {
         Net net;
         ::torch::optim::SGD wrapped(net.parameters(), 1.0);
