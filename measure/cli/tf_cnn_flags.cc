@@ -507,7 +507,8 @@ Result<TfCnnWords> answer_to(const Given& given, const TfCnnValues& all) {
   if (flag.answer == Answer::kOwn && flag.convert == nullptr) return one_word(dashed(flag.name) + "=" + given.text);
   if (flag.answer != Answer::kOwn && is_silent(flag, given.text)) return TfCnnWords();
   if (flag.convert != nullptr) return flag.convert(given.text, all);
-  const std::string_view value = flag.form == Form::kSwitch && given.text == "true" ? "" : given.text;
+  const std::string_view value =
+      flag.form == Form::kSwitch && given.text == "true" ? std::string_view() : std::string_view(given.text);
   if (flag.answer == Answer::kRefused) return refused(flag.name, value, flag.text);
   return only_note(flag.text);
 }
