@@ -1,7 +1,8 @@
-// libxoe_tensorflow.so: two operations of TensorFlow, which xoe.tensorflow calls. XoeReduce gives each tensor a result
-// of its shape: allreduce, Adasum, broadcast; the results of XoeGather have shapes that the ranks decide: allgather,
-// reduce-scatter, alltoall, whose rows for each rank are the input `splits` (empty: equal parts). Kernels do not block
-// a thread of TensorFlow: they submit, and the engine completes them.
+// libxoe_tensorflow.so: two operations of TensorFlow, which xoe.tensorflow calls (inside of programs that XLA compiles
+// it makes the calls of tensorflow_xla.cc instead). XoeReduce gives each tensor a result of its shape: allreduce,
+// Adasum, broadcast; the results of XoeGather have shapes that the ranks decide: allgather, reduce-scatter, alltoall,
+// whose rows for each rank are the input `splits` (empty: equal parts). Kernels do not block a thread of TensorFlow:
+// they submit, and the engine completes them.
 #include <array>
 #include <charconv>
 #include <functional>
@@ -16,6 +17,7 @@
 #include "frameworks/plugins/engine_access.h"
 #include "frameworks/plugins/observer.h"
 #include "frameworks/plugins/tensorflow_c.h"
+#include "frameworks/plugins/tensorflow_xla.h"
 #include "frameworks/plugins/types.h"
 
 namespace xoe::plugins {
@@ -24,7 +26,6 @@ namespace {
 using namespace tensorflow;
 
 const EngineAccess* the_access = nullptr;
-Observer the_observer;
 Api the_api;
 
 // Why there are no operations; empty: there are. Made on first use, which may come before this library's other
@@ -77,7 +78,7 @@ class Run {
     const EngineUse engine(the_access);  // until the submit is over, which may be after the completion
     if (engine.get() == nullptr) return finish(std::move(run), XOE_INVALID_ARGUMENT, EngineUse::kNone);
     if (!run->read_inputs() || (keeps_shapes(run->node_.kind) && !run->make_outputs())) return complete(std::move(run));
-    if (run->node_.watch != 0) the_observer.show(run->node_.watch, seen, [&] { return run->observed(); });
+    if (run->node_.watch != 0) first_steps().show(run->node_.watch, seen, [&] { return run->observed(); });
     xoe_request request;
     xoe_request_init(&request, sizeof(request));
     run->describe(request);
@@ -341,13 +342,18 @@ void register_one(const char* name, void (*shapes)(ShapeContext*, Status*), bool
 
 // For ctypes.
 extern "C" XOE_API void xoe_tensorflow_observe(xoe::plugins::Observer::Look look) {
-  xoe::plugins::the_observer.connect(look);
+  xoe::plugins::first_steps().connect(look);
 }
 
-extern "C" XOE_API void xoe_tensorflow_begin_again() { xoe::plugins::the_observer.begin_again(); }
+extern "C" XOE_API void xoe_tensorflow_begin_again() { xoe::plugins::first_steps().begin_again(); }
 
 // Why there are no operations; "": there are.
 extern "C" XOE_API const char* xoe_tensorflow_connect(const xoe::plugins::EngineAccess* access) {
   xoe::plugins::the_access = access;
   return xoe::plugins::failure().c_str();
+}
+
+// Why programs that XLA compiles cannot communicate; "": they can.
+extern "C" XOE_API const char* xoe_tensorflow_connect_xla(const xoe::plugins::EngineAccess* access) {
+  return xoe::plugins::register_xla_calls(access);
 }

@@ -44,6 +44,26 @@ struct ErrorArguments {
   int code;  // absl::StatusCode
 };
 
+struct Text {
+  const char* data;
+  std::size_t size;
+};
+
+struct CallFrame;
+using Handler = Error*(CallFrame*);
+
+struct RegisterArguments {
+  std::size_t struct_size;
+  Extension* extensions;
+  Text name;
+  Text platform;
+  Handler* instantiate;
+  Handler* prepare;
+  Handler* initialize;
+  Handler* execute;
+  std::uint32_t traits;
+};
+
 struct StreamArguments {
   std::size_t struct_size;
   Extension* extensions;
@@ -59,7 +79,7 @@ struct Api {
   Error* (*create_error)(ErrorArguments* arguments);
   void (*error_message)();
   void (*destroy_error)();
-  void (*register_handler)();
+  Error* (*register_handler)(RegisterArguments* arguments);
   Error* (*stream_of)(StreamArguments* arguments);
 };
 
@@ -99,11 +119,6 @@ struct Arguments {
   void** values;
 };
 
-struct Text {
-  const char* data;
-  std::size_t size;
-};
-
 enum class AttributeType : int { kArray = 1, kDictionary = 2, kScalar = 3, kString = 4 };
 
 struct Scalar {
@@ -136,7 +151,5 @@ struct CallFrame {
   Arguments results;
   Attributes attributes;
 };
-
-using Handler = Error*(CallFrame*);
 
 }  // namespace xoe::plugins::xla

@@ -75,7 +75,7 @@ constexpr std::array kNotes = {
     Note{"DISABLE_GROUP_FUSION",
          "a group completes together however it is fused; XOE_FUSION_THRESHOLD=0 fuses nothing"},
     Note{"DYNAMIC_PROCESS_SETS", "process sets may be added and removed at any time"},
-    Note{"ENABLE_XLA_OPS", "whether XLA is used is the framework's matter"},
+    Note{"ENABLE_XLA_OPS", "collectives in functions that XLA compiles are always its calls"},
     Note{"CCL_CACHE", "it concerns Horovod's own use of oneCCL"},
     Note{"CCL_BGT_AFFINITY", "it concerns Horovod's own use of oneCCL"},
     Note{"LOG_LEVEL", kLog},

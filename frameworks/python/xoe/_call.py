@@ -45,6 +45,16 @@ class Call:
         kind, reduce = engine_names(op, kind)
         return cls.of(kind, process_set, reduce=reduce, prescale=float(scales[0]), postscale=float(scales[1]), **more)
 
+    def shape_in_program(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the result for an array of this shape, in a compiled program, which has to know it before it runs: all
+        ranks give the same shape."""
+        if self.kind == "allgather":
+            return (shape[0] * self.size, *shape[1:])
+        if self.kind == "reduce_scatter":
+            rows, longer = divmod(shape[0], self.size)
+            return (rows + (self.rank < longer), *shape[1:])
+        return shape
+
 
 def need_linear(call: Call, word: str) -> None:
     """Raises UnsupportedError for an operation that has no derivative, which the framework calls by this word."""

@@ -85,6 +85,20 @@ def step(what):
         raise SystemExit("its own error was lost")
     plain(tf.ones(1000))
 """,
+    "tensorflow compiled": """
+import tensorflow as tf, xoe.tensorflow as hvd
+from xoe.errors import HorovodInternalError, PeerLostError
+hvd.init()
+typed = hvd.typed_errors
+@tf.function(jit_compile=True)
+def plain(x):
+    return hvd.allreduce(hvd.allreduce(x) * 2)
+def step(what):
+    total = plain(tf.ones(1000))
+    if callable(what):
+        what("HOW")
+    plain(total)
+""",
     "keras": """
 import keras, numpy as np, xoe.keras as hvd
 from xoe import _failures
@@ -103,7 +117,7 @@ def step(what):
 
 
 def look(folder, framework, how, **variables):
-    path = folder / f"{framework}_{how}.py"
+    path = folder / f"{framework.replace(' ', '_')}_{how}.py"
     path.write_text(BEGIN + textwrap.dedent(PROGRAMS[framework]).replace("HOW", how) + END)
     done = ranks.run(3, path, options=ranks.LET_SPEAK, **variables)
     assert done.returncode == (128 + signal.SIGKILL if how == "killed" else 1), done.stdout
@@ -129,6 +143,7 @@ def test_jax(folder):
 def test_tensorflow(folder):
     for how in ("killed", "raises"):
         look(folder, "tensorflow", how)
+        look(folder, "tensorflow compiled", how)
 
 
 def test_keras(folder):

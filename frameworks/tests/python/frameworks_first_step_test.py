@@ -100,7 +100,7 @@ elif KIND == "tensorflow":
 
     import xoe.tensorflow as hvd
 
-    WAYS = ("in a function", "eagerly", "optimizer", "fp16", "grouped")
+    WAYS = ("in a function", "eagerly", "optimizer", "fp16", "grouped", "compiled")
     NAMES, CALL, ORDINAL = ("weight",), "xoe.tensorflow.broadcast_variables", "second"
 
     class Training:
@@ -126,7 +126,7 @@ elif KIND == "tensorflow":
                     tape = hvd.DistributedGradientTape(tape, **options)
                 optimizer.apply_gradients(zip(tape.gradient(loss, self.variables), self.variables, strict=True))
 
-            self.compiled = step if way == "eagerly" else tf.function(step)
+            self.compiled = step if way == "eagerly" else tf.function(step, jit_compile=way == "compiled")
 
         def step(self, inputs):
             self.compiled(tf.constant(inputs))
@@ -141,7 +141,7 @@ elif KIND == "keras":
     import xoe.keras as hvd
     from xoe.keras.versions import keras
 
-    WAYS = ("fit",)
+    WAYS = ("fit", "compiled") if ON_TENSORFLOW and not os.environ.get("TF_USE_LEGACY_KERAS") else ("fit",)
     NAMES, CALL, ORDINAL = ("dense",), "BroadcastGlobalVariablesCallback(0)", "second"
 
     class Training:
@@ -149,7 +149,9 @@ elif KIND == "keras":
             keras.utils.set_random_seed(7)
             self.model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(5)])
             self.model.set_weights([first_weight(same_start), np.zeros(5, "float32")])
-            self.model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(0.01), **options), loss="mse")
+            optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.01), **options)
+            more = {"jit_compile": True} if way == "compiled" else {}
+            self.model.compile(optimizer=optimizer, loss="mse", **more)
             self.callbacks = []
 
         def run(self, batches):

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from xoe import _arrays, _collective, _core
-from xoe._call import run_by_type
+from xoe._call import Call, run_by_type
 from xoe._collective import need_parts, need_type
 from xoe.errors import InvalidArgumentError, UnsupportedError
-from xoe.jax.primitive import Call, run
+from xoe.jax.primitive import run
 from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Average, ReduceOp
 

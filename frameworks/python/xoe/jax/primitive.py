@@ -23,7 +23,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 import xoe
-from xoe import _call, _core
+from xoe import _core
+from xoe._call import Call, need_linear
 from xoe.errors import UnsupportedError
 from xoe.first_step import observe
 from xoe.jax.observed_programs import on_observed
@@ -32,19 +33,6 @@ KINDS = _core.KINDS
 REDUCTIONS = _core.REDUCTIONS
 
 _ROWS = ("allgather", "reduce_scatter", "alltoall")  # they work on the first dimension
-
-
-class Call(_call.Call):
-    """With what JAX has to know of the results before it runs."""
-
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Of the result for an array of this shape."""
-        if self.kind == "allgather":
-            return (shape[0] * self.size, *shape[1:])
-        if self.kind == "reduce_scatter":
-            rows, longer = divmod(shape[0], self.size)
-            return (rows + (self.rank < longer), *shape[1:])
-        return shape
 
 
 class _Ordered(_effects.Effect):
@@ -89,7 +77,7 @@ def _run_at_once(*arrays: Any, call: Call) -> Any:
 
 @collective_p.def_effectful_abstract_eval
 def _shapes(*arrays: Any, call: Call) -> Any:
-    return [ShapedArray(call.shape(array.shape), array.dtype) for array in arrays], {ORDER}
+    return [ShapedArray(call.shape_in_program(array.shape), array.dtype) for array in arrays], {ORDER}
 
 
 # ---- Lowering to a call of libxoe_jax.so
@@ -188,7 +176,7 @@ def _of_numbers(tangents: Sequence[Any], apply: Callable[[list[Any]], list[Any]]
 
 
 def _forward_derivative(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> Any:
-    _call.need_linear(call, "derivative")
+    need_linear(call, "derivative")
     results = run(call, primals)
     if all(isinstance(tangent, ad.Zero) for tangent in tangents):
         return results, [ad.Zero.from_primal_value(result) for result in results]
@@ -211,7 +199,7 @@ def _transposed(call: Call) -> Call:
 
 
 def _backward(cotangents: Sequence[Any], *arrays: Any, call: Call) -> Any:
-    _call.need_linear(call, "derivative")
+    need_linear(call, "derivative")
     turned = _transposed(call)
     if call.kind == "reduce_scatter":  # parts differ by a row, and all ranks gather the same number
         rows = [array.aval.shape[0] for array in arrays]

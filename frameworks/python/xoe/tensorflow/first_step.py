@@ -2,20 +2,24 @@
 first one, which makes the optimizer's variables.
 
 Eagerly values are at hand. In a ``tf.function`` the operations that reduce gradients show them to Python, until Python has
-seen enough: how often a rank traces a function does not matter. Graphs of TensorFlow 1 are not looked at.
+seen enough: how often a rank traces a function does not matter. In a program that XLA compiles a call before them does, and
+shows the variables with the gradients: XLA locks those while it runs. Graphs of TensorFlow 1 are not looked at.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from xoe.first_step import Advice, FirstStep, Observed, Parts, sum_of_bits
 from xoe.process_sets import ProcessSet
+from xoe.tensorflow import compiled
+from xoe.tensorflow.library import number_of
 
 ADVICE = Advice(
     "tensorflow.",
@@ -24,7 +28,6 @@ ADVICE = Advice(
     skipped=1,
 )
 
-_nodes: list[tuple[Parts, int]] = []  # by their number, from 1 on
 _numbering = threading.Lock()
 _of_tapes: dict[Any, FirstStep] = {}
 
@@ -50,6 +53,10 @@ def look(step: FirstStep, gradients: Sequence[Any], variables: Sequence[Any]) ->
     names = [_name(variable) for variable in variables if _variable(variable) is not None]
     if not known:
         return None
+    if compiled.is_compiled():
+        step.note_place()
+        compiled.show([*(variable for _, variable in known), *(gradient for gradient, _ in known)], _see(step, names))
+        return None
     if not eagerly:
         step.note_place()
         references = [weakref.ref(variable) for _, variable in known]
@@ -61,22 +68,26 @@ def look(step: FirstStep, gradients: Sequence[Any], variables: Sequence[Any]) ->
     return None
 
 
+def _see(step: FirstStep, names: Sequence[str]) -> Callable[[Observed], bool]:
+    """Looks at the variables of these names and at their gradients."""
+
+    def look(observed: Observed) -> bool:
+        if not step.is_over():
+            sums = observed.sums()
+            step.see(names, sums[: len(names)], sums[len(names) :], observed.readable)
+        return step.is_over()
+
+    return look
+
+
 @tf.autograph.experimental.do_not_convert
 def number(parts: Parts | None) -> int:
-    """Of a node that reduces one more part of a step's gradients; 0: it is not looked at."""
+    """The number of a node that reduces one more part of a step's gradients; 0: Python does not look at it."""
     if parts is None:
         return 0
     with _numbering:
-        _nodes.append((parts, parts.add()))
-        return len(_nodes)
-
-
-def on_observed(number: int, observed: Observed) -> bool:
-    """Of the node with this number; whether it need not be looked at any more in this world."""
-    if not 0 < number <= len(_nodes):
-        return True  # of a graph that another process has made
-    parts, index = _nodes[number - 1]
-    return parts.look(index, observed)
+        part = parts.add()
+    return number_of(functools.partial(parts.look, part))
 
 
 def _variable(source: Any) -> Any:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import pathlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
 
-import xoe
 from xoe import _call, _core
-from xoe.errors import UnsupportedError
-from xoe.first_step import Parts, observe
-from xoe.tensorflow.first_step import number, on_observed
+from xoe.first_step import Parts
+from xoe.tensorflow import compiled
+from xoe.tensorflow.first_step import number
+from xoe.tensorflow.library import operations
 
 _SHAPE_KEEPERS = ("allreduce", "adasum", "broadcast")
 
@@ -28,31 +24,18 @@ class Call(_call.Call):
     watch: Parts | None = field(default=None, compare=False)
 
 
-_loading = threading.Lock()
-
-
-@functools.cache
-def _operations() -> Any:
-    with _loading:
-        path = pathlib.Path(xoe.__file__).with_name("lib") / "libxoe_tensorflow.so"
-        module = tf.load_op_library(str(path))
-        library = ctypes.PyDLL(str(path))
-        library.xoe_tensorflow_connect.restype = ctypes.c_char_p
-        failure = library.xoe_tensorflow_connect(ctypes.c_void_p(_core.engine_access()))
-        if failure:
-            raise UnsupportedError(f"TensorFlow {tf.__version__} does not take Xoe's operations: {failure.decode()}")
-        observe(library, "xoe_tensorflow", on_observed)
-        return module
-
-
 def run(call: Call, tensors: Sequence[Any], splits: Any = None) -> list[Any]:
-    """The results, in the order of the tensors: eagerly, or as nodes of the graph that is being made.
+    """The results, in the order of the tensors: eagerly, or as nodes of the graph that is being made, or as calls of the
+    program that XLA compiles.
 
     splits: of an alltoall, the rows for each rank; None: equal parts.
     """
     if not tensors:
         return []
-    operations = _operations()
+    name = call.name or _name_in_graph(call.kind)
+    if compiled.is_compiled():
+        return compiled.run(replace(call, name=name), tensors, splits)
+    module = operations()
     attributes = {
         "tensors": list(tensors),
         "kind": _core.KINDS[call.kind],
@@ -62,12 +45,12 @@ def run(call: Call, tensors: Sequence[Any], splits: Any = None) -> list[Any]:
         "root": call.root,
         "process_set": call.process_set,
         "compression": call.compression,
-        "collective": call.name or _name_in_graph(call.kind),
+        "collective": name,
     }
     if call.kind in _SHAPE_KEEPERS:
-        return list(operations.xoe_reduce(**attributes, watch=number(call.watch)))
+        return list(module.xoe_reduce(**attributes, watch=number(call.watch)))
     rows = tf.zeros([0], tf.int64) if splits is None else tf.cast(splits, tf.int64)
-    results = operations.xoe_gather(**attributes, splits=rows)
+    results = module.xoe_gather(**attributes, splits=rows)
     if not tf.executing_eagerly():
         for tensor, result in zip(tensors, results, strict=True):
             if tensor.shape.rank is not None:

@@ -1,0 +1,17 @@
+// Custom calls of the XLA in TensorFlow, for programs that it compiles: the operations of tensorflow.cc are none of
+// XLA's.
+#pragma once
+
+#include "frameworks/plugins/engine_access.h"
+#include "frameworks/plugins/observer.h"
+
+namespace xoe::plugins {
+
+// Registers xoe_tensorflow_collective and xoe_tensorflow_first_step for CPUs and CUDA, once. Returns why it cannot; ""
+// means success. Not thread safe.
+const char* register_xla_calls(const EngineAccess* access);
+
+// Of compiled programs and of others: Python numbers the calls of both together.
+Observer& first_steps();
+
+}  // namespace xoe::plugins
