@@ -7,7 +7,7 @@
 # sklearn: scikit-learn, for the test of AUROC.
 # pool: Schemathesis, the client of Prometheus, and Playwright, for the tests of the pool's interfaces and page; the browser is Debian's.
 # xprof: the reader of TensorBoard's profile plug-in, for the test of the profiles that `xoe timeline view --xprof` writes.
-# trackers: MLflow and Weights & Biases, for the test of what `xoe train` logs for them.
+# trackers: MLflow, Weights & Biases and Optuna, for the tests of what `xoe train` logs for them, and of searches.
 # Where a peer cannot be installed, a file says why, and data/bench/run.py prints it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -23,7 +23,7 @@ declare -A packages=(
   [sklearn]="scikit-learn numpy"
   [pool]="schemathesis prometheus-client playwright"
   [xprof]="xprof"
-  [trackers]="mlflow-skinny wandb"
+  [trackers]="mlflow-skinny wandb optuna numpy"
   [mxnet]=""    # requirements/mxnet.txt
   [mpi4jax]=""  # requirements/mpi4jax.txt
   [frameworks]="tensorflow-cpu keras tf_keras jax optax numpy cloudpickle pytest parameterized"
@@ -69,7 +69,7 @@ for peer in "${@:-tfdata dali pytorch mlx}"; do
     # shellcheck disable=SC2206
     if [[ $name == mpi4jax ]]; then make=(make_mpi4jax "$folder"); else make+=($pins); fi
     if why=$("${make[@]}" 2>&1); then
-      if [[ $name == frameworks ]]; then
+      if [[ $name == frameworks || $name == trackers ]]; then
         # PyTorch and its libraries are three gigabytes: once is enough.
         (cd build/peers/data-pytorch/lib/python3*/site-packages && pwd -P) >"$(echo "$folder"/lib/python3*/site-packages)/pytorch.pth"
       fi

@@ -122,18 +122,21 @@ class _Job:
             pass  # the job has ended already: its exit code tells why
 
     def _pass_on(self, stream: IO[bytes], to: Any) -> None:
-        for raw in stream:
-            line = raw.decode(errors="replace")
-            before, mark, rest = line.partition(self._mark)
-            if mark:
-                self._take(rest.strip())
-                # Output before the mark on the same line, after the rank's tag.
-                line = f"{before}\n" if re.sub(r"^\[\d+\] ", "", before) else ""
-            if line:
-                to.write(line)
-                to.flush()
-                if to is sys.stderr:
-                    self._stderr_tail = [*self._stderr_tail, line][-10:]
+        with stream:
+            for raw in stream:
+                self._pass_on_line(raw.decode(errors="replace"), to)
+
+    def _pass_on_line(self, line: str, to: Any) -> None:
+        before, mark, rest = line.partition(self._mark)
+        if mark:
+            self._take(rest.strip())
+            # Output before the mark on the same line, after the rank's tag.
+            line = f"{before}\n" if re.sub(r"^\[\d+\] ", "", before) else ""
+        if line:
+            to.write(line)
+            to.flush()
+            if to is sys.stderr:
+                self._stderr_tail = [*self._stderr_tail, line][-10:]
 
     def _take(self, text: str) -> None:
         kind, _, data = text.partition(":")
