@@ -27,7 +27,7 @@ from docker_daemon import Docker, why_not
 
 SKIPPED = 77
 BASE, IMAGE = "xoe-test-base", "xoe-test"
-WITH_MORE, OTHER_BASE, ONTO = "xoe-test-more", "xoe-test-trixie", "xoe-test-onto"
+WITH_MORE, WITH_R, OTHER_BASE, ONTO = "xoe-test-more", "xoe-test-r", "xoe-test-trixie", "xoe-test-onto"
 KEPT = ROOT / "build" / "peers" / "systems" / "bookworm-bare"
 KEPT_OTHER = ROOT / "build" / "peers" / "systems" / "trixie-pip"
 TORCH = (ROOT / "build" / "peers" / "data-pytorch" / "lib" / "python3.11" / "site-packages").resolve()
@@ -92,6 +92,10 @@ def build(docker, tree):
 
 def build_with_mpi_and_r(docker, tree):
     make_image(docker, tree, WITH_MORE, "Dockerfile", BASE=BASE, PACKAGES="openmpi-bin r-cran-reticulate libpython3.11")
+
+
+def build_for_r(docker, tree):
+    make_image(docker, tree, WITH_R, "Dockerfile.r", BASE=IMAGE)
 
 
 def build_onto_another_python(docker, tree):
@@ -241,6 +245,18 @@ def mpi_starts_ranks_and_r_calls_them(containers):
         assert f"rank {rank} of 2: the sum is 3" in said, said
 
 
+def the_image_for_r_needs_no_python(containers):
+    """Its package alone: the regression is the one of a single rank."""
+    words = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", TEMPORARY, "-v", f"{ROOT}/examples/r:/job:ro", WITH_R)
+    estimates = set()
+    for ranks in ("1", "2"):
+        said = containers.run(*words, "xoe", "run", "-np", ranks, "Rscript", "/job/regression.R")
+        found = re.search(r"ranks?: (.*); loss .*largest difference from glm\(\): (\S+)", said)
+        assert found and float(found[2]) < 1e-9, said
+        estimates.add(found[1])
+    assert len(estimates) == 1, estimates
+
+
 def the_doctor_finds_lost_packets(containers):
     """The way to another container takes less than its interface, and no router says so."""
     containers.start("node-0", "--network=xoe", IMAGE, "sleep", "1000")
@@ -267,7 +283,7 @@ def run_in_namespace(folder):
         docker.call("network", "create", "xoe")
         containers = Containers(docker, pathlib.Path(folder))
         for test in (it_runs_as_a_user, the_doctor_names_what_is_too_small, one_container_trains, it_stops_when_it_is_told,
-                     two_containers_train, mpi_starts_ranks_and_r_calls_them, the_doctor_finds_lost_packets):
+                     two_containers_train, mpi_starts_ranks_and_r_calls_them, the_image_for_r_needs_no_python, the_doctor_finds_lost_packets):
             print(test.__name__, flush=True)
             test(containers)
     finally:
@@ -291,7 +307,7 @@ def main():
                 return SKIPPED
             docker.import_folder(KEPT, BASE)
             tree = context(pathlib.Path(folder))
-            for step in (build, build_with_mpi_and_r, build_onto_another_python, follow_the_recipe):
+            for step in (build, build_with_mpi_and_r, build_for_r, build_onto_another_python, follow_the_recipe):
                 print(step.__name__, flush=True)
                 step(docker, tree)
         finally:

@@ -129,10 +129,12 @@ class Tensors {
   std::string why_;
 };
 
-// Buffers after the tensors give calls an order: each takes what the one before gave.
-void pass_on(const xla::CallFrame& frame, std::size_t count) {
-  for (auto i = static_cast<std::int64_t>(count); i < frame.arguments.size && i < frame.results.size; ++i) {
-    const auto& in = *static_cast<const xla::Buffer*>(frame.arguments.values[i]);
+// The last buffers give calls an order: each result after the first ones is a copy of the argument at the same distance
+// from the end.
+void pass_on(const xla::CallFrame& frame, std::int64_t first) {
+  const std::int64_t before = frame.arguments.size - frame.results.size;
+  for (std::int64_t i = first; i < frame.results.size && before + i >= 0; ++i) {
+    const auto& in = *static_cast<const xla::Buffer*>(frame.arguments.values[before + i]);
     const auto& out = *static_cast<const xla::Buffer*>(frame.results.values[i]);
     const Type type = type_of(in.dtype);
     if (type.dtype < 0 || in.data == out.data || in.data == nullptr || out.data == nullptr) continue;
@@ -182,7 +184,7 @@ xla::Error* run(const xla::CallFrame& frame, const EngineAccess* access, void* s
                      "; a compiled program needs to know the shape of the result: all ranks must give the same one");
   }
   if (status != XOE_OK) return error(frame, status, xoe_last_error());
-  if (!gpu) pass_on(frame, count);
+  if (!gpu) pass_on(frame, static_cast<std::int64_t>(count));
   return nullptr;
 }
 
@@ -235,7 +237,7 @@ xla::Error* run_collective_on_gpu(const xla::CallFrame& frame, const EngineAcces
 xla::Error* show_first_step(const xla::CallFrame& frame, Observer& observer, bool gpu) {
   if (tell_version(frame)) return nullptr;
   observe(frame, observer, gpu);
-  if (!gpu) pass_on(frame, static_cast<std::size_t>(Attributes(frame.attributes).integer("count")));
+  if (!gpu) pass_on(frame, 0);
   return nullptr;
 }
 
