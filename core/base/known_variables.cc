@@ -38,6 +38,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_LOCAL_RANK",
     "XOE_LOCAL_SIZE",
     "XOE_METRICS_PORT",
+    "XOE_MIN_RANKS",
     "XOE_MPI",
     "XOE_NCCL_LIBRARY",
     "XOE_NCCL_REGISTER",

@@ -219,8 +219,9 @@ int run(std::span<const std::string_view> arguments) {
   if (!hosts) return fail(hosts.error());
   if (!hosts->note.empty()) say(hosts->note);
   if (!hosts->hosts.empty() && !launch::all_here(*hosts)) {
-    if (options.resize_fd >= 0)
-      return fail(Error(Code::kInvalidArgument, "--resize is for a job on this host, without -H"));
+    if (options.changes_size())
+      return fail(Error(Code::kInvalidArgument, fmt::format("{} is for a job on this host, without -H",
+                                                            options.min_ranks > 0 ? "--min-np" : "--resize")));
     return run_on_hosts(options, *hosts, env);
   }
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);

@@ -106,6 +106,8 @@ Status check_pool(const RunOptions& options) {
                    "-H with --pool: the pool says on which hosts the GPUs are; --any-host lets it take several");
   if (!options.devices.empty() || options.resize_fd >= 0)
     return failure(Code::kInvalidArgument, "--devices and --resize with --pool: the pool gives the GPUs");
+  if (options.min_ranks > 0)
+    return failure(Code::kInvalidArgument, "--min-np with --pool: --gpus MIN:MAX says how many ranks there may be");
   return {};
 }
 
@@ -123,6 +125,7 @@ Status check_rendezvous(const RunOptions& options) {
                             : options.pool                        ? "--pool"
                             : !options.devices.empty()            ? "--devices"
                             : options.resize_fd >= 0              ? "--resize"
+                            : options.min_ranks > 0               ? "--min-np"
                             : !where.connect.launch_agent.empty() ? "--launch-agent"
                                                                   : nullptr;
   if (other == nullptr) return {};

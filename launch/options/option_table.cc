@@ -294,6 +294,13 @@ constexpr std::array kOptions{
            .what = "the program at the other end of this socket changes the number of ranks, up to MOST; for `xoe run "
                    "--pool`",
            .apply = set_resize},
+    Option{.group = kRankOptions,
+           .names = {"--min-np"},
+           .others = {"--min-num-proc"},
+           .value = "N",
+           .expected = "a number of ranks",
+           .what = "go on without ranks that fail, while N are left; with --restarts they come back",
+           .apply = set_integer<&RunOptions::min_ranks, 1, kMaxRanksPerHost>},
     Option{.group = kPoolOptions,
            .names = {"--pool"},
            .what = "take GPUs from the team's pool (xoe pool), run one rank on each, and give them back",

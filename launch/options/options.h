@@ -70,6 +70,8 @@ struct RunOptions {
   // does not. See supervise/resizing.h.
   int resize_fd = -1;
   int most_ranks = 0;
+  int min_ranks = 0;  // the job goes on without ranks that failed, while so many are left; 0: it does not
+  bool changes_size() const noexcept { return resize_fd >= 0 || min_ranks > 0; }
   // For how many ranks there is room: streams, variables, a place in the world.
   int slots() const noexcept { return resize_fd < 0 ? size : most_ranks; }
   bool shows(int rank) const { return !only_ranks || std::ranges::find(*only_ranks, rank) != only_ranks->end(); }

@@ -143,7 +143,7 @@ Result<HostList> find_hosts(const RunOptions& options, const Env& env) {
   for (const BatchSystem& system : kBatchSystems) {
     const auto path = env.text(system.hostfile);
     // A job that names GPUs, or changes its number of ranks, runs on this host.
-    if (!path || !env.has(system.job) || !options.devices.empty() || options.resize_fd >= 0) continue;
+    if (!path || !env.has(system.job) || !options.devices.empty() || options.changes_size()) continue;
     auto given = hosts_of(system, *path, env);
     if (!given && options.size == 0) return given;
     if (!given) {

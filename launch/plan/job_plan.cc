@@ -18,7 +18,7 @@
 namespace xoe::launch {
 namespace {
 
-constexpr std::array<std::string_view, 14> kOwnVariables{"XOE_RANK",
+constexpr std::array<std::string_view, 15> kOwnVariables{"XOE_RANK",
                                                          "XOE_SIZE",
                                                          "XOE_LOCAL_RANK",
                                                          "XOE_LOCAL_SIZE",
@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 14> kOwnVariables{"XOE_RANK",
                                                          "XOE_SECRET",
                                                          "XOE_HOSTNAME",
                                                          "XOE_RESTARTS",
+                                                         "XOE_MIN_RANKS",
                                                          "XOE_TERMINAL",
                                                          bootstrap::kStatusVariable,
                                                          bootstrap::kWorldVariable};
@@ -42,6 +43,8 @@ Status check_options(const RunOptions& options) {
   if (options.slots() < options.size || options.slots() > kMaxRanksPerHost)
     return failure(Code::kInvalidArgument, "--resize: the most ranks are {}; expected {} to {}", options.slots(),
                    options.size, kMaxRanksPerHost);
+  if (options.min_ranks > options.size)
+    return failure(Code::kInvalidArgument, "--min-np {} is more than -np {}", options.min_ranks, options.size);
   if (!options.devices.empty() && std::ssize(options.devices) != options.size)
     return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each", options.devices.size(),
                    counted(options.size, "rank"));
@@ -140,8 +143,10 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   variables.erase(bootstrap::kStatusVariable);
   if (options.panel) variables[bootstrap::kStatusVariable] = "1";
   variables.erase(bootstrap::kWorldVariable);
-  const bool changes = options.resize_fd >= 0;
+  const bool changes = options.changes_size();
   if (changes) variables[bootstrap::kWorldVariable] = "1";
+  variables.erase("XOE_MIN_RANKS");
+  if (options.min_ranks > 0) variables["XOE_MIN_RANKS"] = std::to_string(options.min_ranks);
   if (!options.backend.empty()) variables["XOE_BACKEND"] = options.backend;
   if (!options.where.network_interface.empty()) variables["XOE_INTERFACE"] = options.where.network_interface;
   XOE_ASSIGN(plan.jax, wants_jax(variables));

@@ -31,7 +31,13 @@ int strength(const Fault& fault) {
 bool may_answer(const Fault& fault) { return strength(fault) == 0; }
 
 void FirstFault::add(Fault fault) {
-  if (const auto cause = take(Event::Kind::kSuspicion); cause && fault.at - cause->at < kSoon) add(*cause);
+  std::vector<Fault> causes;
+  std::erase_if(events_, [&](const Event& event) {
+    if (event.kind != Event::Kind::kSuspicion) return false;
+    if (fault.at - event.fault.at < kSoon) causes.push_back(event.fault);
+    return true;
+  });
+  for (const Fault& cause : causes) add(cause);
   if (fault.end && WIFEXITED(fault.end->status) && strength(fault) > 0) fault.at -= kShellDelay;
   for (auto& [kind, known] : events_) {
     if (kind != Event::Kind::kFault || !known.end || !fault.end) continue;
@@ -44,8 +50,15 @@ void FirstFault::add(Fault fault) {
 }
 
 void FirstFault::suspect(const Fault& fault) {
-  take(Event::Kind::kSuspicion);
+  std::erase_if(events_, [&](const Event& event) {
+    return event.kind == Event::Kind::kSuspicion && fault.at - event.fault.at >= kSoon;
+  });
   events_.push_back({Event::Kind::kSuspicion, fault});
+}
+
+void FirstFault::forget_lost() {
+  std::erase_if(events_, [](const Event& event) { return event.kind == Event::Kind::kSuspicion; });
+  lost_.clear();
 }
 
 void FirstFault::announce(const Fault& fault) {
@@ -56,7 +69,7 @@ void FirstFault::announce(const Fault& fault) {
 }
 
 std::optional<Fault> FirstFault::take_announced(int rank, pid_t pid) {
-  const auto taken = take(Event::Kind::kAnnouncement, rank);
+  const auto taken = take_announcement(rank);
   return taken && taken->end->pid == pid ? taken : std::nullopt;
 }
 
@@ -80,9 +93,10 @@ std::vector<Fault> FirstFault::take_if(const std::function<bool(const Fault&)>& 
   return taken;
 }
 
-std::optional<Fault> FirstFault::take(Event::Kind kind, std::optional<int> rank) {
-  const auto found = std::ranges::find_if(
-      events_, [&](const Event& event) { return event.kind == kind && (!rank || event.fault.end->rank == *rank); });
+std::optional<Fault> FirstFault::take_announcement(int rank) {
+  const auto found = std::ranges::find_if(events_, [&](const Event& event) {
+    return event.kind == Event::Kind::kAnnouncement && event.fault.end->rank == rank;
+  });
   if (found == events_.end()) return std::nullopt;
   const Fault taken = found->fault;
   events_.erase(found);

@@ -57,6 +57,8 @@ class FirstFault {
   bool any_announced() const noexcept { return has(Event::Kind::kAnnouncement); }
   // One that counts only if another follows soon, because of it.
   void suspect(const Fault& fault);
+  // The ranks go on without those that were lost: what fails from now on does not follow from it.
+  void forget_lost();
   // Takes out those for which it is true.
   std::vector<Fault> take_if(const std::function<bool(const Fault&)>& explained);
   bool empty() const noexcept { return !has(Event::Kind::kFault); }
@@ -80,13 +82,13 @@ class FirstFault {
     enum class Kind : std::uint8_t {
       kFault,         // it counts
       kAnnouncement,  // of a rank that runs; one for each rank
-      kSuspicion,     // at most one
+      kSuspicion,     // it counts if a fault follows
     };
     Kind kind = Kind::kFault;
     Fault fault = {};
   };
   bool has(Event::Kind kind) const noexcept { return std::ranges::find(events_, kind, &Event::kind) != events_.end(); }
-  std::optional<Fault> take(Event::Kind kind, std::optional<int> rank = {});
+  std::optional<Fault> take_announcement(int rank);
   // The first counting fault for which it is true.
   const Fault* find(const std::function<bool(const Fault&)>& wanted) const;
   Clock::time_point earliest_time(const Fault& fault) const;

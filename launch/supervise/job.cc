@@ -84,11 +84,12 @@ class Job {
               processes_->send({.kind = SupervisorCommand::Kind::kSignalRank, .signal = signal, .rank = slot});
             },
         .begin_world = [this] { begin_next_world(); },
+        .formed = [this] { faults_.forget_lost(); },
         .tell = [this](const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }};
-    resizing_.emplace(Fd(options_.resize_fd), std::move(page), options_.size, options_.most_ranks, options_.devices,
+    resizing_.emplace(Fd(options_.resize_fd), std::move(page), options_.size, options_.slots(), options_.devices,
                       options_.grace, std::move(actions));
     if (Panel* panel = output_->panel())
-      for (int slot = options_.size; slot < options_.most_ranks; ++slot)
+      for (int slot = options_.size; slot < options_.slots(); ++slot)
         panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
   }
 
@@ -98,7 +99,7 @@ class Job {
     // A rank that is about to be restarted need not leave first.
     for (auto restart = scheduled_restarts_.begin(); restart != scheduled_restarts_.end();) {
       const SupervisorEvent end = restart->end;
-      if (!resizing_->leaves(end.rank)) {
+      if (restart->gone || !resizing_->leaves(end.rank)) {
         ++restart;
         continue;
       }
@@ -117,7 +118,33 @@ class Job {
       faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
     count_ended(1, Clock::now());
+    if (options_.min_ranks > 0 && failed) schedule_return(event);
     return true;
+  }
+
+  // The others go on without a member that has failed, if enough are left. False: it counts for the job.
+  bool lose_member(const SupervisorEvent& event, Clock::time_point now) {
+    if (options_.min_ranks == 0 || !restarts_.allowed() || !resizing_->lose(event.rank, options_.min_ranks))
+      return false;
+    running_.erase(event.rank);
+    // What the others end of, should they, follows from it.
+    faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
+    if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "lost");
+    const bool returns = schedule_return(event);
+    output_->err().write(fmt::format(
+        "xoe run: {}; {} go on{}\n", describe_end(end_of(event), processes_->host_of(event.rank)),
+        counted(std::ssize(resizing_->members()), "rank"),
+        returns ? fmt::format(", and it is restarted: {} of {} restarts left", restarts_.left(), options_.restarts)
+                : std::string()));
+    count_ended(1, now);
+    return true;
+  }
+
+  // It comes back as one that joins, beside the others.
+  bool schedule_return(const SupervisorEvent& event) {
+    const auto pause = restarts_.restart_after(event.ran);
+    if (pause) schedule({.at = Clock::now() + *pause, .end = event, .gone = true});
+    return pause.has_value();
   }
 
   void start_rank(int slot, const std::string& device) {
@@ -305,12 +332,11 @@ class Job {
       look_at_changes();
     }
     if (end_in_slot(event, remote::describe_status(event.value))) return;
+    if (event.value != 0 && lose_member(event, now)) return;
     if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
       // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
       begin_next_world();
-      const ScheduledRestart restart{.at = now + *pause, .end = event};
-      scheduled_restarts_.insert(std::ranges::upper_bound(scheduled_restarts_, restart.at, {}, &ScheduledRestart::at),
-                                 restart);
+      schedule({.at = now + *pause, .end = event});
       if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
       return;
     }
@@ -422,10 +448,22 @@ class Job {
     if (ranks > 0 && ends_to_come_ == 0) shutdown_.leftovers(now);
   }
 
+  struct ScheduledRestart {
+    Clock::time_point at;
+    SupervisorEvent end;
+    bool gone = false;  // the others have gone on without it
+  };
+  void schedule(const ScheduledRestart& restart) {
+    scheduled_restarts_.insert(std::ranges::upper_bound(scheduled_restarts_, restart.at, {}, &ScheduledRestart::at),
+                               restart);
+  }
+
   void restart_next() {
+    const bool gone = scheduled_restarts_.front().gone;
     const RankEnd end = end_of(scheduled_restarts_.front().end);
     scheduled_restarts_.erase(scheduled_restarts_.begin());
     outcome_.restarts.push_back(Clock::now() - started_);
+    if (gone) return resizing_->bring_back(end.rank);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format(
@@ -439,7 +477,7 @@ class Job {
     if (resizing_) resizing_->stop();
     processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
     for (const ScheduledRestart& restart : std::exchange(scheduled_restarts_, {}))
-      on_last_end(restart.end, Clock::now());
+      if (!restart.gone) on_last_end(restart.end, Clock::now());
   }
 
   JobOutcome conclude() {
@@ -499,10 +537,6 @@ class Job {
                                             human_seconds(std::chrono::abs(rival.at - first.at))));
   }
 
-  struct ScheduledRestart {
-    Clock::time_point at;
-    SupervisorEvent end;
-  };
   static RankEnd end_of(const SupervisorEvent& event) {
     return {.rank = event.rank, .pid = event.pid, .status = event.value, .ran = event.ran};
   }
@@ -547,15 +581,16 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
     status.emplace(std::move(page));
   }
   std::optional<bootstrap::WorldPage> world;
-  if (options.resize_fd >= 0) {
+  if (options.changes_size()) {
     XOE_ASSIGN(auto page, bootstrap::WorldPage::create());
     world.emplace(std::move(page));
-    ::fcntl(options.resize_fd, F_SETFD, FD_CLOEXEC);
+    if (options.resize_fd >= 0) ::fcntl(options.resize_fd, F_SETFD, FD_CLOEXEC);
   }
   const RankCommands commands(plan, opened.ends, inherited, status ? status->path() : "", world ? world->path() : "");
   auto not_inherited = opened.streams.descriptors();
   if (status) not_inherited.push_back(status->fd());
-  if (world) not_inherited.insert(not_inherited.end(), {world->fd(), options.resize_fd});
+  if (world) not_inherited.push_back(world->fd());
+  if (options.resize_fd >= 0) not_inherited.push_back(options.resize_fd);
   XOE_ASSIGN(auto supervisor, SupervisorLink::start(commands.requests(), not_inherited, options.restarts > 0 || world,
                                                     static_cast<std::size_t>(options.size)));
   opened.ends.clear();

@@ -53,6 +53,7 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
     formed_ = true;
+    actions_.formed();
     for (Slot& slot : slots_) {
       if (slot.state != State::kJoining) continue;
       slot.state = State::kMember;
@@ -128,10 +129,28 @@ Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
   const bool came = before.state == State::kStarting || before.state == State::kJoining;
   answer(came ? "failed" : "left", before.device, came ? how : std::string());
   const bool by_itself = failed && !before.signalled;
-  if (by_itself || (came && !stopped_))
-    actions_.tell(fmt::format("the rank that was to {} {} {}", came ? "join with" : "leave with", before.device, how));
+  if (by_itself || (came && !stopped_)) {
+    const std::string with = before.device.empty() ? std::string() : " with " + before.device;
+    actions_.tell(fmt::format("the rank that was to {}{} {}", came ? "join" : "leave", with, how));
+  }
   if (before.state == State::kJoining || before.state == State::kAsked) begin_world();
   return by_itself && before.state != State::kStarting ? End::kHarmful : End::kApart;
+}
+
+bool Resizing::lose(int number, int least) {
+  Slot& slot = slots_[static_cast<std::size_t>(number)];
+  if (stopped_ || slot.state != State::kMember || std::ssize(members()) - 1 < least) return false;
+  actions_.signal(number, SIGKILL);  // what it left running
+  slot = Slot{.device = std::move(slot.device)};
+  actions_.begin_world();
+  return true;
+}
+
+void Resizing::bring_back(int number) {
+  Slot& slot = slots_[static_cast<std::size_t>(number)];
+  if (stopped_ || slot.state != State::kFree) return;
+  slot.state = State::kStarting;
+  actions_.start(number, slot.device);
 }
 
 bool Resizing::leaves(int slot) const {

@@ -1,5 +1,5 @@
-// A job whose number of ranks changes while it runs, as the program asks that has the other end of a socket: `xoe pool
-// run`, which gets GPUs and gives them back.
+// A job whose number of ranks changes while it runs: because ranks fail, and others go on (--min-np), or as the program
+// asks that has the other end of a socket: `xoe pool run`, which gets GPUs and gives them back.
 //
 // A rank lives in a slot: a place in the job with a GPU of its own. Requests and answers are lines:
 //   join GPU            start a rank with this GPU; it becomes a member when it is ready: "joined GPU", or
@@ -32,6 +32,7 @@ struct ResizeActions {
   std::function<void(int slot, const std::string& device)> start;
   std::function<void(int slot, int signal)> signal;  // to all processes of the rank
   std::function<void()> begin_world;                 // with members(); calls begun()
+  std::function<void()> formed;                      // all members of that world have joined
   std::function<void(std::string line)> tell;        // the user
 };
 
@@ -58,6 +59,11 @@ class Resizing {
   };
   // A rank has ended, or could not be started. `failed`: it did not end well.
   End ended(int slot, bool failed, const std::string& how);
+  // A member has failed, without which the others go on: in a world that begins at once. False: fewer than `least`
+  // would be left, or it is no member.
+  bool lose(int slot, int least);
+  // Starts a process in the slot of a member that was lost.
+  void bring_back(int slot);
   // Whether the rank shall leave, so that a process that has ended in its slot is not started again.
   bool leaves(int slot) const;
   // The job ends: nothing joins any more, and what is not a member yet is ended.

@@ -103,7 +103,7 @@ TEST(Arguments, HorovodsFlagsBecomeItsVariables) {
                           Pair("HOROVOD_HIERARCHICAL_ALLREDUCE", "0"), Pair("HOROVOD_AUTOTUNE", "1"),
                           Pair("HOROVOD_STALL_CHECK_DISABLE", "1"), Pair("HOROVOD_TIMELINE", "t.json")));
   EXPECT_THAT(run->options.notes, ElementsAre(HasSubstr("--gloo has no meaning here")));
-  EXPECT_THAT(refusal({"-np", "2", "--min-np", "1", "prog"}), HasSubstr("--min-np"));
+  EXPECT_THAT(refusal({"-np", "2", "--max-np", "4", "prog"}), HasSubstr("--max-np"));
   EXPECT_THAT(refusal({"-np", "2", "--fusion-threshold-mb", "x", "prog"}), HasSubstr("megabytes"));
   EXPECT_THAT(refusal({"-np", "2", "--no-fusion-threshold-mb", "prog"}), HasSubstr("unknown option"));
 }

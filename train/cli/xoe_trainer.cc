@@ -29,6 +29,7 @@ using namespace xoe;
 constexpr int kFailure = 1;
 constexpr int kInterrupted = 130;
 constexpr int kResized = -1;  // no exit code: the run goes on in the next world
+constexpr const char* kSurvivesVariable = "XOE_MIN_RANKS";
 
 std::atomic<bool> stop_asked{false};
 std::atomic<std::int64_t> stop_asked_at{0};  // milliseconds; 0: not yet
@@ -194,13 +195,13 @@ int run(const TrainCommandLine& line) {
   for (int world = 1;; ++world) {
     auto joined = join(Env::process(), {});
     if (!joined) {
-      print_error(joined.error());
+      print_error(train::keep_state_of(joined.error(), options, resizing));
       return kFailure;
     }
     using Change = bootstrap::WorldView::Change;
     resizing.requested = [&] { return joined->change() != Change::kStay; };
     resizing.leaves = [&] { return joined->change() == Change::kLeave; };
-    resizing.goes_on = world > 1;
+    resizing.survives = Env::process().has(kSurvivesVariable);
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
     if (code != kResized || joined->change() == Change::kLeave) return code == kResized ? 0 : code;
     if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);

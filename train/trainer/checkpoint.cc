@@ -146,7 +146,38 @@ std::vector<at::Tensor> tensors_of_rank(const Sections& sections, int rank, cons
   return tensors.toTensorVector();
 }
 
+Sections common_sections(const TrainOptions& options, const DataInfo& data, const Progress& progress, int ranks,
+                         ::torch::serialize::OutputArchive& optimizer) {
+  Sections sections;
+  sections["meta"] = Json({{"step", progress.step},
+                           {"total_steps", progress.total_steps},
+                           {"epoch", progress.epoch},
+                           {"shift", progress.shift},
+                           {"loss_scale", progress.loss_scale.scale()},
+                           {"loss_scale_steps", progress.loss_scale.good_steps()},
+                           {"run", identity(options, data, ranks)}})
+                         .dump();
+  sections["optimizer"] = archive_bytes(optimizer);
+  return sections;
+}
+
 }  // namespace
+
+Result<Sections> own_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
+                           models::ImageModel& model, WeightAverage* average,
+                           xoe::torch::DistributedOptimizer& optimizer, int ranks) {
+  const at::NoGradGuard no_grad;
+  ::torch::serialize::OutputArchive archive;
+  optimizer.wrapped().save(archive);
+  Sections sections = common_sections(options, data, progress, ranks, archive);
+  sections["model"] = model_bytes(model, copy_buffers(model));
+  sections[rank_section(0)] = rank_bytes(progress, model, average);
+  if (average != nullptr) {
+    const WeightAverage::InModel in_model(*average);
+    sections[std::string(kAverageSection)] = model_bytes(model, copy_buffers(model));
+  }
+  return sections;
+}
 
 Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
                               models::ImageModel& model, WeightAverage* average,
@@ -164,19 +195,10 @@ Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data,
   const std::string mine = rank_bytes(progress, model, average);
   XOE_ASSIGN(const Gathered ranks, comm.allgather(ConstTensor(mine.data(), mine.size(), DType::kUint8)));
 
-  Sections sections;
-  if (comm.rank() != 0) return sections;
-  sections["meta"] = Json({{"step", progress.step},
-                           {"total_steps", progress.total_steps},
-                           {"epoch", progress.epoch},
-                           {"shift", progress.shift},
-                           {"loss_scale", progress.loss_scale.scale()},
-                           {"loss_scale_steps", progress.loss_scale.good_steps()},
-                           {"run", identity(options, data, comm.size())}})
-                         .dump();
+  if (comm.rank() != 0) return Sections();
+  Sections sections = common_sections(options, data, progress, comm.size(), optimizer_archive);
   sections["model"] = model_bytes(model, buffers);
   if (average != nullptr) sections[std::string(kAverageSection)] = std::move(averaged);
-  sections["optimizer"] = archive_bytes(optimizer_archive);
   const auto* bytes = reinterpret_cast<const char*>(ranks.data.data());
   for (int rank = 0; rank < comm.size(); ++rank) {
     const std::size_t count = ranks.counts[static_cast<std::size_t>(rank)];
@@ -209,16 +231,18 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
     }
   }
   XOE_TRY(agree(comm, read));
-  return share_state(bytes, /*expects=*/false, comm);
+  return share_state(bytes, /*step=*/0, /*expects=*/false, comm);
 }
 
-Result<std::optional<Sections>> share_state(std::string& packed, bool expects, Communicator& comm) {
-  std::array<std::int64_t, 2> least = {packed.empty() ? comm.size() : comm.rank(), expects ? 0 : 1};
-  XOE_TRY(comm.allreduce(Tensor(least.data(), least.size()), ReduceOp::kMin, {.name = "first rank with a state"}));
-  const int source = static_cast<int>(least[0]);
-  if (source == comm.size() && least[1] == 0)
+Result<std::optional<Sections>> share_state(std::string& packed, std::int64_t step, bool expects, Communicator& comm) {
+  // Of the ranks with the latest step the first one: the largest number.
+  const std::int64_t mine = packed.empty() ? -1 : step * comm.size() + comm.size() - 1 - comm.rank();
+  std::array<std::int64_t, 2> most = {mine, expects ? 1 : 0};
+  XOE_TRY(comm.allreduce(Tensor(most.data(), most.size()), ReduceOp::kMax, {.name = "first rank with a state"}));
+  if (most[0] < 0 && most[1] != 0)
     return failure(Code::kDataLoss, "the ranks that had the state of the training have left");
-  if (source == comm.size()) return std::nullopt;
+  if (most[0] < 0) return std::nullopt;
+  const int source = comm.size() - 1 - static_cast<int>(most[0] % comm.size());
   XOE_TRY(broadcast_bytes(comm, packed, source));
   XOE_ASSIGN(Sections sections, unpack_sections(packed, fmt::format("the state as received from rank {}", source)));
   return sections;

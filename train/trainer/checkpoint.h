@@ -33,6 +33,12 @@ Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data,
                               models::ImageModel& model, WeightAverage* average,
                               xoe::torch::DistributedOptimizer& optimizer, Communicator& comm);
 
+// What this rank alone knows of all that, once others are lost: the same, with the buffers, the random generator and
+// the position of this rank. REQUIRES: the optimizer is not sharded. `ranks`: how many there were.
+Result<Sections> own_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
+                           models::ImageModel& model, WeightAverage* average,
+                           xoe::torch::DistributedOptimizer& optimizer, int ranks);
+
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
 // buffers, random generator and data position; those of `average`, unless it is null. Written by rank 0; all ranks get
 // its errors. Returns the path.
@@ -46,9 +52,9 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
 Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm,
                                                 bool any_ranks);
 
-// Collective. The sections of the first rank that has some, packed, which `packed` is on all ranks then; nullopt where
-// no rank has any. `data_loss` then where a rank `expects` some.
-Result<std::optional<Sections>> share_state(std::string& packed, bool expects, Communicator& comm);
+// Collective. The sections of the first of the ranks that have some of the latest `step`, packed, which `packed` is on
+// all ranks then; nullopt where no rank has any. `data_loss` then where a rank `expects` some.
+Result<std::optional<Sections>> share_state(std::string& packed, std::int64_t step, bool expects, Communicator& comm);
 
 // Collective. Where rank 0, which has `packed`, leaves, all ranks get it: any other may be the first of the next world.
 Status pass_state_on(std::string& packed, bool leaves, Communicator& comm);

@@ -1,6 +1,7 @@
 // What a run and its caller tell each other when the number of ranks changes.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -11,12 +12,14 @@ namespace xoe::train {
 struct Resizing {
   std::function<bool()> requested;  // whether the launcher wants another world; any rank may be the first to see it
   std::function<bool()> leaves;     // whether this rank is not in that world
-  bool goes_on = false;             // train() has returned to this process in an earlier world
+  bool survives = false;            // the others go on in another world where a rank is lost
+  bool goes_on = false;             // this process has had a state of the training in an earlier world
   // What the ranks still had to do when they left the last world: the next one does it first.
   struct {
     bool evaluation = false, checkpoint = false;
   } postponed = {};
   std::string state = {};  // of one rank at least: what the run goes on from; empty: its beginning, or a checkpoint
+  std::int64_t step = 0;   // that the state is of: where ranks have different ones, the latest counts
 };
 
 }  // namespace xoe::train

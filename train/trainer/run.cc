@@ -27,7 +27,21 @@ Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, co
     : options_(options), comm_(comm), listener_(listener), requests_{stop, resizing}, start_(Clock::now()) {}
 
 Result<Outcome> Run::run() {
+  auto outcome = [this]() -> Result<Outcome> {
+    try {
+      return run_steps();
+    } catch (const PassFailed& failed) {
+      return failure(failed.error());
+    }
+  }();
+  const bool lost = !outcome && outcome.error().code() == Code::kPeerLost;
+  if (!lost || requests_.resizing == nullptr || !requests_.resizing->survives) return outcome;
+  return survive(outcome.error());
+}
+
+Result<Outcome> Run::run_steps() {
   XOE_TRY(prepare());
+  keep_finished();
   if (first()) tell_start();
   XOE_TRY(catch_up());
   while (step_ < plan_.total_steps && next_ == Next::kStep) {
@@ -54,7 +68,8 @@ Status Run::prepare() {
   if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
   std::optional<Sections> sections;
   if (requests_.resizing != nullptr) {
-    auto shared = share_state(requests_.resizing->state, requests_.resizing->goes_on, comm_);
+    Resizing& resizing = *requests_.resizing;
+    auto shared = share_state(resizing.state, resizing.step, resizing.goes_on, comm_);
     if (!shared) return on_all_ranks(failure(shared.error()));
     sections = std::move(*shared);
   }
@@ -246,6 +261,7 @@ Status Run::step() {
     if (first() && !told->empty()) listener_.noted(*told);
   }
   ++step_;
+  keep_finished();
   const StepTimes times = trace_->take();
   const double seconds = seconds_of(Clock::now() - begin);
   meter_.add(sums, times);
@@ -302,8 +318,18 @@ Status Run::after_step() {
   const bool saves = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
   if (next_ == Next::kNextWorld) requests_.resizing->postponed = {evaluation_due(), saves};
   if (last || next_ != Next::kStep) return {};
-  if (evaluation_due()) XOE_TRY(evaluate());
+  return evaluate_and_save(evaluation_due(), saves);
+}
+
+// What the loss of a rank interrupts the next world does again.
+Status Run::evaluate_and_save(bool evaluates, bool saves) {
+  Resizing unchanged;
+  auto& postponed = (requests_.resizing != nullptr ? *requests_.resizing : unchanged).postponed;
+  postponed = {evaluates, saves};
+  if (evaluates) XOE_TRY(evaluate());
+  postponed.evaluation = false;
   if (saves) XOE_TRY(checkpoint());
+  postponed.checkpoint = false;
   return {};
 }
 
@@ -312,9 +338,7 @@ Status Run::catch_up() {
   std::array<std::int64_t, 2> postponed = {requests_.resizing->postponed.evaluation,
                                            requests_.resizing->postponed.checkpoint};
   XOE_TRY(comm_.allreduce(Tensor(postponed.data(), postponed.size()), ReduceOp::kMax, {.name = "postponed work"}));
-  if (postponed[0] != 0) XOE_TRY(evaluate());
-  if (postponed[1] != 0) XOE_TRY(checkpoint());
-  return {};
+  return evaluate_and_save(postponed[0] != 0, postponed[1] != 0);
 }
 
 Status Run::report() {
@@ -343,11 +367,38 @@ Result<Outcome> Run::leave_world() {
   XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
                                                    update_->average(), update_->optimizer(), comm_));
   if (first()) requests_.resizing->state = pack_sections(sections);
+  requests_.resizing->step = step_;
+  requests_.resizing->goes_on = true;
   XOE_TRY(pass_state_on(requests_.resizing->state, requests_.resizing->leaves(), comm_));
   outcome_.resized = true;
   XOE_TRY(update_->optimizer().close());
   close();
   if (!held_) return failure(held_.error());
+  return outcome_;
+}
+
+void Run::keep_finished() {
+  if (requests_.resizing == nullptr || !requests_.resizing->survives) return;
+  kept_ = Kept{copy_buffers(*setup_.model), progress()};
+}
+
+Result<Outcome> Run::survive(const Error& loss) {
+  // Until a world is ready for its first step, the state that it goes on from is still there.
+  if (kept_) {
+    if (options_.sharded)
+      return failure(loss.code(),
+                     "{}; with --sharded, a rank takes its part of the optimizer's state with it: start again "
+                     "with --resume from a checkpoint",
+                     loss.message());
+    const at::NoGradGuard no_grad;
+    set_buffers(*setup_.model, kept_->buffers);
+    XOE_ASSIGN(const Sections sections, own_state(options_, setup_.data->info(), kept_->progress, *setup_.model,
+                                                  update_->average(), update_->optimizer(), comm_.size()));
+    requests_.resizing->state = pack_sections(sections);
+    requests_.resizing->step = kept_->progress.step;
+    requests_.resizing->goes_on = true;
+  }
+  outcome_.resized = true;
   return outcome_;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "train/trainer/checkpoint.h"
 #include "train/trainer/events.h"
@@ -25,6 +26,7 @@ class Run {
   Result<Outcome> run();
 
  private:
+  Result<Outcome> run_steps();
   Status prepare();
   // Runs reductions, and writes the timeline.
   Status start_engine();
@@ -43,10 +45,15 @@ class Run {
   Status after_step();
   // What was left for this world, so that ranks left the last one sooner.
   Status catch_up();
+  Status evaluate_and_save(bool evaluates, bool saves);
   Status report();
   Status evaluate();
   Status checkpoint();
   Result<Outcome> leave_world();
+  // Remembers what the step that is finished leaves behind, for survive().
+  void keep_finished();
+  // Leaves the world because a rank was lost, with the state of the last step that this one has finished.
+  Result<Outcome> survive(const Error& loss);
   Progress progress() const;
   void close();
   Result<Outcome> finish();
@@ -81,6 +88,12 @@ class Run {
   enum class Next : std::uint8_t { kStep, kStop, kNextWorld } next_ = Next::kStep;
   Status held_;
   std::int64_t checkpoint_step_ = -1;
+  // After the last finished step, where the training survives the loss of a rank.
+  struct Kept {
+    std::vector<at::Tensor> buffers;
+    Progress progress;
+  };
+  std::optional<Kept> kept_;
 
   Clock::time_point start_;
   RunMeter meter_;

@@ -24,15 +24,6 @@ Error from_torch(std::string message) {
   return {Code::kInternal, fmt::format("libtorch: {}", message)};
 }
 
-// `error`, when the state that the run was to go on from has been written, and is in no other place.
-Error keep(Error error, const TrainOptions& options, const std::string& state) {
-  if (options.checkpoint_dir.empty()) return error;
-  const auto path = keep_state(options, state);
-  return {error.code(),
-          fmt::format("{}; {}", error.message(),
-                      path ? "the state is in " + *path : "the state could not be written: " + path.error().message())};
-}
-
 Result<Outcome> run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
                     Resizing* resizing) {
   // libtorch reports errors by exceptions, which are converted here.
@@ -56,8 +47,16 @@ Result<Outcome> run(const TrainOptions& options, Communicator& comm, Listener& l
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop, Resizing* resizing) {
   auto outcome = run(options, comm, listener, stop, resizing);
-  if (outcome || resizing == nullptr || !resizing->goes_on || resizing->state.empty()) return outcome;
-  return failure(keep(outcome.error(), options, resizing->state));
+  if (outcome || resizing == nullptr) return outcome;
+  return failure(keep_state_of(outcome.error(), options, *resizing));
+}
+
+Error keep_state_of(Error error, const TrainOptions& options, const Resizing& resizing) {
+  if (!resizing.goes_on || resizing.state.empty() || options.checkpoint_dir.empty()) return error;
+  const auto path = keep_state(options, resizing.state);
+  return {error.code(),
+          fmt::format("{}; {}", error.message(),
+                      path ? "the state is in " + *path : "the state could not be written: " + path.error().message())};
 }
 
 }  // namespace xoe::train

@@ -25,8 +25,14 @@ namespace xoe::train {
 // resizing: where the number of ranks may change; on all ranks or none. Once a rank sees that it shall, all ranks
 // finish the same step and return with outcome.resized; resizing->state then is the whole state, for the next call, on
 // rank 0 or, if that leaves, on all ranks. Where that call fails before its first step, the ranks that had it write it
-// as a checkpoint (if a folder is set). `data_loss`: all ranks that had it have left.
+// as a checkpoint (if a folder is set). `data_loss`: all ranks that had it have left. With resizing->survives, ranks
+// that lose a peer return in the same way, each with the state of the last step that it has finished: the next call
+// goes on from the latest of them. A sharded optimizer's state is lost with a rank.
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop, Resizing* resizing = nullptr);
+
+// `error`, where no other world follows: the state that the training was to go on from, which is in no other place, has
+// been written as a checkpoint (if a folder is set).
+Error keep_state_of(Error error, const TrainOptions& options, const Resizing& resizing);
 
 }  // namespace xoe::train

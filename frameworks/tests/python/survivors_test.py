@@ -1,0 +1,230 @@
+"""`xoe run --min-np`: ranks that are killed are left behind, the others go on in their processes, and those that are restarted come back."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import ranks
+
+TRAINING = ranks.ROOT / "frameworks/tests/python/resize_training.py"
+
+
+class Job:
+    """A job of three ranks, of which two must be left."""
+
+    def __init__(self, folder, *options, program=None, size=3, least=2):
+        self.stop, self.output = folder / "stop", folder / "output"
+        program = program or [ranks.interpreter(), str(TRAINING), str(self.stop)]
+        command = [
+            str(ranks.BUILD / "bin" / "xoe"),
+            "run",
+            "-np",
+            str(size),
+            "--min-np",
+            str(least),
+            "--timeout",
+            str(ranks.HANGS),
+        ]
+        with self.output.open("w") as out:
+            self.process = subprocess.Popen(
+                [*command, *options, *program], env=ranks.environment(), stdout=out, stderr=subprocess.STDOUT
+            )
+
+    def text(self):
+        return self.output.read_text()
+
+    def until(self, pattern, times=1):
+        end = time.monotonic() + ranks.HANGS
+        while len(re.findall(pattern, self.text())) < times:
+            assert time.monotonic() < end and self.process.poll() is None, f"no {pattern}: {self.text()}"
+            time.sleep(0.01)
+
+    def begins(self, slot, size, times=1):
+        """Waits until the rank in this slot has begun in a world of this size; gives its pid."""
+        pattern = rf"\[{slot}\] pid (\d+) rank \d+ of {size} from step"
+        self.until(pattern, times)
+        return int(re.findall(pattern, self.text())[-1])
+
+    def end(self):
+        code = self.process.wait(timeout=ranks.HANGS)
+        return code, self.text()
+
+
+def steps_by(text, slot):
+    return [(int(step), int(by)) for step, by in re.findall(rf"\[{slot}\] step (\d+) by (\d+)", text)]
+
+
+def test_survivors_go_on_until_too_few_are_left(folder):
+    job = Job(folder)
+    pids = [job.begins(slot, 3) for slot in range(3)]
+    job.until(r"\[2\] step 5 ")
+    killed = time.monotonic()
+    os.kill(pids[1], signal.SIGKILL)
+    assert [job.begins(0, 2), job.begins(2, 2)] == [pids[0], pids[2]]
+    job.until(r"\[0\] step \d+ by 2", times=3)
+    print(f"three steps after {time.monotonic() - killed:.2f} s", flush=True)
+    os.kill(pids[0], signal.SIGKILL)
+    code, text = job.end()
+    assert code == 128 + signal.SIGKILL, text
+    assert re.search(rf"xoe run: rank 1 \(.*pid {pids[1]}\) was killed by SIGKILL.*; 2 ranks go on\n", text), text
+    assert "the job goes on with 2 ranks" in text
+    assert re.findall(r"xoe run: rank (\d) \(.*pid \d+\) was killed by SIGKILL", text)[-1] == "0", text
+    steps = steps_by(text, 2)
+    assert [by for _, by in steps] == sorted((by for _, by in steps), reverse=True), text
+
+
+def test_a_rank_that_is_restarted_comes_back(folder):
+    job = Job(folder, "--restarts", "1")
+    pids = [job.begins(slot, 3) for slot in range(3)]
+    os.kill(pids[2], signal.SIGKILL)
+    job.begins(0, 2)
+    again = job.begins(2, 3, times=2)
+    assert again != pids[2]
+    job.until(r"\[0\] step \d+ by 3", times=8)
+    job.stop.touch()
+    code, text = job.end()
+    assert code == 0, text
+    assert "2 ranks go on, and it is restarted: 0 of 1 restarts left" in text
+    assert text.count("ended") == 3, text
+    sizes = [by for _, by in steps_by(text, 0)]
+    changes = [b for a, b in zip([None, *sizes], sizes, strict=False) if a != b]
+    assert changes in ([3, 2, 3], [2, 3]), changes
+
+
+def test_the_first_one_is_named_where_the_others_cannot_go_on(folder):
+    script = folder / "program.py"
+    script.write_text(
+        "import os, signal, time, torch, xoe.torch as hvd\n"
+        "hvd.init()\n"
+        "for step in range(100000):\n"
+        "    hvd.allreduce(torch.ones(1))\n"
+        "    if step == 20 and os.environ['XOE_RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    job = Job(folder, program=[ranks.interpreter(), str(script)], size=4, least=2)
+    code, text = job.end()
+    assert code == 128 + signal.SIGKILL, text
+    last = [line for line in text.splitlines() if line.startswith("xoe run: rank")][-1]
+    assert last.startswith("xoe run: rank 1 ") and "SIGKILL" in last, text
+
+
+def test_a_rank_that_ends_well_ends_the_job_as_ever(folder):
+    job = Job(folder, program=["sh", "-c", "[ $XOE_RANK = 0 ] && exit 0; sleep 0.5"])
+    code, text = job.end()
+    assert code == 0, text
+
+
+def steps_of(run):
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [line["step"] for line in lines if line["event"] == "report"]
+
+
+def images_of(folder):
+    sizes = ["--images", "240", "--classes", "3", "--size-min", "32", "--size-max", "32"]
+    subprocess.run([ranks.BUILD / "bin/xoe", "data", "make", *sizes, folder / "data"], check=True, capture_output=True)
+    return (
+        f"{ranks.BUILD}/bin/xoe train --data {folder}/data --model resnet18 --image-size 32 --device cpu --batch 4 --report-every 1"
+        f" --checkpoint-every 1 --checkpoint-keep 100 --threads 1 --lr 0.02 --ema 0.9"
+    )
+
+
+def weights(checkpoints, step, file):
+    subprocess.run(
+        [ranks.BUILD / "bin/xoe", "train", "export", checkpoints / f"step-{step:08}.ckpt", file],
+        check=True,
+        capture_output=True,
+    )
+    return file.read_bytes()
+
+
+def test_a_training_goes_on_after_the_step_that_it_has_finished(folder):
+    if not (ranks.BUILD / "bin" / "xoe-trainer").exists():
+        return
+    train, run, checkpoints = images_of(folder), folder / "run", folder / "checkpoints"
+    program = f"echo pid $$ started; exec {train} --steps 20 --run-dir {run} --checkpoint {checkpoints}"
+    job = Job(folder, program=["sh", "-c", program], size=2, least=1)
+    job.until(r"\[0\] +6 ")
+    os.kill(int(re.search(r"\[1\] pid (\d+) started", job.text())[1]), signal.SIGKILL)
+    killed = time.monotonic()
+    job.until(r"step \d+ is the first with 1 rank")
+    print(f"one rank goes on after {time.monotonic() - killed:.2f} s", flush=True)
+    code, text = job.end()
+    assert code == 0, text
+    assert steps_of(run) == list(range(1, 21)), text
+    # The same weights, to the bit, as from a checkpoint of that step, with which one rank goes on.
+    step = int(re.search(r"step (\d+) is the first with 1 rank", text)[1]) - 1
+    (folder / "other").mkdir()
+    (checkpoints / f"step-{step:08}.ckpt").rename(folder / f"other/step-{step:08}.ckpt")
+    program = f"exec {train} --steps 20 --checkpoint {folder}/other --resume"
+    code, text = Job(folder, program=["sh", "-c", program], size=1, least=1).end()
+    assert code == 0 and f"resumed from step {step}" in text, text
+    found = (
+        weights(checkpoints, 20, folder / "found.safetensors"),
+        weights(folder / "other", 20, folder / "expected.safetensors"),
+    )
+    assert found[0] == found[1]
+
+
+def test_the_first_rank_of_a_training_is_lost_and_comes_back(folder):
+    if not (ranks.BUILD / "bin" / "xoe-trainer").exists():
+        return
+    run, checkpoints = folder / "run", folder / "checkpoints"
+    program = f"echo pid $$ started; exec {images_of(folder)} --steps 1000000 --run-dir {run} --checkpoint {checkpoints}"
+    job = Job(folder, "--restarts", "2", program=["sh", "-c", program])
+    job.until(r"\[0\] +12 ")
+    for slot, size in ((0, 2), (2, 2)):
+        found = re.findall(rf"\[{slot}\] pid (\d+) started", job.text())
+        worlds = job.text().count("is the first with 3 ranks")
+        os.kill(int(found[-1]), signal.SIGKILL)
+        job.until(rf"step \d+ is the first with {size} ranks")
+        job.until(r"step \d+ is the first with 3 ranks", times=worlds + 1)
+    count = len(steps_of(run))
+    end = time.monotonic() + ranks.HANGS
+    while len(steps_of(run)) < count + 5:
+        assert time.monotonic() < end, job.text()
+        time.sleep(0.02)
+    job.process.terminate()
+    _, text = job.end()
+    steps = steps_of(run)
+    assert steps == list(range(1, len(steps) + 1)), text
+    assert (checkpoints / f"step-{steps[-1]:08}.ckpt").exists(), text
+
+
+def test_a_sharded_training_says_that_its_state_is_lost(folder):
+    if not (ranks.BUILD / "bin" / "xoe-trainer").exists():
+        return
+    train = [
+        str(ranks.BUILD / "bin" / "xoe"),
+        "train",
+        "--synthetic",
+        "--model",
+        "mlp",
+        "--image-size",
+        "8",
+        "--device",
+        "cpu",
+        "--sharded",
+    ]
+    script = f"echo pid $$ started; exec {' '.join(train)} --batch 4 --steps 1000000 --report-every 1"
+    job = Job(folder, program=["sh", "-c", script])
+    job.until(r"\[0\] +12 ")
+    os.kill(int(re.search(r"\[1\] pid (\d+) started", job.text())[1]), signal.SIGKILL)
+    code, text = job.end()
+    assert code == 128 + signal.SIGKILL, text
+    assert "with --sharded, a rank takes its part of the optimizer's state with it" in text
+
+
+def test_what_cannot_be_is_refused(folder):
+    for words, said in (
+        (["-np", "2", "--min-np", "3", "true"], "--min-np 3 is more than -np 2"),
+        (["-np", "2", "--min-np", "0", "true"], "--min-np 0: expected a number of ranks"),
+        (["-H", "nodeA:2", "--min-np", "1", "true"], "--min-np is for a job on this host"),
+        (["--pool", "--gpus", "1", "--min-np", "1", "true"], "--gpus MIN:MAX"),
+    ):
+        done = subprocess.run([ranks.BUILD / "bin" / "xoe", "run", *words], capture_output=True, text=True, check=False)
+        assert done.returncode != 0 and said in done.stderr, (words, done.stderr)
+
+
+ranks.drive(globals())
