@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import ranks
-from checks import raises
+from checks import operations, raises
 
 BACKENDS = ("tensorflow", "jax", "torch")
 ranks.use("frameworks", "keras")
@@ -30,7 +30,6 @@ import zipfile
 import keras
 import numpy as np
 
-import xoe
 import xoe.keras as hvd
 from xoe.errors import InvalidArgumentError, UnsupportedError
 
@@ -41,12 +40,6 @@ BATCH = 12
 GENERATOR = np.random.default_rng(0)
 INPUTS = GENERATOR.normal(size=(96, 10)).astype("float32")
 LABELS = (INPUTS @ GENERATOR.normal(size=(10, 3))).argmax(1)
-
-
-def operations():
-    """How many operations the engine has completed."""
-    lines = [line for line in xoe.metrics().splitlines() if line.startswith("xoe_operations_total")]
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
 def model_of(seed=0):

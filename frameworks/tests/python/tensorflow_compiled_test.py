@@ -3,7 +3,7 @@
 import os
 
 import ranks
-from checks import raises
+from checks import operations, raises
 
 ranks.use("frameworks", "tensorflow")
 ranks.start(__file__, sizes=(1, 2, 3))
@@ -13,8 +13,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow_values import TYPES, everyone, same, total, values
 
-import xoe
 import xoe.keras
 import xoe.tensorflow as hvd
 from xoe.errors import InvalidArgumentError, MismatchError, UnsupportedError
@@ -22,10 +22,6 @@ from xoe.tensorflow.compiled import is_compiled
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
-TYPES = (
-    tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.uint8, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint16, tf.uint32, tf.uint64, tf.bool,
-    tf.complex64, tf.complex128,
-)  # fmt: skip
 
 
 def compiled(function):
@@ -37,35 +33,13 @@ def as_it_is(function):
     return tf.function(function, jit_compile=True, autograph=False)
 
 
-def values(rank=RANK, dtype=tf.float32, shape=(6, 3), seed=0):
-    """What a rank gives: small numbers, exact in every type."""
-    return tf.cast(np.random.default_rng(1000 * seed + rank).integers(0, 4, shape), dtype)
-
-
-def everyone(**options):
-    return np.array([values(rank, **options).numpy() for rank in range(SIZE)])
-
-
-def same(result, expected, dtype=None):
-    assert dtype is None or result.dtype == dtype, (result.dtype, dtype)
-    np.testing.assert_array_equal(np.asarray(result), np.asarray(expected))
-
-
-def operations():
-    """How many operations the engine has completed."""
-    lines = [line for line in xoe.metrics().splitlines() if line.startswith("xoe_operations_total")]
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
-
-
 def test_sums_of_all_types():
     for dtype in TYPES:
-        given = everyone(dtype=dtype)
-        expected = given.any(0) if dtype == tf.bool else given.sum(0).astype(given.dtype)
-        same(compiled(lambda x: hvd.allreduce(x, op=hvd.Sum))(values(dtype=dtype)), expected, dtype)
+        same(compiled(lambda x: hvd.allreduce(x, op=hvd.Sum))(values(dtype=dtype)), total(dtype=dtype), dtype)
 
 
 def test_reductions_among_other_arithmetic():
-    given = everyone()
+    given = np.array(everyone())
     for op, expected in (
         (hvd.Average, given.mean(0)),
         (hvd.Min, given.min(0)),
@@ -91,18 +65,17 @@ def test_a_group_is_one_operation_and_ranks_hand_over_what_they_have_at_that_tim
         values(), values(dtype=tf.int32), tf.constant(2.0)
     )
     assert operations() - before == 1
-    same(sums, everyone().sum(0))
-    same(counts, everyone(dtype=tf.int32).sum(0), tf.int32)
+    same(sums, total())
+    same(counts, total(dtype=tf.int32), tf.int32)
     same(scalar, 2.0 * SIZE)
 
 
 def test_rows():
-    given = everyone()
-    same(compiled(hvd.allgather)(values()), np.concatenate(given))
-    parts = np.array_split(given.sum(0), SIZE)
+    same(compiled(hvd.allgather)(values()), np.concatenate(everyone()))
+    parts = np.array_split(total(), SIZE)
     same(compiled(lambda x: hvd.reducescatter(x, op=hvd.Sum))(values()), parts[RANK])
     uneven = compiled(lambda x: hvd.reducescatter(x, op=hvd.Sum))(values(shape=(7, 2)))
-    same(uneven, np.array_split(everyone(shape=(7, 2)).sum(0), SIZE)[RANK])
+    same(uneven, np.array_split(total(shape=(7, 2)), SIZE)[RANK])
     same(compiled(hvd.alltoall)(tf.range(SIZE) + 10 * RANK), [10 * rank + RANK for rank in range(SIZE)])
 
 
@@ -134,7 +107,7 @@ def test_process_sets():
 
 
 def test_gradients_are_those_of_programs_that_are_not_compiled():
-    x = values() + 1
+    x = values(shape=(6, 3)) + 1
     weight = float(RANK + 1)
     for collective in (
         lambda x: hvd.allreduce(x, op=hvd.Sum),
@@ -187,15 +160,15 @@ def test_many_independent_collectives_run_in_one_order():
     for _ in range(5):
         results = many(*(values(shape=shape, seed=index) for index, shape in enumerate(shapes)))
         for index, (shape, result) in enumerate(zip(shapes, results, strict=True)):
-            same(result, (index + 1) * everyone(shape=shape, seed=index).sum(0))
+            same(result, (index + 1) * total(shape=shape, seed=index))
 
 
 def test_functions_inside_of_others():
     seen = []
     inner = tf.function(lambda x: (seen.append(is_compiled()), hvd.allreduce(x, op=hvd.Sum))[1])
     for outer in (compiled(lambda x: inner(x) + 0), inner, tf.function(lambda x: inner(x) + 0)):
-        same(outer(values()), everyone().sum(0))
-    same(tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))(values()), everyone().sum(0))
+        same(outer(values()), total())
+    same(tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))(values()), total())
     assert seen == [True]  # TensorFlow keeps a function as it was traced first
     assert not is_compiled()
 

@@ -3,7 +3,7 @@
 import os
 
 import ranks
-from checks import raises
+from checks import operations, raises
 
 ranks.use("frameworks", "tensorflow")
 ranks.start(__file__, sizes=(1, 2, 3))
@@ -13,42 +13,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow_values import TYPES, everyone, same, total, values
 
-import xoe
 import xoe.tensorflow as hvd
 from xoe.errors import InvalidArgumentError, MismatchError, UnsupportedError
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
-TYPES = (
-    tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.uint8, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint16, tf.uint32, tf.bool,
-    tf.complex64, tf.complex128,
-)  # fmt: skip
-
-
-def values(rank=RANK, dtype=tf.float32, shape=(5, 3), seed=0):
-    """What a rank gives: small numbers, exact in every type."""
-    return tf.cast(np.random.default_rng(1000 * seed + rank).integers(0, 4, shape), dtype)
-
-
-def everyone(**options):
-    return [values(rank, **options).numpy() for rank in range(SIZE)]
-
-
-def total(dtype=tf.float32, **options):
-    given = everyone(dtype=dtype, **options)
-    return np.any(given, axis=0) if dtype == tf.bool else np.sum(given, axis=0).astype(given[0].dtype)
-
-
-def same(result, expected, dtype=None):
-    assert dtype is None or result.dtype == dtype, (result.dtype, dtype)
-    np.testing.assert_array_equal(np.asarray(result), np.asarray(expected))
-
-
-def operations():
-    """How many operations the engine has completed."""
-    lines = [line for line in xoe.metrics().splitlines() if line.startswith("xoe_operations_total")]
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
 
 def test_sums_of_all_types_eagerly_and_in_graphs():
