@@ -70,7 +70,7 @@ Result<std::string> rank_0_address(const LaunchInfo& info) {
     return failure(
         Code::kInvalidArgument,
         "{} ranks on several hosts started by {}, which does not say where they can meet; use xoe run, or set "
-        "XOE_STORE=file:FOLDER to a folder that all hosts see",
+        "XOE_MEETING=HOST:PORT to where rank 0 can be reached, or XOE_STORE=file:FOLDER to a folder that all hosts see",
         info.topology.size, info.launcher);
   if (info.secret.empty())
     return failure(Code::kInvalidArgument,

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from xoe._command import program
 from xoe.errors import HorovodInternalError, XoeError
@@ -162,13 +162,16 @@ class _Job:
             thread.join()
         if code == 0 and self._found is not None:
             return self._found
-        self._raise_failure()
+        if self._failures:
+            raise_first(self._failures)
         raise RankError(f"the job ended with exit code {code}: {''.join(self._stderr_tail).strip() or 'no output'}")
 
-    def _raise_failure(self) -> None:
-        own = [failure for failure in self._failures if not isinstance(failure[1], HorovodInternalError)]
-        for rank, error, trace in own or self._failures:
-            cause = _RemoteTraceback(f"on rank {rank}:\n{trace}")
-            if error is None:
-                raise RankError(f"rank {rank} failed:\n{trace}")
-            raise error from cause
+
+def raise_first(failures: Sequence[tuple[int, BaseException | None, str]]) -> NoReturn:
+    """Raises the first of the failures, at least one, that did not come from another rank: (rank, exception, traceback), with None
+    for an exception that could not be pickled."""
+    own = [failure for failure in failures if not isinstance(failure[1], HorovodInternalError)]
+    rank, error, trace = (own or failures)[0]
+    if error is None:
+        raise RankError(f"rank {rank} failed:\n{trace}")
+    raise error from _RemoteTraceback(f"on rank {rank}:\n{trace}")

@@ -1,0 +1,242 @@
+"""Starts ranks in a barrier stage of Spark, and says which one was lost."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import pickle
+import queue
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+from xoe._attempt import unpickled
+from xoe._placement import new_secret
+from xoe.errors import InvalidArgumentError, PeerLostError, UnavailableError
+from xoe.runner import RankError, raise_first
+from xoe.spark.reports import Reports
+from xoe.spark.task import Todo, run_rank
+
+_GRACE = 10.0  # seconds for the other ranks to end once one has failed or was lost
+_CANCEL_TIMEOUT = 30.0  # seconds for Spark to end a job
+_POLL = 0.2  # seconds between two looks at Spark's job
+
+
+def _context() -> Any:
+    """Spark's active context."""
+    try:
+        from pyspark import SparkContext
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise UnavailableError("xoe.spark needs PySpark, which this Python lacks; install it with: pip install pyspark pyarrow") from None
+    context = SparkContext._active_spark_context
+    if context is None:
+        raise UnavailableError(
+            "xoe.spark: there is no active SparkContext in this process; make a session with SparkSession.builder.getOrCreate()"
+            " (Spark Connect has none)"
+        )
+    return context
+
+
+def default_num_proc() -> int:
+    """As many ranks as Spark runs tasks at once."""
+    return int(_context().defaultParallelism)
+
+
+def run(
+    fn: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    num_proc: int | None = None,
+    *,
+    start_timeout: float = 600,
+    env: Mapping[str, str] | None = None,
+    stdout: Any = None,
+    stderr: Any = None,
+    executable: str | None = None,
+    retries: int = 0,
+    network_interface: str | None = None,
+    driver_address: str | None = None,
+    driver_port: int = 0,
+    join: bool = True,
+) -> list[Any]:
+    """Calls ``fn(*args, **kwargs)`` on ``num_proc`` ranks, each in a task of one barrier stage; returns their results by rank.
+
+    num_proc: default: Spark's default parallelism. Each rank needs a slot of its own, all at the same time.
+    start_timeout: seconds until all tasks must run, and for the ranks to join each other.
+    env: variables for the ranks. executable: their Python, default that of Spark's workers.
+    stdout, stderr: where the ranks' lines go, each after its rank's number; default this process's.
+    retries: how often Spark may run the stage again after one of its own tasks has died; ``fn`` then starts from the beginning.
+    network_interface: as that of `xoe run`, of each host.
+    driver_address, driver_port: where tasks reach this process; default ``spark.driver.host`` and any port.
+    join: call ``init()`` before the function; else it does.
+
+    A rank is a process of its own, which its task starts: it ends with the task. An exception on a rank is raised here with its
+    traceback as cause; when several fail, it is the first that did not fail because of another rank. A rank that is killed is named
+    by a PeerLostError. Raises TimeoutError where Spark does not run all tasks in time.
+    """
+    import cloudpickle
+
+    context = _context()
+    ranks = default_num_proc() if num_proc is None else num_proc
+    if ranks < 1:
+        raise InvalidArgumentError(f"xoe.spark.run: num_proc is {ranks}; at least 1 is needed")
+    variables = {name: str(value) for name, value in (env or {}).items()}
+    if network_interface is not None:
+        variables["XOE_INTERFACE"] = network_interface
+    address = driver_address or context.getConf().get("spark.driver.host")
+    secret = new_secret()
+    name = secrets.token_hex(8)
+    call = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
+    todo = Todo(name, secret, address, driver_port, call, list(sys.path), variables, executable, start_timeout, join)
+    reports = Reports(context.getConf().get("spark.driver.bindAddress", "") or "", driver_port, todo.secret_for("reports"))
+    todo = Todo(name, secret, address, reports.port, call, list(sys.path), variables, executable, start_timeout, join)
+    with contextlib.closing(reports):
+        job = _Job(context, todo, ranks, reports, retries, stdout or sys.stdout, stderr or sys.stderr)
+        return [pickle.loads(result) for result in job.results()]
+
+
+class _SparkJob(threading.Thread):
+    """Spark's job, in a thread of its own."""
+
+    def __init__(self, context: Any, todo: Todo, ranks: int) -> None:
+        super().__init__(name="xoe-spark-job", daemon=True)
+        self._context, self._todo, self._ranks = context, todo, ranks
+        self.group = f"xoe-{todo.name}"
+        self.found: list[tuple[int, bytes]] | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._context.setJobGroup(self.group, f"xoe.spark.run on {self._ranks} ranks", interruptOnCancel=True)
+            stage = self._context.parallelize(range(self._ranks), self._ranks).barrier()
+            self.found = stage.mapPartitions(partial(run_rank, self._todo)).collect()
+        except BaseException as error:
+            self.error = error
+
+    def cancel(self) -> None:
+        """Ends the job."""
+        self._context.cancelJobGroup(self.group)
+        self.join(_CANCEL_TIMEOUT)
+
+
+class _Job:
+    """What is known of the ranks."""
+
+    def __init__(self, context: Any, todo: Todo, ranks: int, reports: Reports, retries: int, stdout: Any, stderr: Any) -> None:
+        self._size = ranks
+        self._timeout = todo.start_timeout
+        self._reports = reports
+        self._retries = retries
+        self._streams = {"stdout": stdout, "stderr": stderr}
+        self._spark = _SparkJob(context, todo, ranks)
+        self._tasks: dict[int, dict[str, Any]] = {}  # by connection; those that have met have a "job"
+        self._jobs: list[str] = []  # of each attempt of the stage
+        self._over = False  # Spark makes an attempt that is not wanted
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forgets what an earlier attempt of the stage did."""
+        self._tasks = {link: task for link, task in self._tasks.items() if "job" not in task and not task.get("ended")}
+        self._failures: list[tuple[int, BaseException | None, str]] = []
+        self._lost: dict[int, str] = {}
+        self._first_failure: float | None = None
+
+    def results(self) -> list[bytes]:
+        """Of all ranks, pickled."""
+        started = time.monotonic()
+        self._spark.start()
+        try:
+            while self._spark.is_alive():
+                self._take(_POLL)
+                if not self._jobs and len(self._tasks) < self._size and time.monotonic() - started > self._timeout:
+                    raise TimeoutError(
+                        f"xoe.spark.run: {len(self._tasks)} of {self._size} tasks run after {self._timeout:g} s (start_timeout);"
+                        f" each rank needs a slot of its own, all at once: give Spark {self._size} slots, or pass a smaller num_proc"
+                    )
+                if self._over or (self._first_failure is not None and self._must_end(time.monotonic() - self._first_failure)):
+                    break
+        finally:
+            if self._spark.is_alive():
+                self._spark.cancel()
+        for _ in range(self._reports.events.qsize()):
+            self._take(0)
+        if self._spark.found is not None and len(self._spark.found) == self._size:
+            return [result for _, result in sorted(self._spark.found)]
+        self._raise()
+
+    def _must_end(self, seconds: float) -> bool:
+        """Whether the job must end now, so long after the first failure: it does by itself, unless a rank computes, or Spark runs the
+        stage again, which it does only where one of its own tasks has died."""
+        again = len(self._jobs) <= self._retries and any(task.get("died") for task in self._tasks.values())
+        return seconds > _GRACE and not again
+
+    def _take(self, timeout: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            event = self._reports.events.get(timeout=timeout) if timeout else self._reports.events.get_nowait()
+            link = event["link"]
+            if event["kind"] == "waits":
+                self._tasks[link] = event
+            elif event["kind"] == "meets":
+                self._meet(event["job"], self._tasks.get(link))
+            elif link in self._tasks:
+                self._heard(event, self._tasks[link])
+
+    def _meet(self, job: str, task: dict[str, Any] | None) -> None:
+        if job not in self._jobs:
+            if len(self._jobs) > self._retries:
+                self._over = True
+                return
+            self._forget()
+            self._jobs.append(job)
+        if task is not None:
+            task["job"] = job
+
+    def _heard(self, event: dict[str, Any], task: dict[str, Any]) -> None:
+        kind = event["kind"]
+        if kind == "rank":
+            task |= {"rank": event["rank"], "host": event["host"], "rank_pid": event["pid"]}
+        elif kind == "line":
+            stream = self._streams[event["stream"]]
+            stream.write(f"[{task['rank']}] {event['text']}" + ("" if event["text"].endswith("\n") else "\n"))
+            stream.flush()
+        elif kind == "failure":
+            self._failures.append((task["rank"], unpickled(base64.b64decode(event["error"])), event["trace"]))
+        elif kind == "lost":
+            self._lose(task, event["why"])
+        elif kind == "end" and not task.get("ended"):
+            task["died"] = True
+            self._lose(task, f"its Spark task (pid {task['pid']}) ended without a word")
+        if kind in ("failure", "lost", "done", "end"):
+            task["ended"] = True
+        if self._first_failure is None and (self._failures or self._lost):
+            self._first_failure = time.monotonic()
+
+    def _lose(self, task: dict[str, Any], why: str) -> None:
+        rank = task.get("rank")
+        who = f"rank {rank} (host {task['host']}, pid {task['rank_pid']})" if rank is not None else f"a task on host {task['host']}"
+        self._lost.setdefault(task["index"], f"{who} was lost: {why}")
+
+    def _raise(self) -> NoReturn:
+        if self._lost:
+            raise PeerLostError("; ".join(self._lost[index] for index in sorted(self._lost)))
+        if self._failures:
+            raise_first(self._failures)
+        raise RankError(f"xoe.spark.run: Spark's job failed: {_text(self._spark.error)}")
+
+
+def _text(error: BaseException | None) -> str:
+    """What Spark says, without the trace of its own calls."""
+    if error is None:
+        return "it was cancelled"
+    lines = [line for line in _lines(str(error)) if not line.startswith("at ")]
+    return " ".join(lines)[:2000]
+
+
+def _lines(text: str) -> Iterator[str]:
+    return filter(None, (line.strip() for line in text.splitlines()))
