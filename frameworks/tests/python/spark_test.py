@@ -260,7 +260,7 @@ def once(folder):
         hvd.allreduce(torch.ones(1000), name="x")
     return file.read_text(), jobs[0][0]
 first, second = xoe.spark.run(once, [sys.argv[1]], num_proc=2, retries=1)[0]
-assert first != second and first.rpartition("-")[0] == second.rpartition("-")[0], (first, second)
+assert first != second, (first, second)
 os.unlink(pathlib.Path(sys.argv[1]) / "seen")
 try:
     xoe.spark.run(once, [sys.argv[1]], num_proc=2)
@@ -274,7 +274,7 @@ print("retried")
 
 
 def test_cluster():
-    """Two executors; a stage that Spark runs again after a task was killed is another job, and only where that is wanted."""
+    """Two executors; after a task was killed the ranks start again where that is wanted, as another job."""
     spark.stop()
     with ranks.tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([sys.executable, "-c", CLUSTER, folder], capture_output=True, text=True, timeout=ranks.HANGS, check=False)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -71,7 +72,7 @@ def run(
     start_timeout: seconds until all tasks must run, and for the ranks to join each other.
     env: variables for the ranks. executable: their Python, default that of Spark's workers.
     stdout, stderr: where the ranks' lines go, each after its rank's number; default this process's.
-    retries: how often Spark may run the stage again after one of its own tasks has died; ``fn`` then starts from the beginning.
+    retries: how often ``fn`` may start again from its beginning, in another job of Spark, after a rank was lost.
     network_interface: as that of `xoe run`, of each host.
     driver_address, driver_port: where tasks reach this process; default ``spark.driver.host`` and any port.
     join: call ``init()`` before the function; else it does.
@@ -90,15 +91,34 @@ def run(
     if network_interface is not None:
         variables["XOE_INTERFACE"] = network_interface
     address = driver_address or context.getConf().get("spark.driver.host")
-    secret = new_secret()
-    name = secrets.token_hex(8)
+    bind = context.getConf().get("spark.driver.bindAddress", "") or ""
     call = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
-    todo = Todo(name, secret, address, driver_port, call, list(sys.path), variables, executable, start_timeout, join)
-    reports = Reports(context.getConf().get("spark.driver.bindAddress", "") or "", driver_port, todo.secret_for("reports"))
-    todo = Todo(name, secret, address, reports.port, call, list(sys.path), variables, executable, start_timeout, join)
-    with contextlib.closing(reports):
-        job = _Job(context, todo, ranks, reports, retries, stdout or sys.stdout, stderr or sys.stderr)
-        return [pickle.loads(result) for result in job.results()]
+    for attempt in range(retries + 1):
+        todo = Todo(
+            name=secrets.token_hex(8),
+            secret=new_secret(),
+            driver=address,
+            port=driver_port,
+            call=call,
+            path=list(sys.path),
+            env=variables,
+            executable=executable,
+            start_timeout=start_timeout,
+            join=join,
+        )
+        try:
+            return [pickle.loads(result) for result in _results(context, todo, ranks, bind, stdout or sys.stdout, stderr or sys.stderr)]
+        except PeerLostError as error:
+            if attempt == retries:
+                raise
+            print(f"xoe.spark.run: {error}; starting again ({attempt + 1} of {retries})", file=stderr or sys.stderr)
+    raise AssertionError
+
+
+def _results(context: Any, todo: Todo, ranks: int, bind: str, stdout: Any, stderr: Any) -> list[bytes]:
+    with contextlib.closing(Reports(bind, todo.port, todo.secret_for("reports"))) as reports:
+        job = _Job(context, replace(todo, port=reports.port), ranks, reports, stdout, stderr)
+        return job.results()
 
 
 class _SparkJob(threading.Thread):
@@ -128,21 +148,13 @@ class _SparkJob(threading.Thread):
 class _Job:
     """What is known of the ranks."""
 
-    def __init__(self, context: Any, todo: Todo, ranks: int, reports: Reports, retries: int, stdout: Any, stderr: Any) -> None:
+    def __init__(self, context: Any, todo: Todo, ranks: int, reports: Reports, stdout: Any, stderr: Any) -> None:
         self._size = ranks
         self._timeout = todo.start_timeout
         self._reports = reports
-        self._retries = retries
         self._streams = {"stdout": stdout, "stderr": stderr}
         self._spark = _SparkJob(context, todo, ranks)
-        self._tasks: dict[int, dict[str, Any]] = {}  # by connection; those that have met have a "job"
-        self._jobs: list[str] = []  # of each attempt of the stage
-        self._over = False  # Spark makes an attempt that is not wanted
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forgets what an earlier attempt of the stage did."""
-        self._tasks = {link: task for link, task in self._tasks.items() if "job" not in task and not task.get("ended")}
+        self._tasks: dict[int, dict[str, Any]] = {}  # by connection
         self._failures: list[tuple[int, BaseException | None, str]] = []
         self._lost: dict[int, str] = {}
         self._first_failure: float | None = None
@@ -154,13 +166,13 @@ class _Job:
         try:
             while self._spark.is_alive():
                 self._take(_POLL)
-                if not self._jobs and len(self._tasks) < self._size and time.monotonic() - started > self._timeout:
+                if len(self._tasks) < self._size and time.monotonic() - started > self._timeout:
                     raise TimeoutError(
                         f"xoe.spark.run: {len(self._tasks)} of {self._size} tasks run after {self._timeout:g} s (start_timeout);"
                         f" each rank needs a slot of its own, all at once: give Spark {self._size} slots, or pass a smaller num_proc"
                     )
-                if self._over or (self._first_failure is not None and self._must_end(time.monotonic() - self._first_failure)):
-                    break
+                if self._first_failure is not None and time.monotonic() - self._first_failure > _GRACE:
+                    break  # a rank computes
         finally:
             if self._spark.is_alive():
                 self._spark.cancel()
@@ -170,32 +182,14 @@ class _Job:
             return [result for _, result in sorted(self._spark.found)]
         self._raise()
 
-    def _must_end(self, seconds: float) -> bool:
-        """Whether the job must end now, so long after the first failure: it does by itself, unless a rank computes, or Spark runs the
-        stage again, which it does only where one of its own tasks has died."""
-        again = len(self._jobs) <= self._retries and any(task.get("died") for task in self._tasks.values())
-        return seconds > _GRACE and not again
-
     def _take(self, timeout: float) -> None:
         with contextlib.suppress(queue.Empty):
             event = self._reports.events.get(timeout=timeout) if timeout else self._reports.events.get_nowait()
             link = event["link"]
-            if event["kind"] == "waits":
+            if event["kind"] == "begun":
                 self._tasks[link] = event
-            elif event["kind"] == "meets":
-                self._meet(event["job"], self._tasks.get(link))
             elif link in self._tasks:
                 self._heard(event, self._tasks[link])
-
-    def _meet(self, job: str, task: dict[str, Any] | None) -> None:
-        if job not in self._jobs:
-            if len(self._jobs) > self._retries:
-                self._over = True
-                return
-            self._forget()
-            self._jobs.append(job)
-        if task is not None:
-            task["job"] = job
 
     def _heard(self, event: dict[str, Any], task: dict[str, Any]) -> None:
         kind = event["kind"]
@@ -210,7 +204,6 @@ class _Job:
         elif kind == "lost":
             self._lose(task, event["why"])
         elif kind == "end" and not task.get("ended"):
-            task["died"] = True
             self._lose(task, f"its Spark task (pid {task['pid']}) ended without a word")
         if kind in ("failure", "lost", "done", "end"):
             task["ended"] = True

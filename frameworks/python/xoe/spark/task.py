@@ -60,9 +60,8 @@ def run_rank(todo: Todo, rows: Iterator[Any]) -> Iterator[tuple[int, bytes]]:
             " driver_address and driver_port of xoe.spark.run choose another address"
         ) from None
     with contextlib.closing(reporter):
-        reporter.send("waits", index=context.partitionId(), host=socket.gethostname(), pid=os.getpid())
+        reporter.send("begun", index=context.partitionId(), host=socket.gethostname(), pid=os.getpid())
         job, place, host = _meet(context, todo, reporter.own_address)
-        reporter.send("meets", job=job.name)
         variables = {**_gpus(context), **todo.env, **job.variables(place, host)}
         rank = _Rank(todo, place, host, variables, reporter)
         result = rank.wait()
