@@ -1,5 +1,6 @@
 """What the tests of xoe.ray and xoe.spark have in common: they run in a peer's Python, and train the same small network."""
 
+import inspect
 import os
 import pathlib
 import subprocess
@@ -21,7 +22,8 @@ def inside(script, environment, package, *more, **variables):
         if ranks.peer_python.peer_python(environment, needed) is None:
             print(ranks.peer_python.why_no(environment, needed))
             sys.exit(ranks.peer_python.SKIPPED)
-    given = ranks.environment(**{_INSIDE: "1"}, PYSPARK_PYTHON=python, **variables)
+    kept = {name: os.environ[name] for name in ("XOE_HOROVOD_CHECKOUT",) if name in os.environ}
+    given = ranks.environment(**{_INSIDE: "1"}, **kept, PYSPARK_PYTHON=python, **variables)
     here = str(pathlib.Path(script).parent)
     given["PYTHONPATH"] = os.pathsep.join([given["PYTHONPATH"], str(ranks.ROOT / "packages" / "xoe-horovod"), here])
     sys.exit(subprocess.run([python, script, *sys.argv[1:]], env=given, check=False).returncode)
@@ -90,3 +92,18 @@ def shown_to_others(word):
             except OSError:
                 pass  # it has ended, or is another user's
     return found
+
+
+def compare_signatures(signatures):
+    """signatures: by function, its arguments in Horovod's order, as "a|b=None"."""
+    for function, listed in signatures.items():
+        ours = list(inspect.signature(function).parameters.values())
+        names = listed.split("|")
+        for argument, parameter in zip(names, ours, strict=False):
+            word, has_default, default = argument.partition("=")
+            assert word == parameter.name, f"{function}: {parameter.name} stands where Horovod has {word}"
+            wanted = eval(default) if has_default else parameter.empty
+            assert parameter.default == wanted, f"{function}: {word} is {parameter.default!r} unless given, not {wanted!r}"
+        assert len(ours) >= len(names), f"{function} takes {len(ours)} arguments, Horovod {len(names)}"
+        more = [one for one in ours[len(names) :] if one.kind is not one.VAR_KEYWORD]
+        assert all(one.default is not one.empty for one in more), function

@@ -1,6 +1,7 @@
 """xoe.spark.keras: an estimator's fit and transform give what a plain training gives."""
 
 import os
+import shutil
 import sys
 import tempfile
 
@@ -86,8 +87,8 @@ def estimator(store, **more):
 
 def test_fit_and_transform(folder):
     """Two ranks with half of the rows each are one process with all, whose learning rate is twice as high."""
-    data = frame()
-    model = estimator(Store.create(folder), validation="held", batch_size=ROWS // 2 * 4 // 5, metrics=["mae"]).fit(data)
+    store, data = Store.create(folder), frame()
+    model = estimator(store, validation="held", batch_size=ROWS // 2 * 4 // 5, metrics=["mae"]).fit(data)
     rows = np.array([index for index in range(ROWS) if index % 5])
     expected = plain(6, rows)
     same(model.getModel(), expected)
@@ -98,7 +99,10 @@ def test_fit_and_transform(folder):
     found = model.transform(data)
     assert found.columns == [*data.columns, "y__output"]
     np.testing.assert_allclose([row.y__output for row in found.collect()], expected.predict(x, verbose=0)[:, 0], rtol=1e-3, atol=1e-4)
-    assert abs(float(model.getModel().optimizer.learning_rate) - 0.05) < 1e-6 if model.getModel().optimizer else True
+    with tempfile.TemporaryDirectory() as other:
+        saved = os.path.join(other, "model.keras")
+        shutil.copy(store.get_checkpoint_path(model.getRunId()).removeprefix("file://") + "/checkpoint", saved)
+        assert abs(float(keras.models.load_model(saved).optimizer.learning_rate) - 0.05) < 1e-6
     assert os.listdir(folder) == ["runs"], os.listdir(folder)
 
 
