@@ -1,5 +1,5 @@
-"""Ranks that something else than `xoe run` starts, such as Ray or Spark: which rank each worker is, and the variables by which it
-joins the others."""
+"""Ranks that something else than `xoe run` starts, such as Ray or Spark: which rank each worker is, and the variables by which
+it joins the others."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Place:
 
 
 def places(hosts: Sequence[str]) -> list[Place]:
-    """The place of each worker, given its host. The ranks of a host follow each other, in the order of the workers; the hosts are
-    in the order of their first worker, so worker 0 is rank 0."""
+    """The place of each worker, given its host. The ranks of a host follow each other, in the order of the workers; the hosts
+    are in the order of their first worker, so worker 0 is rank 0."""
     sizes = Counter(hosts)
     order = list(sizes)
     first = {host: sum(sizes[other] for other in order[:index]) for index, host in enumerate(order)}
@@ -75,7 +75,8 @@ def unique_names(names: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """What all ranks of a job have in common. ``address``, ``port``: of rank 0's store; ``torch_port``: of torch.distributed's."""
+    """What all ranks of a job have in common. ``address``, ``port``: of rank 0's store; ``torch_port``: of
+    torch.distributed's."""
 
     name: str
     secret: str
@@ -84,7 +85,8 @@ class Job:
     torch_port: int
 
     def variables(self, place: Place, host: str) -> dict[str, str]:
-        """The environment of a rank, on a host of this name. The secret is in it: give it to the process itself, never to a command."""
+        """The environment of a rank, on a host of this name. The secret is in it: give it to the process itself, never to a
+        command."""
         at = f"[{self.address}]" if ":" in self.address else self.address
         return {
             "XOE_RANK": str(place.rank),

@@ -30,8 +30,8 @@ class BaseDataLoader:
 
 
 class AsyncDataLoaderMixin:
-    """Put before a :class:`BaseDataLoader` among the bases: a thread reads up to ``async_loader_queue_size`` batches ahead, also of
-    the next epoch; 0: none does. An exception of ``_iterate`` is raised where the batch would have come. Call
+    """Put before a :class:`BaseDataLoader` among the bases: a thread reads up to ``async_loader_queue_size`` batches ahead,
+    also of the next epoch; 0: none does. An exception of ``_iterate`` is raised where the batch would have come. Call
     :meth:`close_async_loader` in the end.
 
     debug_data_loader has no effect.

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from xoe._command import program
 from xoe.errors import HorovodInternalError, XoeError
@@ -163,15 +163,16 @@ class _Job:
         if code == 0 and self._found is not None:
             return self._found
         if self._failures:
-            raise_first(self._failures)
+            raise first_of(self._failures)
         raise RankError(f"the job ended with exit code {code}: {''.join(self._stderr_tail).strip() or 'no output'}")
 
 
-def raise_first(failures: Sequence[tuple[int, BaseException | None, str]]) -> NoReturn:
-    """Raises the first of the failures, at least one, that did not come from another rank: (rank, exception, traceback), with None
-    for an exception that could not be pickled."""
+def first_of(failures: Sequence[tuple[int, BaseException | None, str]]) -> BaseException:
+    """The exception to raise for failures, at least one: of the first that did not come from another rank. A failure is (rank,
+    exception, traceback), with None for an exception that could not be pickled."""
     own = [failure for failure in failures if not isinstance(failure[1], HorovodInternalError)]
     rank, error, trace = (own or failures)[0]
     if error is None:
-        raise RankError(f"rank {rank} failed:\n{trace}")
-    raise error from _RemoteTraceback(f"on rank {rank}:\n{trace}")
+        return RankError(f"rank {rank} failed:\n{trace}")
+    error.__cause__ = _RemoteTraceback(f"on rank {rank}:\n{trace}")
+    return error

@@ -3,8 +3,11 @@
 import inspect
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 import ranks
@@ -22,6 +25,9 @@ def inside(script, environment, package, *more, **variables):
         if ranks.peer_python.peer_python(environment, needed) is None:
             print(ranks.peer_python.why_no(environment, needed))
             sys.exit(ranks.peer_python.SKIPPED)
+    if environment == "spark" and not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+        print("skipped: no Java; scripts/setup.sh --with spark installs it")
+        sys.exit(ranks.peer_python.SKIPPED)
     kept = {name: os.environ[name] for name in ("XOE_HOROVOD_CHECKOUT",) if name in os.environ}
     given = ranks.environment(**{_INSIDE: "1"}, **kept, PYSPARK_PYTHON=python, **variables)
     here = str(pathlib.Path(script).parent)
@@ -107,3 +113,17 @@ def compare_signatures(signatures):
         assert len(ours) >= len(names), f"{function} takes {len(ours)} arguments, Horovod {len(names)}"
         more = [one for one in ours[len(names) :] if one.kind is not one.VAR_KEYWORD]
         assert all(one.default is not one.empty for one in more), function
+
+
+def run_page(page, wanted):
+    """Runs the programs of a page of the guide. wanted: words that each prints, in order."""
+    programs = re.findall(r"```python\n(.*?)```", (ranks.ROOT / "docs" / "guide" / page).read_text(), re.DOTALL)
+    assert len(programs) == len(wanted), f"{page} has {len(programs)} programs"
+    for program, words in zip(programs, wanted, strict=True):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "program.py"
+            path.write_text(program)
+            done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=ranks.HANGS, check=False)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        for word in words:
+            assert re.search(word, done.stdout), f"{word} is not in\n{done.stdout}\n{done.stderr}"

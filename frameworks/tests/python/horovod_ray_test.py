@@ -10,7 +10,9 @@ import unittest
 
 import clusters
 
-clusters.inside(__file__, "ray", "ray", "torch", "pytest", "grpc", RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
+clusters.inside(
+    __file__, "ray", "ray", "torch", "pytest", "grpc", RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0"
+)
 
 import cases
 import horovod.ray
@@ -141,7 +143,10 @@ def test_horovods_own():
         pytest.main(["-q", "-p", "no:cacheprovider", "--tb=short", os.path.join(folder, "test_ray.py")], plugins=[counts])
     finally:
         ray.init = init
-    print(f"  {len(counts.passed)} pass, {len(counts.skipped)} skipped, {len(counts.failed)} fail: {sorted(counts.failed)}", flush=True)
+    print(
+        f"  {len(counts.passed)} pass, {len(counts.skipped)} skipped, {len(counts.failed)} fail: {sorted(counts.failed)}",
+        flush=True,
+    )
     assert not counts.failed, counts.failed
     assert len(counts.passed) >= 20 and len(counts.passed | counts.skipped) >= 22, counts.passed
 

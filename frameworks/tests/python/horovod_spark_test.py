@@ -7,7 +7,15 @@ import tempfile
 import clusters
 
 clusters.inside(
-    __file__, "spark", "pyspark", "keras", "torch", "tensorflow", KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1"
+    __file__,
+    "spark",
+    "pyspark",
+    "keras",
+    "torch",
+    "tensorflow",
+    KERAS_BACKEND="tensorflow",
+    TF_CPP_MIN_LOG_LEVEL="3",
+    CUDA_VISIBLE_DEVICES="-1",
 )
 
 import cases
@@ -92,7 +100,10 @@ def test_stores():
         store = Store.create(folder)
         assert type(store) is FilesystemStore and isinstance(LocalStore(folder), FilesystemStore)
         assert store.get_train_data_path(3) == f"file://{folder}/intermediate_train_data.3"
-        assert store.get_checkpoint_path("r") == f"file://{folder}/runs/r" and store.get_logs_path("r") == f"file://{folder}/runs/r/logs"
+        assert (
+            store.get_checkpoint_path("r") == f"file://{folder}/runs/r"
+            and store.get_logs_path("r") == f"file://{folder}/runs/r/logs"
+        )
         assert not store.exists(store.get_run_path("r")) and store.get_checkpoints("r") == []
         store.write_text(f"{store.get_run_path('r')}/a.ckpt", "words")
         assert store.read(f"{store.get_run_path('r')}/a.ckpt") == b"words" and store.get_checkpoints("r") == ["a.ckpt"]
@@ -122,14 +133,16 @@ def test_run():
 
 
 def test_estimators():
-    """As Horovod's documentation writes them. That of Keras is Xoe's, which spark_keras_test.py tests: TensorFlow and PyTorch do not go
+    """As Horovod's documentation writes them. Keras's estimator is Xoe's, which spark_keras_test.py tests: TensorFlow and PyTorch do not go
     together in this process."""
     assert KerasEstimator is xoe.spark.keras.KerasEstimator and KerasModel is xoe.spark.keras.KerasModel
     import torch
     from torch.nn import functional
 
     rows = [(0.0, 0.0, 0.0), (0.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 1.0, 0.0)] * 8
-    data = VectorAssembler(inputCols=["x1", "x2"], outputCol="features").transform(spark.createDataFrame(rows, "x1 float, x2 float, y float"))
+    data = VectorAssembler(inputCols=["x1", "x2"], outputCol="features").transform(
+        spark.createDataFrame(rows, "x1 float, x2 float, y float")
+    )
     with tempfile.TemporaryDirectory() as folder:
         store = LocalStore(folder)
         network = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1), torch.nn.Sigmoid())
@@ -172,7 +185,12 @@ def test_refusals():
 
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("OFF")
     try:
         result = cases.run(cases.chosen(cases.functions(globals()), sys.argv[1:]))

@@ -1,6 +1,7 @@
 """xoe.ray: ranks as actors of Ray, on a cluster of two nodes on this machine."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -8,7 +9,9 @@ import time
 
 import clusters
 
-clusters.inside(__file__, "ray", "ray", "torch", RAY_DEDUP_LOGS="0", RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
+clusters.inside(
+    __file__, "ray", "ray", "torch", RAY_DEDUP_LOGS="0", RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0"
+)
 
 import xoe.ray
 
@@ -267,7 +270,9 @@ def test_without_join():
 
 
 def test_no_room():
-    call = lambda: xoe.ray.run(where, num_workers=2, gpus_per_worker=1, placement_timeout=2)
+    def call():
+        return xoe.ray.run(where, num_workers=2, gpus_per_worker=1, placement_timeout=2)
+
     raises(TimeoutError, call, "2 workers", "1 CPU, 1 GPU each", "within 2 s", "the cluster has 4 CPU")
     assert ray.available_resources()["CPU"] == 4
     raises(xoe.InvalidArgumentError, lambda: xoe.ray.Executor(), "num_workers")
@@ -277,7 +282,10 @@ def test_no_room():
 
 def test_gpus_as_ray_gives_them():
     """Two nodes with two pretended GPUs each: each rank sees its own, or all of its host's."""
-    see = lambda: os.environ["CUDA_VISIBLE_DEVICES"]
+
+    def see():
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+
     node = cluster.add_node(num_cpus=2, num_gpus=2)
     try:
         options = {"num_workers": 2, "gpus_per_worker": 1, "cpus_per_worker": 0, "join": False}
@@ -319,6 +327,13 @@ def test_without_ray():
         raises(xoe.UnavailableError, xoe.ray.Executor(1).start, "pip install ray")
     finally:
         sys.modules["ray"] = known
+
+
+def test_guide():
+    """The programs of docs/guide/ray.md, those of Dask and joblib too."""
+    trained = r"\[\(0, 0\.\d+\), \(1, 0\.\d+\)\]"
+    both = [re.escape("[[(0, 2, 0.1), (1, 2, 0.1)], [(0, 2, 0.2), (1, 2, 0.2)]]")]
+    clusters.run_page("ray.md", [[trained], [r"\{'steps': 3\}", r"\[\(0, 3\), \(1, 3\)\]", r"^0\.1$|\n0\.1\n"], both, both])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,16 @@ import tempfile
 
 import clusters
 
-clusters.inside(__file__, "spark", "pyspark", "keras", "tensorflow", KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
+clusters.inside(
+    __file__,
+    "spark",
+    "pyspark",
+    "keras",
+    "tensorflow",
+    KERAS_BACKEND="tensorflow",
+    TF_CPP_MIN_LOG_LEVEL="3",
+    CUDA_VISIBLE_DEVICES="-1",
+)
 
 import cases
 import keras
@@ -32,7 +41,10 @@ def numbers():
 
 def frame():
     x, y, weight = numbers()
-    rows = [(*map(float, row), float(label), float(w), index % 5 == 0) for index, (row, label, w) in enumerate(zip(x, y, weight, strict=True))]
+    rows = [
+        (*map(float, row), float(label), float(w), index % 5 == 0)
+        for index, (row, label, w) in enumerate(zip(x, y, weight, strict=True))
+    ]
     data = spark.createDataFrame(rows, "a float, b float, c float, y float, weight float, held boolean").coalesce(1)
     return VectorAssembler(inputCols=["a", "b", "c"], outputCol="features").transform(data)
 
@@ -48,7 +60,9 @@ def plain(epochs, rows=None, weights=None):
     rows = np.arange(ROWS) if rows is None else rows
     model = network()
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse")
-    model.fit(x[rows], y[rows], len(rows), epochs, verbose=0, shuffle=False, sample_weight=None if weights is None else weights[rows])
+    model.fit(
+        x[rows], y[rows], len(rows), epochs, verbose=0, shuffle=False, sample_weight=None if weights is None else weights[rows]
+    )
     return model
 
 
@@ -98,7 +112,9 @@ def test_fit_and_transform(folder):
     np.testing.assert_allclose(history["val_loss"][-1], expected.evaluate(x[::5], y[::5], verbose=0), rtol=1e-3)
     found = model.transform(data)
     assert found.columns == [*data.columns, "y__output"]
-    np.testing.assert_allclose([row.y__output for row in found.collect()], expected.predict(x, verbose=0)[:, 0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        [row.y__output for row in found.collect()], expected.predict(x, verbose=0)[:, 0], rtol=1e-3, atol=1e-4
+    )
     with tempfile.TemporaryDirectory() as other:
         saved = os.path.join(other, "model.keras")
         shutil.copy(store.get_checkpoint_path(model.getRunId()).removeprefix("file://") + "/checkpoint", saved)
@@ -111,7 +127,12 @@ def test_columns_and_weights(folder):
     inner = network()
     model = keras.Model(inputs, inner(keras.layers.Concatenate()(inputs)))
     made = estimator(
-        Store.create(folder), backend=HereBackend(), num_proc=None, model=model, feature_cols=["a", "b", "c"], sample_weight_col="weight"
+        Store.create(folder),
+        backend=HereBackend(),
+        num_proc=None,
+        model=model,
+        feature_cols=["a", "b", "c"],
+        sample_weight_col="weight",
     )
     same(made.fit(frame()).getModel(), plain(6, weights=numbers()[2]))
 
@@ -133,7 +154,9 @@ def test_a_run_continues(folder):
 def test_many_classes(folder):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
     made = KerasModel(model=model, feature_columns=["features"], label_columns=["y"]).setOutputCols(["p"])
-    np.testing.assert_allclose(made.transform(frame()).first().p.toArray(), model.predict(numbers()[0][:1], verbose=0)[0], rtol=1e-5)
+    np.testing.assert_allclose(
+        made.transform(frame()).first().p.toArray(), model.predict(numbers()[0][:1], verbose=0)[0], rtol=1e-5
+    )
     made.save(f"{folder}/model")
     same(KerasModel.load(f"{folder}/model").getModel(), model)
 
@@ -146,7 +169,12 @@ def test_refusals(folder):
 
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("OFF")
 
     def in_a_folder(test):

@@ -128,7 +128,9 @@ def killed(which, folder, *words):
     thread = threading.Thread(target=kill)
     thread.start()
     err = io.StringIO()
-    error = raises(xoe.PeerLostError, lambda: xoe.spark.run(sum_for_ever, [str(folder)], num_proc=2, stderr=err), "rank 1", *words)
+    error = raises(
+        xoe.PeerLostError, lambda: xoe.spark.run(sum_for_ever, [str(folder)], num_proc=2, stderr=err), "rank 1", *words
+    )
     thread.join()
     took = time.monotonic() - noted.pop()
     assert took < ranks.told_within(30), took
@@ -277,12 +279,25 @@ def test_cluster():
     """Two executors; after a task was killed the ranks start again where that is wanted, as another job."""
     spark.stop()
     with ranks.tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([sys.executable, "-c", CLUSTER, folder], capture_output=True, text=True, timeout=ranks.HANGS, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", CLUSTER, folder], capture_output=True, text=True, timeout=ranks.HANGS, check=False
+        )
     assert done.returncode == 0 and "retried" in done.stdout, f"{done.stdout}\n{done.stderr}"
 
 
+def test_guide():
+    """The programs of docs/guide/spark.md."""
+    trained = r"\[\(0, 0\.\d+\), \(1, 0\.\d+\)\]"
+    clusters.run_page("spark.md", [[trained], [r"y__output", r"only showing top 4 rows"]])
+
+
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("OFF")
     try:
         result = cases.run(cases.chosen(cases.functions(globals()), sys.argv[1:]))

@@ -36,7 +36,10 @@ def numbers():
 def frame(spark):
     """Columns a, b, c; features, a vector of them; y; weight; held: every fifth row."""
     x, y, weight = numbers()
-    rows = [(*map(float, row), float(label), float(w), index % 5 == 0) for index, (row, label, w) in enumerate(zip(x, y, weight, strict=True))]
+    rows = [
+        (*map(float, row), float(label), float(w), index % 5 == 0)
+        for index, (row, label, w) in enumerate(zip(x, y, weight, strict=True))
+    ]
     data = spark.createDataFrame(rows, "a float, b float, c float, y float, weight float, held boolean").coalesce(1)
     return VectorAssembler(inputCols=["a", "b", "c"], outputCol="features").transform(data)
 
@@ -152,7 +155,9 @@ def test_validation(folder):
     with torch.no_grad():
         loss = functional.mse_loss(expected(torch.tensor(x[::5])).reshape(-1), torch.tensor(y[::5]))
     np.testing.assert_allclose(fitted.getHistory()[-1]["validation"]["loss"], float(loss), rtol=1e-3)
-    part = estimator(Store.create(folder), validation=0.25, epochs=1, random_seed=1, shuffle=True, batch_size=4).fit(frame(spark))
+    part = estimator(Store.create(folder), validation=0.25, epochs=1, random_seed=1, shuffle=True, batch_size=4).fit(
+        frame(spark)
+    )
     assert part.getHistory()[0]["validation"]["loss"] > 0
 
 
@@ -245,7 +250,9 @@ def test_many_classes(folder):
     model = torch.nn.Linear(3, 4)
     made = TorchModel(model=model, feature_columns=["features"], label_columns=["y"], input_shapes=[[3]])
     row = made.transform(frame(spark)).first()
-    np.testing.assert_allclose(row.y__output.toArray(), model(torch.tensor(numbers()[0][:1]))[0].detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        row.y__output.toArray(), model(torch.tensor(numbers()[0][:1]))[0].detach().numpy(), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_saved(folder):
@@ -272,7 +279,12 @@ def test_refusals(folder):
 
 
 if __name__ == "__main__":
-    spark = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("OFF")
 
     def in_a_folder(test):

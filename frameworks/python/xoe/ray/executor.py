@@ -14,7 +14,7 @@ from xoe._attempt import unpickled
 from xoe._placement import Job, Place, new_secret, places, unique_names
 from xoe.errors import InvalidArgumentError, PeerLostError, UnavailableError
 from xoe.ray.worker import Worker
-from xoe.runner import raise_first
+from xoe.runner import first_of
 
 _GRACE = 10.0  # seconds for the other ranks to end once one was lost
 _LEAVE_TIMEOUT = 5.0  # seconds to leave the world before the actors are ended
@@ -44,9 +44,10 @@ def run(
 ) -> list[Any]:
     """Calls ``fn(*args, **kwargs)`` on ``num_workers`` ranks, each an actor of Ray; returns their results by rank.
 
-    ``options`` are those of :class:`Executor`, such as ``cpus_per_worker`` and ``gpus_per_worker``. ``init()`` is called before the
-    function. An exception on a rank is raised here with its traceback as cause; when several ranks fail, it is the first that did
-    not fail because of another rank. A rank whose actor dies is named by a PeerLostError. The actors end before this returns.
+    ``options`` are those of :class:`Executor`, such as ``cpus_per_worker`` and ``gpus_per_worker``. ``init()`` is called before
+    the function. An exception on a rank is raised here with its traceback as cause; when several ranks fail, it is the first
+    that did not fail because of another rank. A rank whose actor dies is named by a PeerLostError. The actors end before this
+    returns.
     """
     with Executor(num_workers, **options) as executor:
         executor.start()
@@ -57,9 +58,9 @@ class Executor:
     """Ranks that stay for several calls.
 
     num_workers: how many ranks. Or ``num_hosts`` and ``workers_per_host``: as many on each of so many hosts.
-    cpus_per_worker, gpus_per_worker, resources: what each rank reserves in Ray. Ray sets CUDA_VISIBLE_DEVICES to the GPUs of each
-        rank, so that a rank's GPU is the first one that it sees. With ``share_gpus`` each rank sees those of all ranks on its host,
-        for programs that choose one by ``local_rank()``.
+    cpus_per_worker, gpus_per_worker, resources: what each rank reserves in Ray. Ray sets CUDA_VISIBLE_DEVICES to the GPUs of
+        each rank, so that a rank's GPU is the first one that it sees. With ``share_gpus`` each rank sees those of all ranks on
+        its host, for programs that choose one by ``local_rank()``.
     placement: the placement group's strategy: PACK (few hosts), SPREAD, STRICT_PACK or STRICT_SPREAD.
     use_current_placement_group: inside a placement group, place the ranks in it instead of in a new one.
     placement_timeout: seconds for Ray to find room for all ranks; start_timeout: seconds for the ranks to join each other.
@@ -191,7 +192,9 @@ class Executor:
         strategy = "STRICT_SPREAD" if self._by_host and count > 1 else self._placement
         self._group = ray.util.placement_group([bundle or {"CPU": 0.001}] * count, strategy=strategy)
         if not ray.wait([self._group.ready()], timeout=self._placement_timeout)[0]:
-            free = ", ".join(f"{amount:g} {name}" for name, amount in sorted(ray.cluster_resources().items()) if ":" not in name)
+            free = ", ".join(
+                f"{amount:g} {name}" for name, amount in sorted(ray.cluster_resources().items()) if ":" not in name
+            )
             raise TimeoutError(
                 f"xoe.ray: Ray found no room for {self._wants()} ({strategy}) within {self._placement_timeout:g} s; the cluster has"
                 f" {free}; ask for less, add nodes, or end what uses them"
@@ -205,7 +208,9 @@ class Executor:
         names = unique_names({fact["node"]: fact["host"] for fact in self._facts})
         gpus: dict[str, list[str]] = {}
         for fact in self._facts:
-            gpus[fact["node"]] = gpus.get(fact["node"], []) + [gpu for gpu in fact["gpus"] if gpu not in gpus.get(fact["node"], [])]
+            gpus[fact["node"]] = gpus.get(fact["node"], []) + [
+                gpu for gpu in fact["gpus"] if gpu not in gpus.get(fact["node"], [])
+            ]
         placed = []
         for worker, fact, place in zip(self._workers, self._facts, self._places, strict=True):
             fact["name"] = names[fact["node"]]
@@ -274,7 +279,8 @@ class Executor:
             return self._gather(ray, calls)
 
     def _gather(self, ray: ModuleType, calls: Sequence[Any], raw: bool = False) -> list[Any]:
-        """Waits for a call of each rank; once one has failed, for the others only a while. raw: the calls give results as they are."""
+        """Waits for a call of each rank; once one has failed, for the others only a while. raw: the calls give results as they
+        are."""
         waiting = {call: rank for rank, call in enumerate(calls)}
         results: dict[int, Any] = {}
         failures: list[tuple[int, BaseException | None, str]] = []
@@ -305,7 +311,7 @@ class Executor:
             self._end_of_ranks(ray, lost, sorted(waiting.values()))
         if lost:
             raise PeerLostError(self._lost)
-        raise_first(failures)
+        raise first_of(failures)
 
     def _end_of_ranks(self, ray: ModuleType, lost: Mapping[int, str], busy: Sequence[int]) -> None:
         """Ends the actors: a rank is gone, or one does not end."""

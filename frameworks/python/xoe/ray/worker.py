@@ -14,7 +14,8 @@ _reports: Any = None  # the queue of the call that runs here
 
 
 def report(values: Any) -> None:
-    """Passes ``values`` to the ``callbacks`` of the :meth:`Executor.run` that called this function. Only rank 0's are passed on."""
+    """Passes ``values`` to the ``callbacks`` of the :meth:`Executor.run` that called this function. Only rank 0's are passed
+    on."""
     if _reports is not None:
         _reports.put(values)
 
@@ -59,7 +60,12 @@ class Worker:
         self._executable = kind(*args, **kwargs) if kind else None
 
     def call(
-        self, function: Callable[..., Any], args: Sequence[Any] | None, kwargs: Mapping[str, Any], join: float | None, reports: Any = None
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any] | None,
+        kwargs: Mapping[str, Any],
+        join: float | None,
+        reports: Any = None,
     ) -> Any:
         """Calls the function. args: None for the executable alone. join: joins the world before, within so many seconds."""
         global _reports

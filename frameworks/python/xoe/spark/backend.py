@@ -12,7 +12,11 @@ class Backend:
     """Calls the training function on ranks. One of your own may start them elsewhere, for example with :func:`xoe.run`."""
 
     def run(
-        self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> list[Any]:
         """The results of ``fn(*args, **kwargs)`` by rank."""
         raise NotImplementedError
@@ -31,7 +35,11 @@ class SparkBackend(Backend):
         self._options = options
 
     def run(
-        self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> list[Any]:
         """As :meth:`Backend.run`."""
         return run(fn, args, kwargs, self._ranks, env={**self._env, **(env or {})}, **self._options)

@@ -1,4 +1,5 @@
-"""What estimators and models of all frameworks have in common: data on its way to the ranks, and predictions on their way back."""
+"""What estimators and models of all frameworks have in common: data on its way to the ranks, and predictions on their way
+back."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ class XoeEstimator(Estimator, EstimatorParams, Saved):
         for name in _WITHOUT:
             if self.getOrDefault(name) is not None:
                 raise NotImplementedError(
-                    f"{type(self).__name__}: {name} is not supported: data is read with pyarrow, and transformation_fn changes it"
+                    f"{type(self).__name__}: {name} is not supported: pyarrow reads the data, and transformation_fn changes it"
                 )
         validation = self.getValidation()
         if isinstance(validation, float) and not 0 <= validation < 1:
@@ -87,7 +88,8 @@ class XoeEstimator(Estimator, EstimatorParams, Saved):
 
         validation = self.getValidation()
         chosen = [
-            (vector_to_array(data[name]) if _is_vector(data.schema[name].dataType) else columns_.col(name)).alias(name) for name in columns
+            (vector_to_array(data[name]) if _is_vector(data.schema[name].dataType) else columns_.col(name)).alias(name)
+            for name in columns
         ]
         parts = {self.getStore().get_train_data_path(index): data}
         if isinstance(validation, str):
@@ -205,7 +207,9 @@ class XoeModel(Model, ModelParams, Saved):
             if int(np.prod(shape)) > 1 or isinstance(kind, kinds.ArrayType) or _is_vector(kind):
                 kind = VectorUDT()
             fields.append(kinds.StructField(output, kind, True))
-        predict = partial(_predictions, make, features, [field.name for field in kept], [copy.deepcopy(field.dataType) for field in fields])
+        predict = partial(
+            _predictions, make, features, [field.name for field in kept], [copy.deepcopy(field.dataType) for field in fields]
+        )
         rows = dataset.rdd.mapPartitions(predict)
         return dataset.sparkSession.createDataFrame(rows, kinds.StructType([*kept, *fields]))
 

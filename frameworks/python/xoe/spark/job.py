@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from xoe._attempt import unpickled
 from xoe._placement import new_secret
 from xoe.errors import InvalidArgumentError, PeerLostError, UnavailableError
-from xoe.runner import RankError, raise_first
+from xoe.runner import RankError, first_of
 from xoe.spark.reports import Reports
 from xoe.spark.task import Todo, run_rank
 
@@ -34,7 +34,9 @@ def _context() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "pyspark":
             raise
-        raise UnavailableError("xoe.spark needs PySpark, which this Python lacks; install it with: pip install pyspark pyarrow") from None
+        raise UnavailableError(
+            "xoe.spark needs PySpark, which this Python lacks; install it with: pip install pyspark pyarrow"
+        ) from None
     context = SparkContext._active_spark_context
     if context is None:
         raise UnavailableError(
@@ -78,8 +80,8 @@ def run(
     join: call ``init()`` before the function; else it does.
 
     A rank is a process of its own, which its task starts: it ends with the task. An exception on a rank is raised here with its
-    traceback as cause; when several fail, it is the first that did not fail because of another rank. A rank that is killed is named
-    by a PeerLostError. Raises TimeoutError where Spark does not run all tasks in time.
+    traceback as cause; when several fail, it is the first that did not fail because of another rank. A rank that is killed is
+    named by a PeerLostError. Raises TimeoutError where Spark does not run all tasks in time.
     """
     import cloudpickle
 
@@ -107,7 +109,10 @@ def run(
             join=join,
         )
         try:
-            return [pickle.loads(result) for result in _results(context, todo, ranks, bind, stdout or sys.stdout, stderr or sys.stderr)]
+            return [
+                pickle.loads(result)
+                for result in _results(context, todo, ranks, bind, stdout or sys.stdout, stderr or sys.stderr)
+            ]
         except PeerLostError as error:
             if attempt == retries:
                 raise
@@ -168,8 +173,9 @@ class _Job:
                 self._take(_POLL)
                 if len(self._tasks) < self._size and time.monotonic() - started > self._timeout:
                     raise TimeoutError(
-                        f"xoe.spark.run: {len(self._tasks)} of {self._size} tasks run after {self._timeout:g} s (start_timeout);"
-                        f" each rank needs a slot of its own, all at once: give Spark {self._size} slots, or pass a smaller num_proc"
+                        f"xoe.spark.run: {len(self._tasks)} of {self._size} tasks run after {self._timeout:g} s"
+                        " (start_timeout); each rank needs a slot of its own, all at once: give Spark"
+                        f" {self._size} slots, or pass a smaller num_proc"
                     )
                 if self._first_failure is not None and time.monotonic() - self._first_failure > _GRACE:
                     break  # a rank computes
@@ -180,7 +186,7 @@ class _Job:
             self._take(0)
         if self._spark.found is not None and len(self._spark.found) == self._size:
             return [result for _, result in sorted(self._spark.found)]
-        self._raise()
+        raise self._failure()
 
     def _take(self, timeout: float) -> None:
         with contextlib.suppress(queue.Empty):
@@ -212,15 +218,20 @@ class _Job:
 
     def _lose(self, task: dict[str, Any], why: str) -> None:
         rank = task.get("rank")
-        who = f"rank {rank} (host {task['host']}, pid {task['rank_pid']})" if rank is not None else f"a task on host {task['host']}"
+        who = (
+            f"rank {rank} (host {task['host']}, pid {task['rank_pid']})"
+            if rank is not None
+            else f"a task on host {task['host']}"
+        )
         self._lost.setdefault(task["index"], f"{who} was lost: {why}")
 
-    def _raise(self) -> NoReturn:
+    def _failure(self) -> BaseException:
+        """The exception to raise."""
         if self._lost:
-            raise PeerLostError("; ".join(self._lost[index] for index in sorted(self._lost)))
+            return PeerLostError("; ".join(self._lost[index] for index in sorted(self._lost)))
         if self._failures:
-            raise_first(self._failures)
-        raise RankError(f"xoe.spark.run: Spark's job failed: {_text(self._spark.error)}")
+            return first_of(self._failures)
+        return RankError(f"xoe.spark.run: Spark's job failed: {_text(self._spark.error)}")
 
 
 def _text(error: BaseException | None) -> str:

@@ -37,8 +37,8 @@ def _loads(data: bytes, custom_objects: Any, compile: bool = False) -> Any:
 class KerasEstimator(XoeEstimator):
     """Trains a Keras model; ``fit(data_frame)`` gives a :class:`KerasModel`.
 
-    model, optimizer, loss, loss_weights, metrics, callbacks: as Keras has them; without optimizer and loss, those with which the
-        model was compiled. The learning rate is multiplied by the number of ranks.
+    model, optimizer, loss, loss_weights, metrics, callbacks: as Keras has them; without optimizer and loss, those with which
+        the model was compiled. The learning rate is multiplied by the number of ranks.
     feature_cols, label_cols: the model's inputs and outputs, in the shapes that it wants. custom_objects: as Keras has them.
     validation: a share of the rows, or a column's name. batch_size: of each rank.
     store: where the data and the run's checkpoint go; a run_id that has one continues from its weights.
@@ -55,7 +55,9 @@ class KerasEstimator(XoeEstimator):
 
         super()._check()
         if not isinstance(self.getModel(), keras.Model):
-            raise ValueError(f"model is a {type(self.getModel()).__module__}.{type(self.getModel()).__name__}; give a model of Keras 3")
+            raise ValueError(
+                f"model is a {type(self.getModel()).__module__}.{type(self.getModel()).__name__}; give a model of Keras 3"
+            )
         if self.getLoss() is None and getattr(self.getModel(), "loss", None) is None:
             raise ValueError("KerasEstimator needs loss, or a model that was compiled with one")
 
@@ -145,7 +147,9 @@ def _train(pickled: bytes, data: bytes) -> Any:
     _scale(optimizer, hvd.size())
     more = {"compression": settings["compression"]} if settings["compression"] else {}
     optimizer = hvd.DistributedOptimizer(optimizer, backward_passes_per_step=settings["passes"], **more)
-    model.compile(optimizer=optimizer, loss=settings["loss"], loss_weights=settings["loss_weights"], metrics=settings["metrics"])
+    model.compile(
+        optimizer=optimizer, loss=settings["loss"], loss_weights=settings["loss_weights"], metrics=settings["metrics"]
+    )
     rows = rows_of(settings, hvd.rank(), hvd.size())
     steps = settings["steps"] or rows.batches
     held: dict[str, Any] = {}
@@ -214,7 +218,7 @@ def _callbacks(settings: Mapping[str, Any]) -> list[Any]:
 
     import xoe.keras as hvd
 
-    class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
+    class Checkpoint(keras.callbacks.Callback):
         """Writes the model into the store, with the learning rate of one rank."""
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

@@ -15,7 +15,9 @@ try:
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] != "pyspark":
         raise
-    raise ImportError("xoe.spark's estimators need PySpark and pyarrow; install them with: pip install pyspark pyarrow") from error
+    raise ImportError(
+        "xoe.spark's estimators need PySpark and pyarrow; install them with: pip install pyspark pyarrow"
+    ) from error
 
 _INT, _BOOL, _TEXT = TypeConverters.toInt, TypeConverters.toBoolean, TypeConverters.toString
 _TEXTS, _FLOATS = TypeConverters.toListString, TypeConverters.toListFloat
@@ -85,7 +87,9 @@ def with_params(*table: tuple[str, Any, Any, str]) -> Any:
         defaults = {**getattr(kind, "_defaults_of_params", {})}
         for name, default, conversion, word in table:
             text = name.replace("_", " ").strip()
-            setattr(kind, name, Param(Params._dummy(), name, text, conversion) if conversion else Param(Params._dummy(), name, text))
+            setattr(
+                kind, name, Param(Params._dummy(), name, text, conversion) if conversion else Param(Params._dummy(), name, text)
+            )
             defaults[name] = default
             word = word or _word(name)
             prefix = "_" if name.startswith("_") else ""
@@ -114,7 +118,9 @@ class _Writer(MLWriter):
 
     def saveImpl(self, path: str) -> None:  # noqa: N802 (Spark's name)
         one = self._instance
-        values = {param.name: one.getOrDefault(param) for param in one.params if one.isDefined(param) and param.name != "backend"}
+        values = {
+            param.name: one.getOrDefault(param) for param in one.params if one.isDefined(param) and param.name != "backend"
+        }
         text = base64.b64encode(cloudpickle.dumps((one.uid, values))).decode()
         self.sc.parallelize([text], 1).saveAsTextFile(path)
 

@@ -30,7 +30,9 @@ def array_of(column: Any) -> Any:
             raise ValueError("the column's lists differ in length; bring them to one length first")
         lengths = set(column.value_lengths().to_pylist()) if not pa.types.is_fixed_size_list(column.type) else {0}
         if len(lengths) > 1:
-            raise ValueError(f"the column's lists differ in length, from {min(lengths)} to {max(lengths)}; bring them to one length first")
+            raise ValueError(
+                f"the column's lists differ in length, from {min(lengths)} to {max(lengths)}; bring them to one length first"
+            )
         return inner.reshape(len(column), -1, *inner.shape[1:])
     return column.to_numpy(zero_copy_only=False)
 
@@ -38,8 +40,9 @@ def array_of(column: Any) -> Any:
 class Rows:
     """The rows of one rank.
 
-    dataset: pyarrow's, of Parquet files. seed: shuffles them, in another way in each epoch; None: in their order. transformation:
-    is given each batch as a pandas.DataFrame, and returns one. keep: all of them stay in memory after the first epoch.
+    dataset: pyarrow's, of Parquet files. seed: shuffles them, in another way in each epoch; None: in their order.
+    transformation: is given each batch as a pandas.DataFrame, and returns one. keep: all of them stay in memory after the first
+        epoch.
     """
 
     def __init__(

@@ -23,8 +23,7 @@ def _call(todo: dict[str, Any]) -> Any:
     if todo["join"]:
         init(start_timeout=todo["start_timeout"])
     function, arguments, options = pickle.loads(todo["call"])
-    result = cloudpickle.dumps(function(*arguments, **options))
-    return result
+    return cloudpickle.dumps(function(*arguments, **options))
 
 
 def main() -> None:

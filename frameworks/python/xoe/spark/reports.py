@@ -1,8 +1,8 @@
 """What Spark's tasks tell the driver while they run: that they began, lines of output, failures.
 
-A connection begins with 32 random bytes of the driver. Then the task sends frames: 4 bytes of length, HMAC-SHA-256 over the random
-bytes, the frame's number and the text, and the text, which is JSON. So only tasks of this job are heard, and no frame can be left
-out, changed or sent again; the text is not encrypted.
+A connection begins with 32 random bytes of the driver. Then the task sends frames: 4 bytes of length, HMAC-SHA-256 over the
+random bytes, the frame's number and the text, and the text, which is JSON. So only tasks of this job are heard, and no frame
+can be left out, changed or sent again; the text is not encrypted.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Reporter:
 
 
 class Reports:
-    """The driver's end. ``events`` gets the messages, each with the ``link`` that it came from, and ``{"kind": "end"}`` for each
-    connection that had said something."""
+    """The driver's end. ``events`` gets the messages, each with the ``link`` that it came from, and ``{"kind": "end"}`` for
+    each connection that had said something."""
 
     def __init__(self, address: str, port: int, key: bytes) -> None:
         self.events: queue.Queue[dict[str, Any]] = queue.Queue()

@@ -15,7 +15,8 @@ _DBFS = "/dbfs"
 
 
 class Store:
-    """A folder for training data, validation data, and the runs' checkpoints and logs. Paths are those that Spark understands."""
+    """A folder for training data, validation data, and the runs' checkpoints and logs. Paths are those that Spark
+    understands."""
 
     checkpoint_filename = "checkpoint"
 
@@ -24,7 +25,8 @@ class Store:
 
     @staticmethod
     def create(prefix_path: str, *args: Any, **kwargs: Any) -> Store:
-        """The store for a path: of a file system that all hosts share, ``hdfs://``, ``s3://``, ``gs://``, ``abfss://`` or ``dbfs:/``."""
+        """The store for a path: of a file system that all hosts share, ``hdfs://``, ``s3://``, ``gs://``, ``abfss://`` or
+        ``dbfs:/``."""
         for kind in (HDFSStore, DBFSLocalStore):
             if kind.matches(prefix_path):
                 return kind(prefix_path, *args, **kwargs)

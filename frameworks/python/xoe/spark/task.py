@@ -47,7 +47,8 @@ class Todo:
 
 
 def run_rank(todo: Todo, rows: Iterator[Any]) -> Iterator[tuple[int, bytes]]:
-    """Runs this task's rank until it ends. Yields its number and the pickled result, where it has one; all else the driver is told."""
+    """Runs this task's rank until it ends. Yields its number and the pickled result, where it has one; all else the driver is
+    told."""
     from pyspark import BarrierTaskContext
 
     del rows

@@ -37,20 +37,22 @@ def _optimizer_for(model: Any, optimizer: Any, state: Any) -> Any:
 
 
 @with_params(
-    ("input_shapes", None, None, ""), ("loss_constructors", None, None, ""), ("train_minibatch_fn", None, None, "TrainMinibatchFn")
+    ("input_shapes", None, None, ""),
+    ("loss_constructors", None, None, ""),
+    ("train_minibatch_fn", None, None, "TrainMinibatchFn"),
 )
 class TorchEstimator(XoeEstimator):
     """Trains a ``torch.nn.Module``; ``fit(data_frame)`` gives a :class:`TorchModel`.
 
-    model, optimizer, loss: the loss, or one for each label, is called with (output, label); with ``sample_weight_col`` also with
-        ``reduction="none"``. loss_constructors: functions that make them in each rank, called with ``model=``. The learning rate is
-        multiplied by the number of ranks.
+    model, optimizer, loss: the loss, or one for each label, is called with (output, label); with ``sample_weight_col`` also
+        with ``reduction="none"``. loss_constructors: functions that make them in each rank, called with ``model=``. The
+        learning rate is multiplied by the number of ranks.
     feature_cols, label_cols: arguments and targets, all as float32; input_shapes: one for each feature, with -1 for the rows.
     metrics: functions of (output, label), whose averages the history has. validation: a share of the rows, or a column's name.
     batch_size: of each rank. random_seed, shuffle, epochs, train_steps_per_epoch, validation_steps_per_epoch: as they say.
     store: where the data and the run's checkpoint go; a run_id that has one continues from it.
-    transformation_fn: changes each batch, a pandas.DataFrame. train_minibatch_fn: does a step instead, called with (model, optimizer,
-        transform_outputs, loss_fn, inputs, labels, sample_weights), and returns (outputs, loss).
+    transformation_fn: changes each batch, a pandas.DataFrame. train_minibatch_fn: does a step instead, called with (model,
+        optimizer, transform_outputs, loss_fn, inputs, labels, sample_weights), and returns (outputs, loss).
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -108,7 +110,10 @@ class TorchEstimator(XoeEstimator):
 
 
 @with_params(
-    ("optimizer", None, None, ""), ("input_shapes", None, None, ""), ("loss", None, None, ""), ("loss_constructors", None, None, "")
+    ("optimizer", None, None, ""),
+    ("input_shapes", None, None, ""),
+    ("loss", None, None, ""),
+    ("loss_constructors", None, None, ""),
 )
 class TorchModel(XoeModel):
     """A trained ``torch.nn.Module``; ``getModel()`` is the network, ``getHistory()`` what each epoch gave."""
@@ -241,7 +246,9 @@ class _Training:
 
     def _measure(self, outputs: Sequence[Any], labels: Sequence[Any]) -> list[Any]:
         with self._torch.no_grad():
-            return [metric(out, label) for metric in self._settings["metrics"] for out, label in zip(outputs, labels, strict=True)]
+            return [
+                metric(out, label) for metric in self._settings["metrics"] for out, label in zip(outputs, labels, strict=True)
+            ]
 
     def _batch(self, batch: Mapping[str, Any]) -> tuple[list[Any], list[Any], Any]:
         settings = self._settings
@@ -265,7 +272,10 @@ class _Training:
         if weights is None:
             parts = [function(out, label) for function, out, label in zip(functions, outputs, labels, strict=True)]
         else:
-            parts = [_weighted(function, out, label, weights) for function, out, label in zip(functions, outputs, labels, strict=True)]
+            parts = [
+                _weighted(function, out, label, weights)
+                for function, out, label in zip(functions, outputs, labels, strict=True)
+            ]
         return sum(share * part for share, part in zip(shares, parts, strict=True))
 
     def _step(self, batch: Mapping[str, Any], index: int) -> tuple[Sequence[Any], Sequence[Any], Any]:

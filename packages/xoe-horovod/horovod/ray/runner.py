@@ -70,8 +70,8 @@ class Coordinator:
 
 
 class RayExecutor:
-    """Ranks as actors of Ray; see ``xoe.ray.Executor``. As in Horovod, each rank sees the GPUs of all ranks on its host, and the
-    functions call ``hvd.init()``."""
+    """Ranks as actors of Ray; see ``xoe.ray.Executor``. As in Horovod, each rank sees the GPUs of all ranks on its host, and
+    the functions call ``hvd.init()``."""
 
     @classmethod
     def create_settings(
@@ -85,7 +85,10 @@ class RayExecutor:
         """Times to wait, and interfaces. ``ssh_identity_file`` and ``ssh_str`` have no effect: nothing is started with ssh."""
         del ssh_str
         return MiniSettings(
-            nics=nics, ssh_identity_file=ssh_identity_file, timeout_s=timeout_s, placement_group_timeout_s=placement_group_timeout_s
+            nics=nics,
+            ssh_identity_file=ssh_identity_file,
+            timeout_s=timeout_s,
+            placement_group_timeout_s=placement_group_timeout_s,
         )
 
     def __init__(

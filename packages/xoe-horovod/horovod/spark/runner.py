@@ -13,7 +13,7 @@ from xoe.errors import UnsupportedError
 def run(
     fn: Callable[..., Any],
     args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] = {},  # noqa: B006 (Horovod's default)
+    kwargs: Mapping[str, Any] = {},
     num_proc: int | None = None,
     start_timeout: float | None = None,
     use_mpi: bool | None = None,
@@ -52,6 +52,6 @@ def run_elastic(*args: Any, **kwargs: Any) -> NoReturn:
     """Refuses, and says what to use."""
     del args, kwargs
     raise UnsupportedError(
-        "horovod.spark.run_elastic is not supported: a job on Spark keeps its ranks; use horovod.spark.run, or xoe.spark.run with"
-        " retries=, which starts again after a rank was lost, and save checkpoints"
+        "horovod.spark.run_elastic is not supported: a job on Spark keeps its ranks; use horovod.spark.run, or xoe.spark.run"
+        " with retries=, which starts again after a rank was lost, and save checkpoints"
     )
