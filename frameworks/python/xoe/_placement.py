@@ -45,6 +45,7 @@ class Place:
     local_size: int
     cross_rank: int
     cross_size: int
+    host: int  # the host's number
 
 
 def places(hosts: Sequence[str]) -> list[Place]:
@@ -59,7 +60,9 @@ def places(hosts: Sequence[str]) -> list[Place]:
         local = seen[host]
         seen[host] += 1
         across = [other for other in order if sizes[other] > local]
-        found.append(Place(first[host] + local, len(hosts), local, sizes[host], across.index(host), len(across)))
+        found.append(
+            Place(first[host] + local, len(hosts), local, sizes[host], across.index(host), len(across), order.index(host))
+        )
     return found
 
 
@@ -103,6 +106,8 @@ class Job:
             "WORLD_SIZE": str(place.size),
             "LOCAL_RANK": str(place.local_rank),
             "LOCAL_WORLD_SIZE": str(place.local_size),
+            "GROUP_RANK": str(place.host),
+            "TORCHELASTIC_RUN_ID": self.name,
             "MASTER_ADDR": self.address,
             "MASTER_PORT": str(self.torch_port),
         }

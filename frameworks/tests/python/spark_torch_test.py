@@ -6,10 +6,11 @@ import tempfile
 
 import clusters
 
-clusters.inside(__file__, "spark", "pyspark", "torch")
+clusters.inside(__file__, "spark", "pyspark", "torch", "lightning")
 
 import cases
 import cloudpickle
+import lightning
 import numpy as np
 import torch
 from checks import raises
@@ -19,6 +20,7 @@ from torch.nn import functional
 
 import xoe
 from xoe.spark.backend import Backend, SparkBackend
+from xoe.spark.lightning import TorchEstimator as LightningEstimator
 from xoe.spark.store import Store
 from xoe.spark.torch import TorchEstimator, TorchModel
 
@@ -253,6 +255,65 @@ def test_many_classes(folder):
     np.testing.assert_allclose(
         row.y__output.toArray(), model(torch.tensor(numbers()[0][:1]))[0].detach().numpy(), rtol=1e-5, atol=1e-6
     )
+
+
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.network = network()
+
+    def forward(self, x):
+        return self.network(x)
+
+    def training_step(self, batch, _):
+        loss = functional.mse_loss(self(batch["features"]), batch["y"])
+        self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True)
+        return loss
+
+    def validation_step(self, batch, _):
+        self.log("val_loss", functional.mse_loss(self(batch["features"]), batch["y"]), sync_dist=True)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+
+
+def test_lightning(folder):
+    """A Trainer on each rank; its learning rate is not changed. A second fit of a run continues from the weights of the first."""
+    store, data = Store.create(folder), frame(spark)
+    options = {
+        "num_proc": 2,
+        "store": store,
+        "model": Module(),
+        "feature_cols": ["features"],
+        "label_cols": ["y"],
+        "label_shapes": [[-1, 1]],
+        "batch_size": ROWS // 2 * 4 // 5,
+        "validation": "held",
+        "shuffle": False,
+        "verbose": 0,
+        "run_id": "one",
+    }
+    rows = np.array([index for index in range(ROWS) if index % 5])
+    fitted = LightningEstimator(epochs=4, **options).fit(data)
+    expected = plain(4, 0.1, rows)
+    same(fitted.getModel().network, expected)
+    history = fitted.getHistory()
+    assert [one["epoch"] for one in history] == [0, 1, 2, 3] and history[-1]["loss"] < history[0]["loss"], history
+    x, y, _ = numbers()
+    with torch.no_grad():
+        loss = functional.mse_loss(expected(torch.tensor(x[::5])).reshape(-1), torch.tensor(y[::5]))
+        wanted = expected(torch.tensor(x)).reshape(-1).numpy()
+    np.testing.assert_allclose(history[-1]["val_loss"], float(loss), rtol=1e-3)
+    np.testing.assert_allclose([row.y__output for row in fitted.transform(data).collect()], wanted, rtol=1e-3, atol=1e-4)
+    again = LightningEstimator(epochs=2, **options).fit(data)
+    same(again.getModel().network, plain(2, 0.1, rows, model=expected))
+    raises(
+        ValueError,
+        lambda: LightningEstimator(**{**options, "model": network()}).fit(data),
+        "LightningModule",
+        "xoe.spark.torch",
+    )
+    raises(ValueError, lambda: LightningEstimator(loss=functional.mse_loss, **options).fit(data), "says itself what loss would")
 
 
 def test_saved(folder):

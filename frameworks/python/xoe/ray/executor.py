@@ -192,12 +192,11 @@ class Executor:
         strategy = "STRICT_SPREAD" if self._by_host and count > 1 else self._placement
         self._group = ray.util.placement_group([bundle or {"CPU": 0.001}] * count, strategy=strategy)
         if not ray.wait([self._group.ready()], timeout=self._placement_timeout)[0]:
-            free = ", ".join(
-                f"{amount:g} {name}" for name, amount in sorted(ray.cluster_resources().items()) if ":" not in name
-            )
+            there = sorted(ray.cluster_resources().items())
+            free = ", ".join(f"{amount:g} {name}" for name, amount in there if ":" not in name)
             raise TimeoutError(
-                f"xoe.ray: Ray found no room for {self._wants()} ({strategy}) within {self._placement_timeout:g} s; the cluster has"
-                f" {free}; ask for less, add nodes, or end what uses them"
+                f"xoe.ray: Ray found no room for {self._wants()} ({strategy}) within {self._placement_timeout:g} s; the cluster"
+                f" has {free}; ask for less, add nodes, or end what uses them"
             )
         return [(self._group, index // each) for index in range(self._size)]
 

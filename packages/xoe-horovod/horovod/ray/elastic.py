@@ -10,8 +10,8 @@ from xoe.errors import UnsupportedError
 def refuse(what: str) -> NoReturn:
     """Says what to use instead."""
     raise UnsupportedError(
-        f"{what}: a job on Ray keeps its workers; use horovod.ray.RayExecutor (or xoe.ray.Executor) with num_workers, which names"
-        " a worker that is lost, save checkpoints, and call start() again"
+        f"{what}: a job on Ray keeps its workers; use horovod.ray.RayExecutor (or xoe.ray.Executor) with num_workers, which"
+        " names a worker that is lost, save checkpoints, and call start() again"
     )
 
 

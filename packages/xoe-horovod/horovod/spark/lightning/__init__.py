@@ -1,21 +1,5 @@
-"""Horovod's estimator for Lightning, which is not here."""
+"""``xoe.spark.lightning`` by Horovod's name."""
 
-from __future__ import annotations
+from horovod.spark.lightning.estimator import TorchEstimator, TorchModel
 
-from typing import Any
-
-from xoe.errors import UnsupportedError
-
-
-class TorchEstimator:
-    """Refuses, and says what to use."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise UnsupportedError(
-            'horovod.spark.lightning is not supported; call xoe.spark.run with a function that makes a lightning.Trainer with'
-            ' DDPStrategy(process_group_backend="xoe"), or use horovod.spark.torch.TorchEstimator with the network'
-        )
-
-
-class TorchModel(TorchEstimator):
-    """Refuses, and says what to use."""
+__all__ = ["TorchEstimator", "TorchModel"]
