@@ -12,8 +12,10 @@ import cases
 import cloudpickle
 import lightning
 import numpy as np
+import pyarrow as pa
 import torch
 from checks import raises
+from pyarrow import dataset, parquet
 from pyspark.ml.feature import VectorAssembler
 from pyspark.sql import SparkSession
 from torch.nn import functional
@@ -21,6 +23,7 @@ from torch.nn import functional
 import xoe
 from xoe.spark.backend import Backend, SparkBackend
 from xoe.spark.lightning import TorchEstimator as LightningEstimator
+from xoe.spark.parquet import Rows
 from xoe.spark.store import Store
 from xoe.spark.torch import TorchEstimator, TorchModel
 
@@ -245,6 +248,42 @@ def test_on_parquet(folder):
         inmemory_cache_all=True,
     )
     same(made.fit_on_parquet().getModel().inner, plain(6, 0.1))
+
+
+def test_rows(folder):
+    """Each row comes to one rank, once in an epoch, across files and row groups; ranks make as many batches; lists become dimensions."""
+    for number, rows in enumerate((range(7), range(7, 30), range(30, 31))):
+        lists = pa.array([[float(row), row + 0.5] for row in rows], pa.list_(pa.float32()))
+        table = pa.table({"n": pa.array(rows, pa.int64()), "v": lists})
+        parquet.write_table(table, f"{folder}/part{number}.parquet", row_group_size=4)
+    data = dataset.dataset(folder, format="parquet")
+    for ranks_, batch in ((1, 31), (2, 4), (3, 5), (40, 1)):
+        shares = [Rows(data, ["n", "v"], rank, ranks_, batch, seed=4) for rank in range(ranks_)]
+        assert len({share.batches for share in shares}) == 1 and shares[0].total == 31
+        epochs = []
+        for epoch in range(2):
+            found = [list(share.epoch(epoch)) for share in shares]
+            assert {len(batches) for batches in found} == {shares[0].batches}
+            assert all(one["v"].shape == (len(one["n"]), 2) for batches in found for one in batches)
+            assert all(np.array_equal(one["v"][:, 1], one["n"] + 0.5) for batches in found for one in batches)
+            numbers_ = np.concatenate([one["n"] for batches in found for one in batches]).tolist()
+            assert set(numbers_) == set(range(31)) and (ranks_ > 31 or batch * ranks_ > 31 or len(numbers_) >= 31), numbers_
+            epochs.append(numbers_)
+        assert ranks_ == 40 or epochs[0] != epochs[1]
+    plain_ = Rows(data, ["n"], 0, 1, 10)
+    assert np.concatenate([one["n"] for one in plain_.epoch(3)]).tolist() == list(range(31))
+    assert len(list(plain_.epoch(0, steps=9))) == 9
+    uneven = pa.table({"v": pa.array([[1.0], [1.0, 2.0]])})
+    parquet.write_table(uneven, f"{folder}/uneven")
+    raises(
+        ValueError, lambda: list(Rows(dataset.dataset(f"{folder}/uneven"), ["v"], 0, 1, 2).epoch(0)), "column v", "from 1 to 2"
+    )
+    parquet.write_table(pa.table({"v": pa.array([1.0, None])}), f"{folder}/missing")
+    raises(
+        ValueError,
+        lambda: list(Rows(dataset.dataset(f"{folder}/missing"), ["v"], 0, 1, 2).epoch(0)),
+        "column v has 1 row without a value",
+    )
 
 
 def test_many_classes(folder):

@@ -18,6 +18,7 @@ from xoe.runner import first_of
 
 _GRACE = 10.0  # seconds for the other ranks to end once one was lost
 _LEAVE_TIMEOUT = 5.0  # seconds to leave the world before the actors are ended
+_STARTS = 3  # attempts to start the actors
 _POLL = 0.1  # seconds between two looks at the queue of reports
 
 
@@ -156,9 +157,25 @@ class Executor:
 
     def _start_actors(self, ray: ModuleType) -> None:
         bundles = self._reserve(ray)
+        for attempt in range(_STARTS):
+            try:
+                facts = self._describe_actors(ray, bundles)
+                break
+            except ray.exceptions.RayActorError as error:  # Ray on a busy machine loses actors before they run
+                self._kill(ray)
+                if attempt == _STARTS - 1:
+                    raise UnavailableError(f"xoe.ray: {self._wants()} did not start: {_reason(error)}") from None
+        actors = self._workers
+        self._places = places([fact["node"] for fact in facts])
+        order = sorted(range(self._size), key=lambda index: self._places[index].rank)
+        self._workers, self._facts = [actors[index] for index in order], [facts[index] for index in order]
+        self._places = [self._places[index] for index in order]
+
+    def _describe_actors(self, ray: ModuleType, bundles: Sequence[tuple[Any, int]]) -> list[dict[str, Any]]:
+        """Starts the actors; says where each is."""
         kind = ray.remote(Worker)
         more = {name: amount for name, amount in self._needs.items() if name not in ("CPU", "GPU")}
-        actors = [
+        self._workers = [
             kind.options(
                 num_cpus=self._needs["CPU"],
                 num_gpus=self._needs["GPU"],
@@ -167,15 +184,10 @@ class Executor:
             ).remote()
             for group, bundle in bundles
         ]
-        self._workers = actors
         try:
-            facts = ray.get([actor.describe.remote() for actor in actors], timeout=self._placement_timeout)
+            return list(ray.get([actor.describe.remote() for actor in self._workers], timeout=self._placement_timeout))
         except ray.exceptions.GetTimeoutError:
             raise TimeoutError(f"xoe.ray: {self._wants()} did not start within {self._placement_timeout:g} s") from None
-        self._places = places([fact["node"] for fact in facts])
-        order = sorted(range(self._size), key=lambda index: self._places[index].rank)
-        self._workers, self._facts = [actors[index] for index in order], [facts[index] for index in order]
-        self._places = [self._places[index] for index in order]
 
     def _wants(self) -> str:
         needs = ", ".join(f"{amount:g} {name}" for name, amount in self._needs.items() if amount)
@@ -319,6 +331,9 @@ class Executor:
             ended = ", ".join(f"rank {rank} ({self._where(rank)})" for rank in busy)
             text += f"{'; ' if text else ''}{ended} did not end within {_GRACE:g} s and was killed"
         self._lost = text
+        self._kill(ray)
+
+    def _kill(self, ray: ModuleType) -> None:
         for worker in self._workers:
             with contextlib.suppress(Exception):
                 ray.kill(worker)

@@ -17,24 +17,25 @@ def shares(rows: int, ranks: int) -> list[range]:
     return [range(rows * rank // ranks, rows * (rank + 1) // ranks) for rank in range(ranks)]
 
 
-def array_of(column: Any) -> Any:
+def array_of(column: Any, name: str) -> Any:
     """An array of a column of Arrow: numbers, or lists of one length, which become its further dimensions."""
     import pyarrow as pa
 
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if column.null_count:
-        raise ValueError(f"the column has {column.null_count} rows without a value; fill or drop them first")
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
-        inner = array_of(column.flatten())
-        if len(column) and len(inner) % len(column):
-            raise ValueError("the column's lists differ in length; bring them to one length first")
-        lengths = set(column.value_lengths().to_pylist()) if not pa.types.is_fixed_size_list(column.type) else {0}
+        missing = "1 row" if column.null_count == 1 else f"{column.null_count} rows"
+        raise ValueError(f"column {name} has {missing} without a value; fill or drop them first")
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        lengths = set(column.value_lengths().to_pylist())
         if len(lengths) > 1:
             raise ValueError(
-                f"the column's lists differ in length, from {min(lengths)} to {max(lengths)}; bring them to one length first"
+                f"the lists of column {name} differ in length, from {min(lengths)} to {max(lengths)};"
+                " bring them to one length first"
             )
-        return inner.reshape(len(column), -1, *inner.shape[1:])
-    return column.to_numpy(zero_copy_only=False)
+    elif not pa.types.is_fixed_size_list(column.type):
+        return column.to_numpy(zero_copy_only=False)
+    inner = array_of(column.flatten(), name)
+    return inner.reshape(len(column), -1, *inner.shape[1:])
 
 
 class Rows:
@@ -131,6 +132,6 @@ class Rows:
 
     def _arrays(self, table: Any) -> Batch:
         if self._transformation is None:
-            return {name: array_of(table.column(name)) for name in self._columns}
+            return {name: array_of(table.column(name), name) for name in self._columns}
         frame = self._transformation(table.to_pandas())
         return {name: np.stack(frame[name].to_numpy()) for name in self._columns}
