@@ -18,7 +18,6 @@ from xoe.runner import first_of
 
 _GRACE = 10.0  # seconds for the other ranks to end once one was lost
 _LEAVE_TIMEOUT = 5.0  # seconds to leave the world before the actors are ended
-_STARTS = 3  # attempts to start the actors
 _POLL = 0.1  # seconds between two looks at the queue of reports
 
 
@@ -157,14 +156,10 @@ class Executor:
 
     def _start_actors(self, ray: ModuleType) -> None:
         bundles = self._reserve(ray)
-        for attempt in range(_STARTS):
-            try:
-                facts = self._describe_actors(ray, bundles)
-                break
-            except ray.exceptions.RayActorError as error:  # Ray on a busy machine loses actors before they run
-                self._kill(ray)
-                if attempt == _STARTS - 1:
-                    raise UnavailableError(f"xoe.ray: {self._wants()} did not start: {_reason(error)}") from None
+        try:
+            facts = self._describe_actors(ray, bundles)
+        except ray.exceptions.RayActorError as error:
+            raise UnavailableError(f"xoe.ray: {self._wants()} did not start: {_reason(error)}") from None
         actors = self._workers
         self._places = places([fact["node"] for fact in facts])
         order = sorted(range(self._size), key=lambda index: self._places[index].rank)

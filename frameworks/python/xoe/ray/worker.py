@@ -28,7 +28,7 @@ class Worker:
         self._executable: Any = None
 
     def __repr__(self) -> str:
-        """Ray puts it before each line that the rank prints."""
+        """Ray puts it into its messages."""
         return "worker" if self._rank is None else f"rank {self._rank}"
 
     def describe(self) -> dict[str, Any]:
