@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares this checkout: Debian packages, the Python environment .venv, configure, build. Fast when nothing is missing.
-#   scripts/setup.sh [--with bench|docs|kubernetes|lint|net|page|r|wheel|wheel-aarch64]... [--no-python] [--configure] [PRESET[:TARGET,...]...]
+#   scripts/setup.sh [--with bench|docs|kubernetes|lint|net|page|r|spark|wheel|wheel-aarch64]... [--no-python] [--configure] [PRESET[:TARGET,...]...]
 # Without targets a preset is built whole, its tests included; with --configure nothing is built. A build folder that begins here
 # compiles several files at once (XOE_UNITY): quick from nothing, slower after an edit; `cmake build/PRESET -DXOE_UNITY=OFF` ends that.
 # XOE_PYTHON=/path/to/python3 chooses the Python that .venv is made from.
@@ -15,7 +15,7 @@ want_build=yes
 while (($# > 0)); do
   case $1 in
     --with)
-      [[ ${2:-} =~ ^(bench|docs|kubernetes|lint|net|page|r|wheel|wheel-aarch64)$ ]] || die "setup.sh: --with takes bench, docs, kubernetes, lint, net, page, r, wheel or wheel-aarch64"
+      [[ ${2:-} =~ ^(bench|docs|kubernetes|lint|net|page|r|spark|wheel|wheel-aarch64)$ ]] || die "setup.sh: --with takes bench, docs, kubernetes, lint, net, page, r, spark, wheel or wheel-aarch64"
       sections+=("$2")
       shift
       ;;

@@ -4,7 +4,7 @@
 # Tiers:
 #   core   (unless others are named) shows that the product works, in minutes
 #   full   long runs, the models, the rest of the Python package's tests
-#   peers  with TensorFlow, MPI, R, and servers: ssh, Slurm, Docker
+#   peers  with TensorFlow, MPI, R, Ray, Spark, and servers: ssh, Slurm, Docker
 #   frameworks   the bindings of TensorFlow, Keras, JAX and MXNet, which are downloaded then
 #   kubernetes   manifests and trainings in a pretended cluster, whose programs are downloaded and built then (needs Go)
 #   asan, tsan   the tests labelled unit and multiproc under the sanitizers
@@ -14,7 +14,7 @@
 # --house NAME: only what one house of the tree needs is built, and only its tests run: core, data, launch, ... (scripts/houses.py).
 # --minutes N: a sanitizer whose build does not end within N minutes from the start is left out, and the last line says so. The build
 # goes on from there the next time.
-# As root in a container the tier peers installs its servers and R; elsewhere `scripts/setup.sh --with net --with r` does, or those tests are
+# As root in a container the tier peers installs its servers, R and Java; elsewhere `scripts/setup.sh --with net --with r` does, or those tests are
 # skipped. XOE_TEST_JOBS: how many tests run at once; else one more than there are cores, at most 8. A test whose programs and files are those of its last success
 # does not run again, which the last line says; XOE_TEST_FRESH=1 runs it.
 set -euo pipefail
@@ -63,7 +63,7 @@ if wants full; then
   (install_docs_tools) || true
 fi
 # Not where a service manager would start the servers that come with them.
-if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net --with r; fi
+if wants peers && ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with net --with r --with spark; fi
 if wants kubernetes; then
   if ((EUID == 0)) && [[ ! -d /run/systemd/system ]]; then scripts/setup.sh --with kubernetes; fi
   launch/tests/kubernetes/install.sh || true # its tests are skipped where its programs cannot be had
@@ -71,7 +71,7 @@ fi
 # Python's tests need a PyTorch that Python can import, some TensorFlow too; while they are downloaded the build goes on. What cannot
 # be installed is skipped.
 environments=(pytorch pool)
-if wants peers; then environments+=(tfdata xprof trackers); fi
+if wants peers; then environments+=(tfdata xprof trackers ray spark); fi
 if wants frameworks; then environments+=(frameworks mxnet); fi
 downloads=
 if wants core || wants full || wants peers || wants frameworks || wants kubernetes || wants asan; then

@@ -37,6 +37,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_KEY_FILE",
     "XOE_LOCAL_RANK",
     "XOE_LOCAL_SIZE",
+    "XOE_MEETING",
     "XOE_METRICS_PORT",
     "XOE_MIN_RANKS",
     "XOE_MPI",

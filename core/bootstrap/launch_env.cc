@@ -27,6 +27,7 @@ Result<LaunchInfo> read_xoe(const Env& env) {
   info.job = env.text("XOE_JOB").value_or("");
   info.store = env.text("XOE_STORE").value_or("");
   info.secret = env.text("XOE_SECRET").value_or("");
+  info.meeting = env.text("XOE_MEETING").value_or("");
   info.host = env.text("XOE_HOSTNAME").value_or(host_name());
   if (info.topology.size > 1 && info.job.empty() && info.store.empty())
     return failure(Code::kInvalidArgument, "environment variable XOE_JOB is missing: {} ranks cannot find each other",

@@ -42,6 +42,25 @@ Result<std::unique_ptr<StoreServer>> serve_anywhere(std::string_view port, std::
   return serve_store(fmt::format("{}{}", kAnywhere[1], port), secret);  // this host has no IPv6
 }
 
+// Set in rank 0's store: all groups of a job meet at the same host and port.
+std::string served_key(const LaunchInfo& info) { return "served/" + info.group; }
+
+// The store that rank 0 serves for this group. The one of the group before may still be served there: it ends without
+// the key.
+Result<std::unique_ptr<Store>> connect_to_rank_0(const SocketAddress& at, const LaunchInfo& info,
+                                                 std::chrono::nanoseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const std::array<std::string, 1> key{served_key(info)};
+  while (true) {
+    const auto left = deadline - std::chrono::steady_clock::now();
+    auto store = connect_store(at, info.secret, /*wait=*/true, left);
+    if (store && at.remote())
+      if (const auto found = (*store)->get_all(key, left); !found) store = failure(found.error());
+    if (store || store.error().code() != Code::kPeerLost || std::chrono::steady_clock::now() >= deadline) return store;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 // `address`: a unix socket, or "tcp:host:port" of this host.
 Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& address, const LaunchInfo& info,
                                                std::chrono::nanoseconds timeout) {
@@ -59,7 +78,9 @@ Result<std::unique_ptr<Store>> serve_as_rank_0(const std::string& address, const
   }
   if (!server) return failure(server.error());
   XOE_ASSIGN(const auto at, SocketAddress::parse((*server)->address()));
-  return connect_store(at, info.secret, /*wait=*/false, timeout, std::move(*server));
+  XOE_ASSIGN(auto store, connect_store(at, info.secret, /*wait=*/false, timeout, std::move(*server)));
+  if (at.remote()) XOE_TRY(store->set(served_key(info), ""));
+  return store;
 }
 
 // Where rank 0 serves the store if the launcher does not.
@@ -70,7 +91,7 @@ Result<std::string> rank_0_address(const LaunchInfo& info) {
     return failure(
         Code::kInvalidArgument,
         "{} ranks on several hosts started by {}, which does not say where they can meet; use xoe run, or set "
-        "XOE_STORE=file:FOLDER to a folder that all hosts see",
+        "XOE_MEETING=HOST:PORT to where rank 0 can be reached, or XOE_STORE=file:FOLDER to a folder that all hosts see",
         info.topology.size, info.launcher);
   if (info.secret.empty())
     return failure(Code::kInvalidArgument,
@@ -132,7 +153,7 @@ Result<std::unique_ptr<Store>> open_store(const LaunchInfo& info, std::chrono::n
   XOE_ASSIGN(const std::string address, rank_0_address(info));
   if (info.topology.rank == 0) return serve_as_rank_0(address, info, timeout);
   XOE_ASSIGN(const auto at, SocketAddress::resolve(address));
-  return connect_store(at, info.secret, /*wait=*/true, timeout);
+  return connect_to_rank_0(at, info, timeout);
 }
 
 }  // namespace xoe::bootstrap

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Input pipelines from PyPI to compare with, each in a Python environment of its own below build/peers, at the versions of
 # requirements/data-peers.txt; data/bench/run.py measures those that are installed.
-#   data/bench/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks|mxnet|mpi4jax|sklearn|pool|xprof|trackers]...     (default: the first four)
+#   data/bench/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks|mxnet|mpi4jax|sklearn|pool|xprof|trackers|ray|spark]...     (default: the first four)
 # frameworks: TensorFlow, Keras, JAX and optax in one environment, for the tests of their bindings; PyTorch comes from the environment pytorch.
 # mpi4jax is compiled for the Open MPI of build/peers/openmpi, which `measure/compare/install_peers.sh openmpi` installs.
 # sklearn: scikit-learn, for the test of AUROC.
 # pool: Schemathesis, the client of Prometheus, and Playwright, for the tests of the pool's interfaces and page; the browser is Debian's.
 # xprof: the reader of TensorBoard's profile plug-in, for the test of the profiles that `xoe timeline view --xprof` writes.
 # trackers: MLflow, Weights & Biases and Optuna, for the tests of what `xoe train` logs for them, and of searches.
+# ray, spark: the engines that start ranks on a cluster, for the tests of xoe.ray and xoe.spark; PyTorch and Lightning come from the
+# environment pytorch, and Spark's has TensorFlow and Keras of its own. Spark needs Java 17. ray has Dask and joblib for the recipes.
 # Where a peer cannot be installed, a file says why, and data/bench/run.py prints it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -24,6 +26,8 @@ declare -A packages=(
   [pool]="schemathesis prometheus-client playwright"
   [xprof]="xprof"
   [trackers]="mlflow-skinny wandb optuna numpy"
+  [ray]="ray grpcio dask distributed joblib numpy cloudpickle pytest mock"
+  [spark]="pyspark pyarrow pandas tensorflow-cpu keras numpy cloudpickle pytest mock"
   [mxnet]=""    # requirements/mxnet.txt
   [mpi4jax]=""  # requirements/mpi4jax.txt
   [frameworks]="tensorflow-cpu keras tf_keras jax optax numpy cloudpickle pytest parameterized"
@@ -51,7 +55,7 @@ make_mpi4jax() {
 for peer in "${@:-tfdata dali pytorch mlx}"; do
   for name in $peer; do
     if [[ -z ${packages[$name]+known} ]]; then
-      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks, mxnet, mpi4jax, sklearn, pool, xprof, trackers)" >&2
+      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks, mxnet, mpi4jax, sklearn, pool, xprof, trackers, ray, spark)" >&2
       exit 1
     fi
     folder=build/peers/data-$name
@@ -69,7 +73,7 @@ for peer in "${@:-tfdata dali pytorch mlx}"; do
     # shellcheck disable=SC2206
     if [[ $name == mpi4jax ]]; then make=(make_mpi4jax "$folder"); else make+=($pins); fi
     if why=$("${make[@]}" 2>&1); then
-      if [[ $name == frameworks || $name == trackers ]]; then
+      if [[ $name == frameworks || $name == ray || $name == spark || $name == trackers ]]; then
         # PyTorch and its libraries are three gigabytes: once is enough.
         (cd build/peers/data-pytorch/lib/python3*/site-packages && pwd -P) >"$(echo "$folder"/lib/python3*/site-packages)/pytorch.pth"
       fi

@@ -161,6 +161,14 @@ TEST(LaunchEnv, PassesTheStoreAndItsSecretOn) {
   EXPECT_EQ(info.secret, "x");
 }
 
+TEST(LaunchEnv, SaysWhereRankZeroServesTheStore) {
+  const auto without_store = without(kXoe, "XOE_STORE");
+  EXPECT_EQ(read_launch_info(Env(without_store)).value().meeting, "");
+  const auto info = read_launch_info(Env(with(without_store, {{"XOE_MEETING", "10.0.0.1:4711"}}))).value();
+  EXPECT_EQ(info.meeting, "10.0.0.1:4711");
+  EXPECT_EQ(info.store, "");
+}
+
 TEST(LaunchEnv, JobsOfOneUserDiffer) {
   const auto job = [](const Variables& variables) { return read_launch_info(Env(variables)).value().job; };
   EXPECT_EQ(job(kOpenMpi), job(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}})));

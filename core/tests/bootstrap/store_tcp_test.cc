@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/constant_time.h"
+#include "core/bootstrap/launch_info.h"
 #include "core/bootstrap/own_address.h"
 #include "core/bootstrap/sealed_stream.h"
 #include "core/bootstrap/socket_address.h"
@@ -294,6 +295,35 @@ TEST(UserKey, IsMadeOnceAndKeptToTheUser) {
   EXPECT_THAT(open.error().message(), HasSubstr("chmod 600"));
   EXPECT_EQ(job_secret(Env(Values{{"XOE_SECRET", "given"}}), "job").value(), "given");
   EXPECT_FALSE(job_secret(Env(), "job"));
+}
+
+// All groups of a job meet at one address: a rank of the second that arrives there early waits for the second's store.
+TEST(StoreMeeting, GroupsFollowEachOther) {
+  const auto own = [] {
+    const auto probe = serve_store("tcp:127.0.0.1:0", "s").value();
+    return probe->address().substr(std::string_view("tcp:").size());
+  }();
+  const auto member = [&](int rank, std::string group) {
+    return LaunchInfo{.topology = {.rank = rank, .size = 2, .local_rank = 0, .local_size = 1},
+                      .launcher = "xoe",
+                      .job = "j",
+                      .store = {},
+                      .secret = "s",
+                      .meeting = own,
+                      .host = std::to_string(rank),
+                      .group = std::move(group)};
+  };
+  auto first = open_store(member(0, "0"), 5s).value();
+  ASSERT_TRUE(open_store(member(1, "0"), 5s));
+  Result<std::unique_ptr<Store>> early = failure(Code::kInternal, "not yet");
+  std::jthread arrives([&] { early = open_store(member(1, "1"), 20s); });
+  std::this_thread::sleep_for(200ms);  // it is connected to the first group's store, or will be refused: both are fine
+  first.reset();
+  auto second = open_store(member(0, "1"), 5s).value();
+  ASSERT_TRUE(second->set("k", "second"));
+  arrives.join();
+  ASSERT_TRUE(early) << early.error().to_string();
+  EXPECT_EQ((*early)->get("k", 5s).value(), "second");
 }
 
 }  // namespace

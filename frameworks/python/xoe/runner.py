@@ -165,13 +165,17 @@ class _Job:
             thread.join()
         if code == 0 and self._found is not None:
             return self._found
-        self._raise_failure()
+        if self._failures:
+            raise first_of(self._failures)
         raise RankError(f"the job ended with exit code {code}: {''.join(self._stderr_tail).strip() or 'no output'}")
 
-    def _raise_failure(self) -> None:
-        own = [failure for failure in self._failures if not isinstance(failure[1], HorovodInternalError)]
-        for rank, error, trace in own or self._failures:
-            cause = _RemoteTraceback(f"on rank {rank}:\n{trace}")
-            if error is None:
-                raise RankError(f"rank {rank} failed:\n{trace}")
-            raise error from cause
+
+def first_of(failures: Sequence[tuple[int, BaseException | None, str]]) -> BaseException:
+    """The exception to raise for failures, at least one: of the first that did not come from another rank. A failure is (rank,
+    exception, traceback), with None for an exception that could not be pickled."""
+    own = [failure for failure in failures if not isinstance(failure[1], HorovodInternalError)]
+    rank, error, trace = (own or failures)[0]
+    if error is None:
+        return RankError(f"rank {rank} failed:\n{trace}")
+    error.__cause__ = _RemoteTraceback(f"on rank {rank}:\n{trace}")
+    return error

@@ -1,0 +1,1 @@
+"""What Horovod's estimators have in common."""

@@ -1,0 +1,5 @@
+"""``xoe.spark.torch`` by Horovod's name."""
+
+from horovod.spark.torch.estimator import TorchEstimator, TorchModel
+
+__all__ = ["TorchEstimator", "TorchModel"]

@@ -1,0 +1,1 @@
+"""What Horovod has for TensorFlow's data service."""
