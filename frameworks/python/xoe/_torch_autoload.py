@@ -1,5 +1,5 @@
-"""PyTorch calls this at the end of ``import torch``: it registers the backend "xoe", and loads nothing else unless a variable asks
-for it."""
+"""PyTorch calls this at the end of ``import torch``: it registers the backend "xoe". More is loaded only where a variable asks for
+it."""
 
 from __future__ import annotations
 

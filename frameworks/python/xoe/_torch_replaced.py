@@ -23,7 +23,9 @@ def wanted() -> tuple[str, ...]:
     names = tuple(name.strip().lower() for name in os.environ.get(VARIABLE, "").split(",") if name.strip())
     unknown = [name for name in names if name not in _REPLACEABLE]
     if unknown:
-        raise ValueError(f"{VARIABLE} names the backend {unknown[0]!r}; it may name {', '.join(_REPLACEABLE)}, separated by commas")
+        raise ValueError(
+            f"{VARIABLE} names the backend {unknown[0]!r}; it may name, separated by commas: {', '.join(_REPLACEABLE)}"
+        )
     return names
 
 
