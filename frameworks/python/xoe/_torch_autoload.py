@@ -1,5 +1,4 @@
-"""PyTorch calls this at the end of ``import torch``: it registers the backend "xoe". More is loaded only where a variable asks for
-it."""
+"""PyTorch calls this at the end of ``import torch``: it registers the backend "xoe". Only variables make it load more."""
 
 from __future__ import annotations
 
