@@ -2,7 +2,8 @@
 what is random on each rank, and notes at the end what the rank has trained. Which of these, variables say (adopted.py sets them).
 
 ADOPTED_REPORT: a folder; a rank writes RANK.json there, with sums and a checksum of the parameters of its first
-optimizer of PyTorch, or of its first model of tf_keras.
+optimizer of PyTorch, or of the trained weights of its first model of tf_keras
+(batch normalization keeps statistics of each rank's own).
 ADOPTED_DIGITS: a folder with train.npz and test.npz, which Keras's mnist.load_data() reads.
 ADOPTED_STEPS: a loop over a dataset of TensorFlow, and an epoch of tf_keras, ends after so many steps; there is one epoch.
 ADOPTED_WITHOUT_DROPOUT: PyTorch's dropouts keep everything.
@@ -68,7 +69,7 @@ def keep_models(module):
     @functools.wraps(made)
     def init(self, *arguments, **options):
         made(self, *arguments, **options)
-        _made.append(lambda: [weight.astype("float64") for weight in self.get_weights()])
+        _made.append(lambda: [weight.numpy().astype("float64") for weight in self.trainable_weights])
 
     module.Model.__init__ = init
 
