@@ -83,6 +83,15 @@ def run(size, words, folder, options=(), **more):
     return call([*started, *words], folder, **more)
 
 
+def run_together(size, words, folder, **more):
+    """run(), of a program that does not say with how many others it is: all ranks are in one trace of the engine."""
+    trace = folder / "trace.json"
+    printed = run(size, words, folder, XOE_TIMELINE=str(trace), **more)
+    missing = [rank for rank in range(size) if f'"rank {rank} (host' not in trace.read_text()]
+    assert not missing, f"ranks {missing} of {size} are not in {trace.read_text()[:2000]}\n{printed}"
+    return printed
+
+
 def train(size, words, folder, **more):
     """Runs a program, and gives what it prints, and the sums of its weights, which all ranks have alike."""
     said = folder / f"report-{size}"
