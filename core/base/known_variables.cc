@@ -69,6 +69,7 @@ constexpr std::string_view kKnown[] = {
     "XOE_TERMINAL",
     "XOE_TIMELINE",
     "XOE_TIMEOUT",
+    "XOE_TORCH_REPLACES",
     "XOE_TUNE",
     "XOE_TUNE_FILE",
     "XOE_WORLD",

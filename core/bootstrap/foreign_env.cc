@@ -78,6 +78,11 @@ Status place_on_slurm_nodes(const Env& env, Topology& at) {
   return {};
 }
 
+// MPI may number the processes of a host by where it binds them. On one host Xoe numbers them by rank, as Horovod does.
+void number_by_rank(Topology& at) {
+  if (at.local_size == at.size) at.local_rank = at.rank;
+}
+
 }  // namespace
 
 bool started_by_openmpi(const Env& env) { return env.has("OMPI_COMM_WORLD_RANK") || env.has("OMPI_COMM_WORLD_SIZE"); }
@@ -90,6 +95,7 @@ Result<LaunchInfo> read_openmpi(const Env& env) {
                                            .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
                                            .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
                                           /*local_needed=*/true, /*fill_cross=*/true));
+  number_by_rank(info.topology);
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"})
     if (info.job.empty()) info.job = env.text(name).value_or("");
   if (info.job.empty())
@@ -116,6 +122,7 @@ Result<LaunchInfo> read_mpich(const Env& env) {
           env,
           {.rank = "PMI_RANK", .size = "PMI_SIZE", .local_rank = "MPI_LOCALRANKID", .local_size = "MPI_LOCALNRANKS"},
           /*local_needed=*/false, /*fill_cross=*/true));
+  number_by_rank(info.topology);
   XOE_ASSIGN(info.job, launcher_above("PMI_RANK", "hydra"));
   return info;
 }

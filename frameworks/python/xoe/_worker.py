@@ -27,17 +27,19 @@ def _dumps(error: BaseException) -> bytes:
 def main() -> None:
     """Runs the function, on every rank."""
     from xoe import world
-    from xoe.initialize import init
+    from xoe.initialize import init, shutdown
     from xoe.objects import allgather_object, broadcast_object
 
     init()
     rank = world.rank()
     job = broadcast_object(pickle.loads(sys.stdin.buffer.read()) if rank == 0 else None, 0)
     sys.path[:] = job["path"]
+    if not job["initialize"]:
+        shutdown()  # the function finds the state that a new process has
     try:
         function, arguments, options = pickle.loads(job["call"])
         result = function(*arguments, **options)
-        init()  # in case the function has called shutdown()
+        init()  # in case the function has called shutdown(), or not init()
         results = allgather_object(result)
     except BaseException as error:
         if not isinstance(error, SystemExit):

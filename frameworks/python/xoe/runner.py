@@ -52,11 +52,13 @@ def run(
     use_gloo: bool | None = None,
     use_mpi: bool | None = None,
     disable_cache: bool | None = None,
+    initialize: bool = True,
 ) -> list[Any]:
     """Calls ``func(*args, **kwargs)`` on ``num_proc`` ranks; returns their results by rank.
 
     Each rank is a new process (``executable``, default this Python). The function and its results are pickled with
-    cloudpickle, and its output appears here. ``init()`` is called before the function. ``hosts`` ("a:4,b:4"), ``hostfile``,
+    cloudpickle, and its output appears here. ``init()`` is called before the function, unless ``initialize`` is False: then the
+    function calls it, as those for Horovod do. ``hosts`` ("a:4,b:4"), ``hostfile``,
     ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and ``options``
     are those of `xoe run`; ``np`` is another name for ``num_proc``; verbose, use_gloo, use_mpi and disable_cache are ignored.
 
@@ -68,7 +70,7 @@ def run(
 
     token = secrets.token_hex(16)
     call = cloudpickle.dumps((func, tuple(args), dict(kwargs or {})))
-    payload = pickle.dumps({"token": token, "path": sys.path, "call": call})
+    payload = pickle.dumps({"token": token, "path": sys.path, "call": call, "initialize": initialize})
     command = [str(program()), "run"]
     ranks = np if num_proc is None else num_proc
     for name, value in (

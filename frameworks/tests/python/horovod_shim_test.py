@@ -123,11 +123,34 @@ assert DistributedOptimizer is hvd.DistributedOptimizer and mpi_ops.allreduce is
 assert hvd.HorovodInternalError is xoe.HorovodInternalError is HorovodInternalError
 assert hvd.elastic.TorchState is xoe.torch.elastic.TorchState and hvd.elastic.run is xoe.torch.elastic.run
 from horovod.runner import run
-assert horovod.run is xoe.run is run
+assert horovod.run is run
 try:
     import horovod.tensorflow
 except ModuleNotFoundError:
     print("named")
+"""
+
+
+RUN = """
+import horovod
+import horovod.torch as hvd
+
+def unready():
+    try:
+        hvd.rank()
+    except ValueError:
+        return not hvd.is_initialized()
+
+def where(factor):
+    before = unready()
+    hvd.init()
+    place = factor * hvd.rank(), hvd.size()
+    hvd.shutdown()
+    return before, unready(), place
+
+assert horovod.run(where, args=(10,), num_proc=2, use_gloo=True) == [(True, True, (0, 2)), (True, True, (10, 2))]
+assert horovod.run(unready, np=1) == [True]
+print('ran')
 """
 
 
@@ -200,6 +223,11 @@ def test_names(folder):
 def test_modules(folder):
     """What Horovod's examples, documentation and tests, and programs of others, import besides."""
     run(folder, 2, MODULES, "modules")
+
+
+def test_run(folder):
+    """A function finds Horovod as in a new process, as that of PyTorch Ignite requires."""
+    run(folder, 1, RUN, "ran")
 
 
 def test_training(folder):

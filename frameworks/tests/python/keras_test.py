@@ -98,6 +98,26 @@ def test_training_is_one_process_with_the_joined_batch():
             assert not np.allclose(weights(alone)[0], weights(model)[0], rtol=1e-3)
 
 
+def test_weights_that_the_first_batch_makes_are_broadcast_after_it():
+    """As those of tf_keras are where a model does not know the shape of its inputs."""
+    keras.utils.set_random_seed(RANK)
+    model = keras.Sequential([keras.layers.Dense(3)])
+    model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+    callback.set_model(model)
+    callback.on_train_begin()
+    assert not callback.broadcast_done
+    model.build((None, 4))
+    own = weights(model)[0]
+    callback.on_train_batch_end(0)
+    first = np.asarray(hvd.broadcast(own, 0))
+    np.testing.assert_array_equal(weights(model)[0], first)
+    assert SIZE == 1 or len({row.tobytes() for row in np.asarray(hvd.allgather(own[None]))}) == SIZE
+    model.layers[0].kernel.assign(own)
+    callback.on_train_batch_end(1)
+    np.testing.assert_array_equal(weights(model)[0], own)  # once is enough
+
+
 def test_gradients_are_reduced_in_every_step():
     model = compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
     fit(model, shard(), BATCH // SIZE, epochs=1)  # traces

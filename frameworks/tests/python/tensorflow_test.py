@@ -236,6 +236,24 @@ def test_graphs_of_tensorflow_1():
             np.testing.assert_allclose(session.run(variable), first - (SIZE + 1) / 2, rtol=1e-6)
 
 
+def test_shapes_of_tensorflow_1():
+    """With tf.compat.v1.disable_v2_behavior(), or disable_v2_tensorshape(), the sizes in a shape are objects."""
+    tf.compat.v1.disable_v2_tensorshape()
+    try:
+        test_graphs_of_tensorflow_1()
+        traced = tf.function(
+            lambda splits: hvd.alltoall(tf.range(SIZE), splits), input_signature=[tf.TensorSpec([None], tf.int32)]
+        )
+        received, counts = traced(tf.ones([SIZE], tf.int32))
+        same(received, np.full(SIZE, RANK))
+        same(counts, np.ones(SIZE))
+        raises(
+            InvalidArgumentError, lambda: hvd.alltoall(tf.range(SIZE), tf.ones([SIZE + 1], tf.int32)), "one integer for each"
+        )
+    finally:
+        tf.compat.v1.enable_v2_tensorshape()
+
+
 def test_batch_normalization_over_all_ranks():
     inputs = [np.random.default_rng(rank).normal(rank, 2.0, size=(rank + 2, 4)).astype("float32") for rank in range(SIZE)]
     whole = np.concatenate(inputs)

@@ -59,6 +59,40 @@ def spawn():
     torch.multiprocessing.spawn(spawned, (free_port(),), nprocs=2)
 
 
+def replaced():
+    """XOE_TORCH_REPLACES: programs that name gloo, or no backend, get "xoe", also through names that they have imported."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed import init_process_group, new_group
+    from torch.distributed.device_mesh import init_device_mesh
+
+    def total(group=None):
+        tensor = torch.full((3,), float(dist.get_rank() + 1))
+        dist.all_reduce(tensor, group=group)
+        return tensor.tolist()
+
+    os.environ["XOE_TORCH_REPLACES"] = "gloo,nccl"
+    for start in (lambda: init_process_group("gloo"), init_process_group, lambda: init_device_mesh("cpu", (2,))):
+        start()
+        assert dist.get_backend() == "xoe" and total() == [3.0] * 3, dist.get_backend()
+        dist.destroy_process_group()
+    init_process_group(backend="cpu:gloo,cuda:nccl")
+    assert dist.get_backend() == "cpu:xoe,cuda:xoe" and total() == [3.0] * 3, dist.get_backend()
+    part = new_group([0, 1], backend="gloo")
+    assert dist.get_backend(part) == "xoe" and total(part) == [3.0] * 3, dist.get_backend(part)
+    os.environ["XOE_TORCH_REPLACES"] = "nccl"
+    part = new_group([0, 1], backend="gloo")
+    assert dist.get_backend(part) == "gloo" and total(part) == [3.0] * 3, dist.get_backend(part)
+    os.environ["XOE_TORCH_REPLACES"] = "gloo,glo"
+    try:
+        new_group([0, 1])
+        raise AssertionError("no error")
+    except ValueError as error:
+        assert "XOE_TORCH_REPLACES" in str(error) and "'glo'" in str(error) and "nccl" in str(error), error
+    dist.destroy_process_group()
+    print("met", flush=True)
+
+
 def listeners():
     """The addresses at which this process listens."""
     found = []
@@ -257,7 +291,9 @@ def main():
     python = ranks.interpreter()
     torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
-        call([*torchrun, __file__], "told_apart", 2, "met", PYTHONPATH=entry_point(folder, "torch.backends"))
+        installed = entry_point(folder, "torch.backends")
+        call([*torchrun, __file__], "told_apart", 2, "met", PYTHONPATH=installed)
+        call([*torchrun, __file__], "replaced", 2, "met", PYTHONPATH=installed, XOE_TORCH_REPLACES="gloo")
         if reads_backends():
             path = entry_point(folder, "torch.distributed.backends")
             call([*torchrun, __file__], "told_apart", 2, "met", PYTHONPATH=path, TORCH_DEVICE_BACKEND_AUTOLOAD="0")

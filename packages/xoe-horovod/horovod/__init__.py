@@ -19,5 +19,7 @@ for _name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_S
 
 def __getattr__(name: str) -> Any:
     if name == "run":
-        return xoe.run
+        from horovod.runner import run
+
+        return run
     raise AttributeError(f"module 'horovod' has no attribute {name!r}")

@@ -17,7 +17,8 @@ from xoe.process_sets import ProcessSet, global_process_set
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
     """Gives all ranks the weights and the optimizer's state of ``root_rank``, when training begins: random ones differ, and
-    checkpoints are loaded by one rank. Seeds of layers such as Dropout stay those of each rank."""
+    checkpoints are loaded by one rank. Seeds of layers such as Dropout stay those of each rank. A model of tf_keras that makes
+    its weights with its first batch gets them after that batch, as in Horovod."""
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
         super().__init__()
@@ -27,7 +28,15 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
         self.broadcast_done = False
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Broadcasts once."""
+        """Broadcasts once, if there are weights."""
+        if self.model.built:
+            self._broadcast()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Broadcasts where the first batch has made the weights."""
+        self._broadcast()
+
+    def _broadcast(self) -> None:
         if self.broadcast_done:
             return
         state = variables_of(self.model.optimizer, self.model)

@@ -177,7 +177,7 @@ def alltoall(
     rows = tf.convert_to_tensor(splits)
     if not rows.dtype.is_integer:
         raise InvalidArgumentError(f"splits is of type {rows.dtype.name}; pass one integer for each rank")
-    if rows.shape.rank not in (None, 1) or rows.shape[0] not in (None, call.size):
+    if rows.shape.rank not in (None, 1) or rows.shape.as_list()[0] not in (None, call.size):
         raise InvalidArgumentError(f"splits has the shape {rows.shape}; pass one integer for each of {call.size} ranks")
     return run(call, given, rows)[0], tf.cast(received_splits(call, rows), tf.int32)
 

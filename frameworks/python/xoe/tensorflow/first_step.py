@@ -35,7 +35,8 @@ _of_tapes: dict[Any, FirstStep] = {}
 @tf.autograph.experimental.do_not_convert
 def of_tapes(process_set: ProcessSet, gradients: Sequence[Any]) -> FirstStep:
     """Each step has a tape of its own: those whose gradients look alike, and match on other ranks, are of one program."""
-    shapes = tuple(None if gradient.shape.rank is None else tuple(gradient.shape) for gradient in gradients)
+    # as_list() gives integers in TensorFlow 1's mode as well, where a shape has objects that cannot be keys.
+    shapes = tuple(None if gradient.shape.rank is None else tuple(gradient.shape.as_list()) for gradient in gradients)
     key = (id(process_set), shapes)  # its number is used again after another init; the step keeps the object
     with _numbering:
         return _of_tapes.setdefault(key, FirstStep(ADVICE, process_set))
