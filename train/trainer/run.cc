@@ -67,9 +67,8 @@ Status Run::prepare() {
   Warn warn;
   if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
   std::optional<Sections> sections;
-  if (requests_.resizing != nullptr) {
-    Resizing& resizing = *requests_.resizing;
-    auto shared = share_state(resizing.state, resizing.step, resizing.goes_on, comm_);
+  if (Resizing* const resizing = requests_.resizing; resizing != nullptr) {
+    auto shared = share_state(resizing->state, resizing->step, resizing->goes_on, comm_);
     if (!shared) return on_all_ranks(failure(shared.error()));
     sections = std::move(*shared);
   }
