@@ -19,7 +19,7 @@ PATH = os.pathsep.join([str(ranks.BUILD / "python"), str(ranks.ROOT / "packages"
 SIZES = (1, 2, 3)
 SECONDS = 240  # for one program, on a loaded machine too
 STARTS_RANKS_ITSELF = ("notebook",)
-FROM_PYTORCH = {"fsdp": (2, 6)}
+FROM_PYTORCH = {"fsdp": (2, 6), "saved_in_parts": (2, 6)}
 
 
 def run_program(name):
