@@ -54,7 +54,7 @@ struct IgnoredFlag {
 
 constexpr std::string_view kEngine =
     "ranks find each other without a controller; --backend chooses what they talk over";
-constexpr std::string_view kElastic = "a job keeps its hosts and its size; see docs/guide/from-horovod.md";
+constexpr std::string_view kElastic = "a job keeps its hosts, and gets no more ranks than it began with; see docs/guide/from-horovod.md";
 
 constexpr std::array kIgnoredFlags{IgnoredFlag{"--gloo", kEngine},
                                    IgnoredFlag{"--use-gloo", kEngine},

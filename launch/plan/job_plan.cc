@@ -43,6 +43,8 @@ Status check_options(const RunOptions& options) {
   if (options.slots() < options.size || options.slots() > kMaxRanksPerHost)
     return failure(Code::kInvalidArgument, "--resize: the most ranks are {}; expected {} to {}", options.slots(),
                    options.size, kMaxRanksPerHost);
+  if (options.min_ranks > 0 && options.resize_fd >= 0)
+    return failure(Code::kInvalidArgument, "--min-np with --resize: the other program says how many ranks there are");
   if (options.min_ranks > options.size)
     return failure(Code::kInvalidArgument, "--min-np {} is more than -np {}", options.min_ranks, options.size);
   if (!options.devices.empty() && std::ssize(options.devices) != options.size)

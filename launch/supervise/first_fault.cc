@@ -34,7 +34,7 @@ void FirstFault::add(Fault fault) {
   std::vector<Fault> causes;
   std::erase_if(events_, [&](const Event& event) {
     if (event.kind != Event::Kind::kSuspicion) return false;
-    if (fault.at - event.fault.at < kSoon) causes.push_back(event.fault);
+    if (event.until_formed || fault.at - event.fault.at < kSoon) causes.push_back(event.fault);
     return true;
   });
   for (const Fault& cause : causes) add(cause);
@@ -49,11 +49,11 @@ void FirstFault::add(Fault fault) {
   events_.push_back({Event::Kind::kFault, fault});
 }
 
-void FirstFault::suspect(const Fault& fault) {
+void FirstFault::suspect(const Fault& fault, bool until_formed) {
   std::erase_if(events_, [&](const Event& event) {
-    return event.kind == Event::Kind::kSuspicion && fault.at - event.fault.at >= kSoon;
+    return event.kind == Event::Kind::kSuspicion && !event.until_formed && fault.at - event.fault.at >= kSoon;
   });
-  events_.push_back({Event::Kind::kSuspicion, fault});
+  events_.push_back({Event::Kind::kSuspicion, fault, until_formed});
 }
 
 void FirstFault::forget_lost() {

@@ -55,8 +55,8 @@ class FirstFault {
   // Adds what was announced before `answer`, which may be an answer to it.
   void add_announced(const Fault& answer);
   bool any_announced() const noexcept { return has(Event::Kind::kAnnouncement); }
-  // One that counts only if another follows soon, because of it.
-  void suspect(const Fault& fault);
+  // One that counts only if another follows because of it: soon, or before forget_lost().
+  void suspect(const Fault& fault, bool until_formed = false);
   // The ranks go on without those that were lost: what fails from now on does not follow from it.
   void forget_lost();
   // Takes out those for which it is true.
@@ -86,6 +86,7 @@ class FirstFault {
     };
     Kind kind = Kind::kFault;
     Fault fault = {};
+    bool until_formed = false;  // of a suspicion
   };
   bool has(Event::Kind kind) const noexcept { return std::ranges::find(events_, kind, &Event::kind) != events_.end(); }
   std::optional<Fault> take_announcement(int rank);

@@ -84,7 +84,11 @@ class Job {
               processes_->send({.kind = SupervisorCommand::Kind::kSignalRank, .signal = signal, .rank = slot});
             },
         .begin_world = [this] { begin_next_world(); },
-        .formed = [this] { faults_.forget_lost(); },
+        .formed =
+            [this] {
+              store_->take_lost_peers();
+              faults_.forget_lost();
+            },
         .tell = [this](const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }};
     resizing_.emplace(Fd(options_.resize_fd), std::move(page), options_.size, options_.slots(), options_.devices,
                       options_.grace, std::move(actions));
@@ -118,7 +122,8 @@ class Job {
       faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
     count_ended(1, Clock::now());
-    if (options_.min_ranks > 0 && failed) schedule_return(event);
+    if (options_.min_ranks > 0 && failed && schedule_return(event))
+      output_->err().write(fmt::format("xoe run: it is restarted: {}\n", restarts_left()));
     return true;
   }
 
@@ -127,17 +132,21 @@ class Job {
     if (options_.min_ranks == 0 || !restarts_.allowed() || !resizing_->lose(event.rank, options_.min_ranks))
       return false;
     running_.erase(event.rank);
-    // What the others end of, should they, follows from it.
-    faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
+    // If the others end before they have formed a world without it, it is because of this.
+    faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at},
+                    /*until_formed=*/true);
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "lost");
     const bool returns = schedule_return(event);
-    output_->err().write(fmt::format(
-        "xoe run: {}; {} go on{}\n", describe_end(end_of(event), processes_->host_of(event.rank)),
-        counted(std::ssize(resizing_->members()), "rank"),
-        returns ? fmt::format(", and it is restarted: {} of {} restarts left", restarts_.left(), options_.restarts)
-                : std::string()));
+    output_->err().write(fmt::format("xoe run: {}; {} go on{}\n",
+                                     describe_end(end_of(event), processes_->host_of(event.rank)),
+                                     counted(std::ssize(resizing_->members()), "rank"),
+                                     returns ? ", and it is restarted: " + restarts_left() : std::string()));
     count_ended(1, now);
     return true;
+  }
+
+  std::string restarts_left() const {
+    return fmt::format("{} of {} restarts left", restarts_.left(), options_.restarts);
   }
 
   // It comes back as one that joins, beside the others.
@@ -410,7 +419,7 @@ class Job {
   }
 
   void note_lost_peers() {
-    const auto members = resizing_ ? resizing_->members() : std::vector<int>();
+    const auto members = resizing_ ? resizing_->formed_members() : std::vector<int>();
     for (const bootstrap::LostPeers& told : store_->take_lost_peers()) {
       if (told.rank < 0 || told.rank >= options_.slots()) continue;
       std::vector<LostPeer> lost;
@@ -468,7 +477,8 @@ class Job {
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format(
         "xoe run: {}; restarted, {} of {} restarts left\n", describe_end(end, processes_->host_of(end.rank)),
-        restarts_.left() + static_cast<int>(scheduled_restarts_.size()), options_.restarts));
+        restarts_.left() + static_cast<int>(std::ranges::count(scheduled_restarts_, false, &ScheduledRestart::gone)),
+        options_.restarts));
   }
 
   // Ranks that were about to be restarted have failed for good.

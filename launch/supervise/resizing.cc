@@ -32,6 +32,7 @@ Resizing::Resizing(Fd control, bootstrap::WorldPage page, int size, int most, st
     slots_[slot].state = State::kMember;
     if (slot < devices.size()) slots_[slot].device = devices[slot];
   }
+  formed_members_ = members();
 }
 
 std::vector<int> Resizing::members() const {
@@ -53,6 +54,7 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
     formed_ = true;
+    formed_members_ = members();
     actions_.formed();
     for (Slot& slot : slots_) {
       if (slot.state != State::kJoining) continue;
@@ -139,7 +141,9 @@ Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
 
 bool Resizing::lose(int number, int least) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  if (stopped_ || slot.state != State::kMember || std::ssize(members()) - 1 < least) return false;
+  // Those that have not joined yet may fail to.
+  const auto left = std::ranges::count(slots_, State::kMember, &Slot::state) - 1;
+  if (stopped_ || slot.state != State::kMember || left < least) return false;
   actions_.signal(number, SIGKILL);  // what it left running
   slot = Slot{.device = std::move(slot.device)};
   actions_.begin_world();

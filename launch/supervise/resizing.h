@@ -48,6 +48,8 @@ class Resizing {
   short events() const noexcept { return static_cast<short>(answers_.empty() ? POLLIN : POLLIN | POLLOUT); }
   // The slots of the world's ranks, in order.
   std::vector<int> members() const;
+  // Of the last world that has formed: what ranks say of each other is of that one.
+  const std::vector<int>& formed_members() const noexcept { return formed_members_; }
   void begun(int version);
   // Takes what has arrived from the other program and in the store, and what is due.
   void look(const bootstrap::StoreService& store, Clock::time_point now);
@@ -108,6 +110,7 @@ class Resizing {
   std::string input_;
   std::string answers_;  // for which the socket had no room yet
   int version_ = 0;
+  std::vector<int> formed_members_;
   bool formed_ = false;
   bool stopped_ = false;
 };

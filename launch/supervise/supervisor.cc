@@ -100,7 +100,9 @@ void Supervisor::signal_rank(std::size_t rank, int signal) {
   Rank& one = ranks_[rank];
   if (one.group <= 0) return;
   ::kill(-one.group, signal);
-  if (one.pid <= 0 && signal == SIGKILL) one.group = -1;
+  if (one.pid > 0 || signal != SIGKILL) return;
+  one.group = -1;
+  failed_ = false;  // the others may go on without it: the next failure is a first one
 }
 
 void Supervisor::give_device(std::size_t rank, const char* device) {

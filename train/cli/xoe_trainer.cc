@@ -8,7 +8,11 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "core/base/env.h"
 #include "core/base/file_identity.h"
@@ -29,6 +33,7 @@ using namespace xoe;
 constexpr int kFailure = 1;
 constexpr int kInterrupted = 130;
 constexpr int kResized = -1;  // no exit code: the run goes on in the next world
+constexpr auto kLookEvery = std::chrono::milliseconds(50);
 constexpr const char* kSurvivesVariable = "XOE_MIN_RANKS";
 
 std::atomic<bool> stop_asked{false};
@@ -84,6 +89,8 @@ class Console : public train::Listener {
   Console& operator=(const Console&) = delete;
 
   bool failed_together() const noexcept { return failed_together_; }
+  // Of a world that has ended.
+  void forget_failure() noexcept { failed_together_ = false; }
 
   void started(const train::RunStart& start) override {
     if (!status_) open_status();
@@ -186,18 +193,44 @@ std::string numbered(const std::string& path, int number) {
   return whole.parent_path() / fmt::format("{}-{}{}", whole.stem().string(), number, whole.extension().string());
 }
 
+// Joins the world. nullopt: a signal has asked this process to stop, while it waits for other ranks.
+std::optional<Result<Joined>> join_unless_stopped() {
+  const auto joining = std::make_shared<std::promise<Result<Joined>>>();
+  auto joined = joining->get_future();
+  std::thread([joining] { joining->set_value(join(Env::process(), {})); }).detach();
+  while (joined.wait_for(kLookEvery) != std::future_status::ready)
+    if (stop_asked.load(std::memory_order_relaxed)) return std::nullopt;
+  return joined.get();
+}
+
+// Writes what is in this process alone, and ends it while a thread still waits for other ranks.
+[[noreturn]] void stop_waiting(const train::TrainOptions& options, const train::Resizing& resizing) {
+  const Error stopped(Code::kUnavailable, "a signal came while the rank waited for the others");
+  print_error(train::keep_state_of(stopped, options, resizing));
+  std::_Exit(kInterrupted);
+}
+
 // Trains in one world after the other, where the number of ranks changes; else in the one that there is. Returns the
 // exit code.
 int run(const TrainCommandLine& line) {
   Console console(line);
   train::TrainOptions options = line.options;
   train::Resizing resizing;
+  std::pair<int, std::int64_t> last(-1, -1);  // the version of the world, and the step after which it lost a rank
   for (int world = 1;; ++world) {
-    auto joined = join(Env::process(), {});
-    if (!joined) {
-      print_error(train::keep_state_of(joined.error(), options, resizing));
+    auto attempt = join_unless_stopped();
+    if (!attempt) stop_waiting(options, resizing);
+    Result<Joined>& joined = *attempt;
+    // The lost rank lives, and the launcher knows of no loss: the same would happen again and again.
+    const bool again = joined && !resizing.loss.empty() && last == std::pair(joined->version, resizing.step);
+    if (!joined || again) {
+      print_error(
+          train::keep_state_of(again ? Error(Code::kPeerLost, resizing.loss) : joined.error(), options, resizing));
       return kFailure;
     }
+    last = {joined->version, resizing.step};
+    resizing.loss.clear();
+    console.forget_failure();
     using Change = bootstrap::WorldView::Change;
     resizing.requested = [&] { return joined->change() != Change::kStay; };
     resizing.leaves = [&] { return joined->change() == Change::kLeave; };

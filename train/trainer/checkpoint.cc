@@ -243,7 +243,10 @@ Result<std::optional<Sections>> share_state(std::string& packed, std::int64_t st
     return failure(Code::kDataLoss, "the ranks that had the state of the training have left");
   if (most[0] < 0) return std::nullopt;
   const int source = comm.size() - 1 - static_cast<int>(most[0] % comm.size());
-  XOE_TRY(broadcast_bytes(comm, packed, source));
+  // What a rank has of its own it keeps until all of the other has arrived.
+  std::string received;
+  XOE_TRY(broadcast_bytes(comm, comm.rank() == source ? packed : received, source));
+  if (comm.rank() != source) packed = std::move(received);
   XOE_ASSIGN(Sections sections, unpack_sections(packed, fmt::format("the state as received from rank {}", source)));
   return sections;
 }

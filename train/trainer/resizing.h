@@ -19,6 +19,7 @@ struct Resizing {
     bool evaluation = false, checkpoint = false;
   } postponed = {};
   std::string state = {};  // of one rank at least: what the run goes on from; empty: its beginning, or a checkpoint
+  std::string loss = {};   // of which rank, where train() has returned because of it
   std::int64_t step = 0;   // that the state is of: where ranks have different ones, the latest counts
 };
 

@@ -36,7 +36,10 @@ Result<Outcome> Run::run() {
   }();
   const bool lost = !outcome && outcome.error().code() == Code::kPeerLost;
   if (!lost || requests_.resizing == nullptr || !requests_.resizing->survives) return outcome;
-  return survive(outcome.error());
+  if (finished_) return outcome_;
+  auto survived = survive(outcome.error());
+  // A run that was asked to stop leaves its state behind instead, see train().
+  return requests_.stop.load(std::memory_order_relaxed) ? outcome : survived;
 }
 
 Result<Outcome> Run::run_steps() {
@@ -72,8 +75,8 @@ Status Run::prepare() {
     if (!shared) return on_all_ranks(failure(shared.error()));
     sections = std::move(*shared);
   }
-  const bool goes_on = sections.has_value();
-  options_.resume = options_.resume || goes_on;
+  goes_on_ = sections.has_value();
+  options_.resume = options_.resume || goes_on_;
 
   auto local = set_up(options_, comm_, std::move(warn));
   XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
@@ -83,7 +86,7 @@ Status Run::prepare() {
   XOE_TRY(on_all_ranks(start_engine()));
   plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
-  if (options_.resume && !goes_on) {
+  if (options_.resume && !goes_on_) {
     auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/requests_.resizing != nullptr);
     if (!loaded) return on_all_ranks(failure(loaded.error()));
     sections = std::move(*loaded);
@@ -116,7 +119,7 @@ Status Run::prepare() {
   update_.emplace(options_, *setup_.model, std::move(optimizer));
   input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
-  if (sections) XOE_TRY(resume(*sections, goes_on));
+  if (sections) XOE_TRY(resume(*sections, goes_on_));
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
@@ -194,6 +197,7 @@ Status Run::evaluate() {
                                  .accuracy = values[1] / values[2],
                                  .images = static_cast<std::int64_t>(values[2])};
   outcome_.accuracy = evaluation.accuracy;
+  evaluated_step_ = step_;
   if (first()) {
     listener_.evaluated(evaluation);
     if (outputs_) hold(outputs_->evaluated(evaluation));
@@ -313,23 +317,23 @@ Status Run::exchange(StepSums& sums, bool& finite) {
 Status Run::after_step() {
   const bool last = step_ == plan_.total_steps;
   if (first()) listener_.stepped(step_, plan_.total_steps);
-  if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
   const bool saves = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
-  if (next_ == Next::kNextWorld) requests_.resizing->postponed = {evaluation_due(), saves};
+  postpone(evaluation_due(), saves);
+  if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
   if (last || next_ != Next::kStep) return {};
   return evaluate_and_save(evaluation_due(), saves);
 }
 
-// What the loss of a rank interrupts the next world does again.
 Status Run::evaluate_and_save(bool evaluates, bool saves) {
-  Resizing unchanged;
-  auto& postponed = (requests_.resizing != nullptr ? *requests_.resizing : unchanged).postponed;
-  postponed = {evaluates, saves};
   if (evaluates) XOE_TRY(evaluate());
-  postponed.evaluation = false;
+  postpone(false, saves);
   if (saves) XOE_TRY(checkpoint());
-  postponed.checkpoint = false;
+  postpone(false, false);
   return {};
+}
+
+void Run::postpone(bool evaluation, bool checkpoint) noexcept {
+  if (requests_.resizing != nullptr) requests_.resizing->postponed = {evaluation, checkpoint};
 }
 
 Status Run::catch_up() {
@@ -356,7 +360,7 @@ Status Run::report() {
 
 // Also after an interruption, since a resumed run starts after this step.
 bool Run::evaluation_due() const noexcept {
-  if (!options_.evaluate || setup_.data->info().held_out == 0) return false;
+  if (!options_.evaluate || setup_.data->info().held_out == 0 || evaluated_step_ == step_) return false;
   return step_ == plan_.total_steps || (plan_.eval_interval > 0 && (step_ - plan_.shift) % plan_.eval_interval == 0);
 }
 
@@ -397,21 +401,27 @@ Result<Outcome> Run::survive(const Error& loss) {
     requests_.resizing->step = kept_->progress.step;
     requests_.resizing->goes_on = true;
   }
+  requests_.resizing->loss = loss.message();
   outcome_.resized = true;
+  close();
   return outcome_;
 }
 
 void Run::close() {
   trace_.reset();
   update_.reset();
-  if (!options_.timeline.empty()) hold(engine_->stop_timeline());
+  if (!options_.timeline.empty() && engine_) hold(engine_->stop_timeline());
 }
 
 Result<Outcome> Run::finish() {
-  const bool again = step_ == first_step_;  // a finished run was resumed: only its summary is repeated
+  const bool again = step_ == first_step_ && !goes_on_;  // a finished run was resumed: only its summary is repeated
+  const bool saves = !options_.checkpoint_dir.empty() && checkpoint_step_ != step_ && !again;
+  postpone(evaluation_due(), saves);
   // First, because whatever interrupted the run may soon kill it.
-  if (!options_.checkpoint_dir.empty() && checkpoint_step_ != step_ && !again) XOE_TRY(checkpoint());
+  if (saves) XOE_TRY(checkpoint());
+  postpone(evaluation_due(), false);
   if (evaluation_due()) XOE_TRY(evaluate());
+  postpone(false, false);
   outcome_.interrupted = next_ == Next::kStop && step_ < plan_.total_steps;
   outcome_.step = step_;
   outcome_.speed = meter_.speed();
@@ -421,12 +431,13 @@ Result<Outcome> Run::finish() {
   outcome_.timeline = options_.timeline;
   outcome_.input = setup_.data->explain();
   outcome_.metrics = engine_->metrics();
-  XOE_TRY(update_->optimizer().close());
-  close();
   if (outputs_) {
     if (outputs_->folder()) outcome_.curve = outputs_->folder()->curve_path();
     hold(outputs_->finished(outcome_));
   }
+  finished_ = static_cast<bool>(held_);
+  XOE_TRY(update_->optimizer().close());
+  close();
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   return outcome_;
 }

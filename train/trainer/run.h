@@ -46,6 +46,8 @@ class Run {
   // What was left for this world, so that ranks left the last one sooner.
   Status catch_up();
   Status evaluate_and_save(bool evaluates, bool saves);
+  // What the next world does first, should this one lose a rank before it is done.
+  void postpone(bool evaluation, bool checkpoint) noexcept;
   Status report();
   Status evaluate();
   Status checkpoint();
@@ -88,6 +90,9 @@ class Run {
   enum class Next : std::uint8_t { kStep, kStop, kNextWorld } next_ = Next::kStep;
   Status held_;
   std::int64_t checkpoint_step_ = -1;
+  std::int64_t evaluated_step_ = -1;
+  bool goes_on_ = false;   // from another world of this run
+  bool finished_ = false;  // all that is left is that the other ranks are told
   // After the last finished step, where the training survives the loss of a rank.
   struct Kept {
     std::vector<at::Tensor> buffers;

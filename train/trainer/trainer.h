@@ -31,8 +31,8 @@ namespace xoe::train {
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop, Resizing* resizing = nullptr);
 
-// `error`, where no other world follows: the state that the training was to go on from, which is in no other place, has
-// been written as a checkpoint (if a folder is set).
+// For an error after which no other world follows: writes the state that the training was to go on from, which is in no
+// other place, as a checkpoint (if a folder is set). Returns the error, which says so.
 Error keep_state_of(Error error, const TrainOptions& options, const Resizing& resizing);
 
 }  // namespace xoe::train
