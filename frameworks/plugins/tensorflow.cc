@@ -354,6 +354,7 @@ extern "C" XOE_API const char* xoe_tensorflow_connect(const xoe::plugins::Engine
 }
 
 // Why programs that XLA compiles cannot communicate; "": they can.
-extern "C" XOE_API const char* xoe_tensorflow_connect_xla(const xoe::plugins::EngineAccess* access) {
-  return xoe::plugins::register_xla_calls(access);
+extern "C" XOE_API const char* xoe_tensorflow_connect_xla(const xoe::plugins::EngineAccess* access,
+                                                          const char* library) {
+  return xoe::plugins::register_xla_calls(access, library);
 }

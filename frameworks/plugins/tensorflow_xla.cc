@@ -32,9 +32,12 @@ constexpr Target kTargets[] = {{"xoe_tensorflow_collective", "Host", &collective
                                {"xoe_tensorflow_first_step", "Host", &first_step},
                                {"xoe_tensorflow_first_step", "CUDA", &first_step_on_gpu}};
 
-std::string register_with_xla() {
+// Another library in this process may have an XLA of its own.
+std::string register_with_xla(const char* library) {
   using Entry = const xla::Api* (*)();
-  const auto entry = reinterpret_cast<Entry>(::dlsym(RTLD_DEFAULT, kEntry));
+  void* const own = ::dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
+  const auto entry = reinterpret_cast<Entry>(::dlsym(own != nullptr ? own : RTLD_DEFAULT, kEntry));
+  if (own != nullptr) ::dlclose(own);  // it stays: TensorFlow has it
   if (entry == nullptr) return "its XLA gives no access to custom calls";
   const xla::Api* const api = entry();
   if (api == nullptr || api->version.major != 0 || api->version.minor < kOldestMinor)
@@ -57,9 +60,9 @@ Observer& first_steps() {
   return observer;
 }
 
-const char* register_xla_calls(const EngineAccess* access) {
+const char* register_xla_calls(const EngineAccess* access, const char* library) {
   the_access_of_calls = access;
-  static const std::string failure = register_with_xla();
+  static const std::string failure = register_with_xla(library);
   return failure.c_str();
 }
 

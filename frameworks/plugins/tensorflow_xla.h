@@ -8,8 +8,8 @@
 namespace xoe::plugins {
 
 // Registers xoe_tensorflow_collective and xoe_tensorflow_first_step for CPUs and CUDA, once. Returns why it cannot; ""
-// means success. Not thread safe.
-const char* register_xla_calls(const EngineAccess* access);
+// means success. `library`: the path of TensorFlow's own, which is loaded. Not thread safe.
+const char* register_xla_calls(const EngineAccess* access, const char* library);
 
 // Of compiled programs and of others: Python numbers the calls of both together.
 Observer& first_steps();

@@ -8,8 +8,8 @@
 
 namespace xoe::plugins {
 
-// The arguments after the first `count` give calls an order: the last results are copies of them. Any thread may call
-// these; null means success.
+// The arguments after the first `count` give calls an order: the last results are copies of them, in host memory. Any
+// thread may call these; null means success.
 xla::Error* run_collective(const xla::CallFrame& frame, const EngineAccess* access);
 xla::Error* run_collective_on_gpu(const xla::CallFrame& frame, const EngineAccess* access);
 

@@ -67,7 +67,11 @@ class Bench:
         if why.exists():
             return why.read_text().strip().splitlines()[-1]
         installed = self.openmpi and (MPI4JAX / "bin" / "python").exists()
-        return "" if installed else "measure/compare/install_peers.sh openmpi, then data/bench/install_peers.sh mpi4jax installs it"
+        return (
+            ""
+            if installed
+            else "measure/compare/install_peers.sh openmpi, then data/bench/install_peers.sh mpi4jax installs it"
+        )
 
     def measure(self, contestant, size):
         """The ms of a step; while --patience lasts, not of one that other programs disturbed."""

@@ -47,7 +47,8 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt when the launcher changes the number of ranks (``xoe run --min-np`` and ``--pool --gpus MIN:MAX``).
+        """Raises HostsUpdatedInterrupt when the launcher changes the number of ranks (``xoe run --min-np``, or
+        ``--pool --gpus MIN:MAX``).
 
         Collective there: all ranks find out in the same call. A rank that has to leave ends here, with SystemExit.
         """
@@ -114,8 +115,9 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
 
     First, all ranks copy the state of rank 0. When the world breaks (HorovodInternalError: a rank died, an operation timed
     out, a connection was lost), every rank restores its last commit, the ranks form a new version of the world, and the
-    function is called again. ``xoe run --restarts N`` restarts a rank that died, ``--min-np`` goes on without it; else the launcher ends the job.
-    When the number of ranks changes (:meth:`State.check_host_updates`), nothing is restored: it goes on from where it is.
+    function is called again. ``xoe run --restarts N`` restarts a rank that died, and with ``--min-np`` the others go on
+    without it; else the launcher ends the job. When the number of ranks changes (:meth:`State.check_host_updates`), nothing
+    is restored: it goes on from where it is.
     """
 
     @functools.wraps(function)

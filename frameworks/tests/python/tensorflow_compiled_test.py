@@ -149,6 +149,42 @@ def test_control_flow():
     same(loop(tf.ones(3)), np.full(3, -float(SIZE**4)))
 
 
+def test_collectives_of_loops_branches_and_functions_keep_their_order():
+    """No data connect them, and they have one name: another order on a rank would add up the wrong ones."""
+    inner = tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))
+
+    @compiled
+    def program(a, b, c):
+        first = hvd.allreduce(a, op=hvd.Sum)
+        for _ in tf.range(3):
+            b = hvd.allreduce(b, op=hvd.Sum)
+        second = inner(c) + inner(10 * c) if c[0, 0] >= 0 else c
+        return first, b, second, hvd.allreduce(100 * a, op=hvd.Sum)
+
+    a, b, c = (values(seed=seed) for seed in (1, 2, 3))
+    for _ in range(5):
+        first, looped, second, last = program(a, b, c)
+        same(first, total(seed=1))
+        same(looped, SIZE**2 * total(seed=2))
+        same(second, 11 * total(seed=3))
+        same(last, 100 * total(seed=1))
+
+
+def test_gradients_through_loops():
+    @compiled
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for _ in tf.range(2):
+                y = hvd.allreduce(y * y)
+            loss = tf.reduce_sum(y)
+        return tape.gradient(loss, x)
+
+    squares = np.mean(np.array(everyone()) ** 2, axis=0)
+    np.testing.assert_allclose(gradient(values()), 4 * values().numpy() * squares, rtol=1e-6)
+
+
 def test_many_independent_collectives_run_in_one_order():
     """A wrong order would block: each waits for the other ranks."""
     shapes = [(1 + (7 * index) % 50, 1 + index % 3) for index in range(40)]
@@ -267,6 +303,14 @@ def test_what_a_compiled_program_cannot_know():
     raises(UnsupportedError, lambda: as_it_is(hvd.allreduce)(tf.constant(["text"])), "string")
     if SIZE > 1:
         raises(UnsupportedError, lambda: as_it_is(hvd.alltoall)(tf.ones(SIZE + 1)), "divide evenly")
+
+        def uneven(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                loss = tf.reduce_sum(hvd.reducescatter(x, op=hvd.Sum))
+            return tape.gradient(loss, x)
+
+        raises(UnsupportedError, lambda: as_it_is(uneven)(tf.ones((SIZE + 1, 2))), "reducescatter", "divide evenly")
 
 
 def test_names_of_any_characters():

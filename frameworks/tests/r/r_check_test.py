@@ -62,7 +62,11 @@ def test_found_by_pkg_config():
     words = ("R", "CMD", "INSTALL", f"--library={library}", package.archive())
     said = package.call(*words, XOE_HOME="", PKG_CONFIG_PATH=str(prefix / "lib/pkgconfig"))
     assert "found by pkg-config" in said, said
-    words = ("Rscript", "-e", "library(xoe); init(); cat(allreduce(7)); cat(grep('libxoe', readLines('/proc/self/maps'), value = TRUE)[[1]])")
+    words = (
+        "Rscript",
+        "-e",
+        "library(xoe); init(); cat(allreduce(7)); cat(grep('libxoe', readLines('/proc/self/maps'), value = TRUE)[[1]])",
+    )
     assert "7" in package.call(*words, R_LIBS=str(library), XOE_HOME="")
 
 

@@ -43,8 +43,14 @@ class Package:
     def call(self, *words, fails=False, **variables):
         """Runs a command in the folder; gives its output."""
         done = subprocess.run(
-            [str(word) for word in words], cwd=self.folder, env=self.environment(**variables), text=True, timeout=HANGS,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+            [str(word) for word in words],
+            cwd=self.folder,
+            env=self.environment(**variables),
+            text=True,
+            timeout=HANGS,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
         )
         assert (done.returncode != 0) == fails, f"{words}: exit code {done.returncode}\n{done.stdout}"
         return done.stdout
@@ -67,8 +73,13 @@ class Package:
         """Runs a program on so many ranks; gives the ended process with its output and `seconds`."""
         started = time.monotonic()
         done = subprocess.run(
-            self.command(size, *words, options=("--timeout", str(HANGS)), told=told), cwd=self.folder, text=True, check=False,
-            env=self.environment(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            self.command(size, *words, options=("--timeout", str(HANGS)), told=told),
+            cwd=self.folder,
+            text=True,
+            check=False,
+            env=self.environment(**variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         done.seconds = time.monotonic() - started
         return done

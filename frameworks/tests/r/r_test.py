@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The R package under `xoe run`: results against base R, mismatches, ranks that die, interrupts, forks, a training.
 
-  r_test.py [WORD]...
+r_test.py [WORD]...
 """
 
 import os
@@ -91,8 +91,13 @@ def test_interrupt():
 
 def test_ctrl_c():
     """SIGINT to the launcher, while rank 0 waits, ends the job and leaves no process. R ends with 1 then."""
-    job = subprocess.Popen(package.command(2, PROGRAMS / "waits.R"), env=package.environment(), text=True,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    job = subprocess.Popen(
+        package.command(2, PROGRAMS / "waits.R"),
+        env=package.environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     processes = []
     for line in job.stdout:
         processes += re.findall(r"process (\d+)", line)

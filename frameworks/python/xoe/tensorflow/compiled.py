@@ -2,20 +2,19 @@
 
 XLA has none of TensorFlow's own operations, but calls functions that are registered with it; a small program in StableHLO
 makes such a call, and TensorFlow puts it into the one that it compiles. XLA runs independent calls in any order, and in
-another one on each rank, so each call takes a number that the call before it in the same graph returns.
+another one on each rank. So each call takes the value of a variable, and returns its next one: TensorFlow keeps the order in
+which Python reads and assigns a variable, also in loops, branches and functions inside of others.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_call_module
-from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 from xoe import _core
 from xoe._call import Call, need_linear
@@ -24,17 +23,29 @@ from xoe.first_step import Observed
 from xoe.tensorflow.library import connect_xla, number_of
 
 _PLATFORMS = ["CPU", "CUDA"]  # the first argument of a program says on which of them it runs
-_ORDER = "tensor<i32>"
+_ORDER = "tensor<f32>"
 _VERSION = 9  # of what XlaCallModule is given
 _TYPES = {"bool": "i1", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "complex64": "complex<f32>"}
 _TYPES["complex128"] = "complex<f64>"
 _TYPES |= {f"{sign}int{bits}": f"{sign}i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_last: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # what the last call of each graph returns
 
 
 def is_compiled() -> bool:
     """Whether XLA will compile the graph that is being made."""
-    return not tf.executing_eagerly() and bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+    if tf.executing_eagerly():
+        return False
+    try:
+        from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+    except ImportError:
+        return False  # TensorFlow itself says then that XLA lacks the operation
+    return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+
+@functools.cache
+def _order() -> Any:
+    """What the last call has returned."""
+    with tf.init_scope():
+        return tf.Variable(0.0, trainable=False, name="xoe_order")
 
 
 @tf.autograph.experimental.do_not_convert
@@ -47,12 +58,15 @@ def run(call: Call, tensors: Sequence[Any], splits: Any = None) -> list[Any]:
     connect_xla()
     _check_shapes(call, tensors, splits)
 
-    @tf.custom_gradient
-    def with_gradient(*given: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
-        return _call(call, given), lambda *gradients: _gradients(call, gradients)
+    order = _order()
 
-    results = with_gradient(*tensors)
-    return list(results) if isinstance(results, (list, tuple)) else [results]
+    @tf.custom_gradient
+    def with_gradient(before: Any, *given: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
+        return _call(call, before, given), lambda _, *gradients: [None, *_gradients(call, given, gradients)]
+
+    after, *results = with_gradient(order.read_value(), *tensors)
+    order.assign(after)
+    return results
 
 
 def _check_shapes(call: Call, tensors: Sequence[Any], splits: Any) -> None:
@@ -71,7 +85,7 @@ def _check_shapes(call: Call, tensors: Sequence[Any], splits: Any) -> None:
             raise UnsupportedError(f"{where}: it works on the first dimension, and a scalar has none")
 
 
-def _call(call: Call, tensors: Sequence[Any]) -> list[Any]:
+def _call(call: Call, order: Any, tensors: Sequence[Any]) -> list[Any]:
     shapes = [call.shape_in_program(tuple(tensor.shape)) for tensor in tensors]
     attributes = {
         "kind": f"{_core.KINDS[call.kind]} : i32",
@@ -83,7 +97,12 @@ def _call(call: Call, tensors: Sequence[Any]) -> list[Any]:
         "compression": f"{call.compression} : i32",
         "name": _quoted(call.name),
     }
-    return _in_order("xoe_tensorflow_collective", tensors, attributes, shapes)
+    return _in_order("xoe_tensorflow_collective", order, tensors, attributes, shapes)
+
+
+def can_show(tensors: Sequence[Any]) -> bool:
+    """Whether all have shapes that are known before the program runs, and types that :func:`show` takes."""
+    return all(tensor.shape.is_fully_defined() and tensor.dtype.name in _TYPES for tensor in tensors)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -91,35 +110,43 @@ def show(tensors: Sequence[Any], look: Callable[[Observed], bool]) -> None:
     """Lets Python look at tensors or variables whenever the program gets here. look: returns whether it need not look again."""
     connect_xla()
     values = [tf.convert_to_tensor(one) for one in tensors]
-    _in_order("xoe_tensorflow_first_step", values, {"number": f"{number_of(look)} : i32"}, [])
+    order = _order()
+    (after,) = _in_order("xoe_tensorflow_first_step", order.read_value(), values, {"number": f"{number_of(look)} : i32"}, [])
+    order.assign(after)
 
 
-def _in_order(target: str, tensors: Sequence[Any], attributes: dict[str, str], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """The results of a call, after all calls before it in this graph. They have the types of the first tensors."""
-    graph = tf.compat.v1.get_default_graph()
-    order = _last[graph] if graph in _last else tf.constant(0)
+def _in_order(
+    target: str, order: Any, tensors: Sequence[Any], attributes: dict[str, str], shapes: Sequence[tuple[int, ...]]
+) -> list[Any]:
+    """What comes after ``order``, and the results of a call, which have the types of the first tensors."""
+    try:
+        from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_call_module
+    except ImportError:
+        raise UnsupportedError(
+            f"TensorFlow {tf.__version__} cannot compile collectives; leave jit_compile=True out, or pass jit_compile=False to"
+            " Keras's compile()"
+        ) from None
     types = [tensor.dtype for tensor in tensors]
     given = [(kind.name, tuple(tensor.shape)) for kind, tensor in zip(types, tensors, strict=True)]
     returned = [(kind, shape) for (kind, _), shape in zip(given, shapes, strict=False)]
-    *results, _last[graph] = xla_call_module(
+    *results, after = xla_call_module(
         args=[*tensors, order],
         version=_VERSION,
         module=_program(target, {"count": f"{len(given)} : i32", **attributes}, given, returned),
         Sout=[*shapes, ()],
-        Tout=[*types[: len(shapes)], tf.int32],
+        Tout=[*types[: len(shapes)], tf.float32],
         platforms=_PLATFORMS,
-        use_shardy_partitioner=False,
     )
-    return results
+    return [after, *results]
 
 
 # As of operations outside of such programs; here all ranks give the same shapes.
-def _gradients(call: Call, gradients: Sequence[Any]) -> list[Any]:
+def _gradients(call: Call, tensors: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
     need_linear(call, "gradient")
     back = replace(call, name=f"{call.name}.gradient")
     if call.kind == "broadcast":
         means = run(replace(back, kind="allreduce", reduce="average", root=0), gradients)
-        return means if call.rank == call.root else [0 * mean for mean in means]
+        return means if call.rank == call.root else [tf.zeros_like(mean) for mean in means]
     if call.kind == "allreduce":
         return run(replace(back, prescale=call.postscale, postscale=call.prescale), gradients)
     if call.kind == "alltoall":
@@ -127,9 +154,15 @@ def _gradients(call: Call, gradients: Sequence[Any]) -> list[Any]:
     if call.kind == "allgather":
         means = run(replace(back, kind="allreduce", reduce="average"), gradients)
         return [tf.split(mean, call.size)[call.rank] for mean in means]
+    for tensor in tensors:
+        if tensor.shape[0] % call.size:
+            raise UnsupportedError(
+                f"the gradient of reducescatter of {tensor.shape[0]} rows in a program that XLA compiles (jit_compile=True):"
+                f" they must divide evenly among {call.size} ranks"
+            )
     factor = call.prescale * call.postscale * (call.size if call.reduce == "sum" else 1)
-    gathered = run(Call("allgather", process_set=call.process_set, rank=call.rank, size=call.size, name=back.name), gradients)
-    return [gradient * tf.cast(factor, gradient.dtype) for gradient in gathered]
+    gather = Call("allgather", process_set=call.process_set, rank=call.rank, size=call.size, name=back.name)
+    return [gradient * tf.cast(factor, gradient.dtype) for gradient in run(gather, gradients)]
 
 
 # ---- The program of one call, as text

@@ -55,6 +55,8 @@ def look(step: FirstStep, gradients: Sequence[Any], variables: Sequence[Any]) ->
     if not known:
         return None
     if compiled.is_compiled():
+        if not compiled.can_show(gradients):
+            return None
         step.note_place()
         compiled.show([*(variable for _, variable in known), *(gradient for gradient, _ in known)], _see(step, names))
         return None

@@ -45,9 +45,9 @@ def _load() -> tuple[Any, Any]:
     return module, library
 
 
-def _connect(function: Any, refusal: str) -> None:
+def _connect(function: Any, refusal: str, *more: Any) -> None:
     function.restype = ctypes.c_char_p
-    failure = function(ctypes.c_void_p(_core.engine_access()))
+    failure = function(ctypes.c_void_p(_core.engine_access()), *more)
     if failure:
         raise UnsupportedError(f"TensorFlow {tf.__version__} {refusal}: {failure.decode()}")
 
@@ -61,7 +61,8 @@ def operations() -> Any:
 @functools.cache
 def _connect_xla() -> None:
     refusal = "cannot compile collectives (leave jit_compile=True out, or pass jit_compile=False to Keras's compile())"
-    _connect(_load()[1].xoe_tensorflow_connect_xla, refusal)
+    library = pathlib.Path(tf.__file__).with_name("libtensorflow_cc.so.2")
+    _connect(_load()[1].xoe_tensorflow_connect_xla, refusal, ctypes.c_char_p(str(library).encode()))
 
 
 def connect_xla() -> None:
