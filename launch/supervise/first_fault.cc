@@ -39,7 +39,7 @@ void FirstFault::add(Fault fault) {
   });
   for (const Fault& cause : causes) add(cause);
   if (fault.end && WIFEXITED(fault.end->status) && strength(fault) > 0) fault.at -= kShellDelay;
-  for (auto& [kind, known] : events_) {
+  for (auto& [kind, known, until_formed] : events_) {
     if (kind != Event::Kind::kFault || !known.end || !fault.end) continue;
     if (!known.end->announced || known.end->rank != fault.end->rank) continue;
     known.end = fault.end;
@@ -75,7 +75,7 @@ std::optional<Fault> FirstFault::take_announced(int rank, pid_t pid) {
 
 void FirstFault::add_announced(const Fault& answer) {
   std::vector<Fault> before;
-  for (const auto& [kind, fault] : events_) {
+  for (const auto& [kind, fault, until_formed] : events_) {
     if (kind != Event::Kind::kAnnouncement) continue;
     const bool same_host = fault.host == answer.host;
     if (same_host ? fault.at < answer.at : earliest_time(fault) < answer.at + kUncertainty) before.push_back(fault);
@@ -104,7 +104,7 @@ std::optional<Fault> FirstFault::take_announcement(int rank) {
 }
 
 const Fault* FirstFault::find(const std::function<bool(const Fault&)>& wanted) const {
-  for (const auto& [kind, fault] : events_)
+  for (const auto& [kind, fault, until_formed] : events_)
     if (kind == Event::Kind::kFault && wanted(fault)) return &fault;
   return nullptr;
 }
@@ -149,7 +149,7 @@ bool FirstFault::is_effect(const Fault& fault) const {
 
 std::vector<const Fault*> FirstFault::order() const {
   std::map<std::size_t, const Fault*> first_of_host;
-  for (const auto& [kind, fault] : events_) {
+  for (const auto& [kind, fault, until_formed] : events_) {
     if (kind != Event::Kind::kFault) continue;
     const Fault*& known = first_of_host[fault.host];
     if ((known == nullptr || fault.at < known->at) && !is_effect(fault)) known = &fault;
