@@ -42,10 +42,36 @@ def is_compiled() -> bool:
 
 
 @functools.cache
-def _order() -> Any:
-    """What the last call has returned."""
+def _variable() -> Any:
     with tf.init_scope():
         return tf.Variable(0.0, trainable=False, name="xoe_order")
+
+
+def _is_gradient_of_loop(graph: Any) -> bool:
+    """Whether the graph is the body of a loop that computes gradients, or in one. TensorFlow takes no variables there."""
+    while graph is not None:
+        if type(graph).__name__ == "_WhileBodyGradFuncGraph":
+            return True
+        graph = getattr(graph, "outer_graph", None)
+    return False
+
+
+def _begin() -> Any:
+    """What the last call has returned; in the gradient of a loop, of those in the same body."""
+    graph = tf.compat.v1.get_default_graph()
+    if not _is_gradient_of_loop(graph):
+        return _variable().read_value()
+    last = getattr(graph, "xoe_order", None)
+    return tf.constant(0.0) if last is None else last
+
+
+def _end(after: Any) -> None:
+    """Notes what a call has returned."""
+    graph = tf.compat.v1.get_default_graph()
+    if _is_gradient_of_loop(graph):
+        graph.xoe_order = after
+    else:
+        _variable().assign(after)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -58,14 +84,12 @@ def run(call: Call, tensors: Sequence[Any], splits: Any = None) -> list[Any]:
     connect_xla()
     _check_shapes(call, tensors, splits)
 
-    order = _order()
-
     @tf.custom_gradient
     def with_gradient(before: Any, *given: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
         return _call(call, before, given), lambda _, *gradients: [None, *_gradients(call, given, gradients)]
 
-    after, *results = with_gradient(order.read_value(), *tensors)
-    order.assign(after)
+    after, *results = with_gradient(_begin(), *tensors)
+    _end(after)
     return results
 
 
@@ -110,9 +134,7 @@ def show(tensors: Sequence[Any], look: Callable[[Observed], bool]) -> None:
     """Lets Python look at tensors or variables whenever the program gets here. look: returns whether it need not look again."""
     connect_xla()
     values = [tf.convert_to_tensor(one) for one in tensors]
-    order = _order()
-    (after,) = _in_order("xoe_tensorflow_first_step", order.read_value(), values, {"number": f"{number_of(look)} : i32"}, [])
-    order.assign(after)
+    _end(*_in_order("xoe_tensorflow_first_step", _begin(), values, {"number": f"{number_of(look)} : i32"}, []))
 
 
 def _in_order(
