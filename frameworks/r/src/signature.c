@@ -25,32 +25,45 @@ static const uint32_t kRound[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotate(uint32_t word, int by) { return word >> by | word << (32 - by); }
+static inline uint32_t rotate(uint32_t word, int by) { return word >> by | word << (32 - by); }
 
-static void expand(const unsigned char* block, uint32_t* words) {
-  for (int i = 0; i < 16; ++i)
-    words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
-               block[4 * i + 3];
-  for (int i = 16; i < 64; ++i) {
-    const uint32_t a = words[i - 15], b = words[i - 2];
-    words[i] = words[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[i - 7] +
-               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
-  }
+static inline uint32_t big_endian(const unsigned char* at) {
+  return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+/* The word of a later round, in the place of the one of 16 rounds before. */
+static inline uint32_t next_word(uint32_t* words, int i) {
+  const uint32_t a = words[(i + 1) & 15], b = words[(i + 14) & 15];
+  return words[i & 15] +=
+         (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[(i + 9) & 15] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+}
+
+/* Round i, with the names of the state's words turned by one from round to round, so that none is copied. */
+static inline void round_of(uint32_t* s, int i, uint32_t word) {
+  uint32_t *const d = s + ((3 - i) & 7), *const h = s + ((7 - i) & 7);
+  const uint32_t a = s[-i & 7], b = s[(1 - i) & 7], c = s[(2 - i) & 7];
+  const uint32_t e = s[(4 - i) & 7], f = s[(5 - i) & 7], g = s[(6 - i) & 7];
+  const uint32_t first = *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + kRound[i] + word;
+  *d += first;
+  *h = first + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));
+}
+
+/* Unrolled by 16, so that the compiler keeps the state in registers. */
+#define ROUNDS_8(from, word)                                                                                   \
+  round_of(s, from, word(from)), round_of(s, from + 1, word(from + 1)), round_of(s, from + 2, word(from + 2)), \
+      round_of(s, from + 3, word(from + 3)), round_of(s, from + 4, word(from + 4)),                            \
+      round_of(s, from + 5, word(from + 5)), round_of(s, from + 6, word(from + 6)),                            \
+      round_of(s, from + 7, word(from + 7))
+#define GIVEN(i) words[i]
+#define NEXT(i) next_word(words, i)
+
 static void compress(uint32_t* state, const unsigned char* block) {
-  uint32_t words[64], s[8];
-  expand(block, words);
+  uint32_t words[16], s[8];
+  for (int i = 0; i < 16; ++i) words[i] = big_endian(block + 4 * i);
   memcpy(s, state, sizeof(s));
-  for (int i = 0; i < 64; ++i) {
-    const uint32_t e = s[4], a = s[0];
-    const uint32_t first =
-        s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) + kRound[i] + words[i];
-    const uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-    memmove(s + 1, s, 7 * sizeof(*s));
-    s[4] += first;
-    s[0] = first + second;
-  }
+  ROUNDS_8(0, GIVEN), ROUNDS_8(8, GIVEN);
+  ROUNDS_8(16, NEXT), ROUNDS_8(24, NEXT), ROUNDS_8(32, NEXT);
+  ROUNDS_8(40, NEXT), ROUNDS_8(48, NEXT), ROUNDS_8(56, NEXT);
   for (int i = 0; i < 8; ++i) state[i] += s[i];
 }
 
@@ -64,6 +77,12 @@ static void add(struct sha256* hash, const void* data, size_t bytes) {
   const unsigned char* from = data;
   hash->bytes += bytes;
   while (bytes > 0) {
+    if (hash->filled == 0 && bytes >= kBlock) {
+      compress(hash->state, from);
+      from += kBlock;
+      bytes -= kBlock;
+      continue;
+    }
     const size_t room = kBlock - hash->filled, part = bytes < room ? bytes : room;
     memcpy(hash->block + hash->filled, from, part);
     hash->filled += part;
