@@ -17,8 +17,8 @@ xoe_condition <- function(kind, message, call) {
 
 # What the engine says of ranks that differ, with the words of this package for what only it submits.
 mismatch_text <- function(message) {
-  refused <- "submitted ([a-z_]+)\\((?:float32 \\[0\\])?[^{};]*refused there \\{([^{}]*)\\}\\)"
-  message <- gsub(refused, "refused its call of \\1() before it began (\\2)", message, perl = TRUE)
+  refused <- "submitted [a-z_]+\\((?:float32 \\[0\\])?[^{};]*refused there \\{([^{}]*)\\}\\)"
+  message <- gsub(refused, "refused the call before it began (\\1)", message, perl = TRUE)
   if (grepl(", names '", message, fixed = TRUE)) {
     message <- paste0(message, "; give x the same names on all ranks, or none: unname(x)")
   }

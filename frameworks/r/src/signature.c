@@ -38,33 +38,41 @@ static inline uint32_t next_word(uint32_t* words, int i) {
          (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[(i + 9) & 15] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
 }
 
-/* Round i, with the names of the state's words turned by one from round to round, so that none is copied. */
-static inline void round_of(uint32_t* s, int i, uint32_t word) {
-  uint32_t *const d = s + ((3 - i) & 7), *const h = s + ((7 - i) & 7);
-  const uint32_t a = s[-i & 7], b = s[(1 - i) & 7], c = s[(2 - i) & 7];
-  const uint32_t e = s[(4 - i) & 7], f = s[(5 - i) & 7], g = s[(6 - i) & 7];
-  const uint32_t first = *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + kRound[i] + word;
-  *d += first;
-  *h = first + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));
-}
-
-/* Unrolled by 16, so that the compiler keeps the state in registers. */
-#define ROUNDS_8(from, word)                                                                                   \
-  round_of(s, from, word(from)), round_of(s, from + 1, word(from + 1)), round_of(s, from + 2, word(from + 2)), \
-      round_of(s, from + 3, word(from + 3)), round_of(s, from + 4, word(from + 4)),                            \
-      round_of(s, from + 5, word(from + 5)), round_of(s, from + 6, word(from + 6)),                            \
-      round_of(s, from + 7, word(from + 7))
-#define GIVEN(i) words[i]
-#define NEXT(i) next_word(words, i)
+/* A round. The state's words are passed in another order from round to round, so that none is copied. */
+#define ROUND(a, b, c, d, e, f, g, h, i, word)                                                                   \
+  do {                                                                                                           \
+    const uint32_t first =                                                                                       \
+        (h) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((g) ^ ((e) & ((f) ^ (g)))) + kRound[i] + (word); \
+    (d) += first;                                                                                                \
+    (h) = first + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + (((a) & (b)) | ((c) & ((a) | (b))));          \
+  } while (0)
+#define EIGHT_ROUNDS(i, word)                              \
+  do {                                                     \
+    ROUND(a, b, c, d, e, f, g, h, (i), word(i));           \
+    ROUND(h, a, b, c, d, e, f, g, (i) + 1, word((i) + 1)); \
+    ROUND(g, h, a, b, c, d, e, f, (i) + 2, word((i) + 2)); \
+    ROUND(f, g, h, a, b, c, d, e, (i) + 3, word((i) + 3)); \
+    ROUND(e, f, g, h, a, b, c, d, (i) + 4, word((i) + 4)); \
+    ROUND(d, e, f, g, h, a, b, c, (i) + 5, word((i) + 5)); \
+    ROUND(c, d, e, f, g, h, a, b, (i) + 6, word((i) + 6)); \
+    ROUND(b, c, d, e, f, g, h, a, (i) + 7, word((i) + 7)); \
+  } while (0)
+#define GIVEN_WORD(i) words[i]
+#define NEXT_WORD(i) next_word(words, i)
 
 static void compress(uint32_t* state, const unsigned char* block) {
-  uint32_t words[16], s[8];
+  uint32_t words[16];
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+  uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
   for (int i = 0; i < 16; ++i) words[i] = big_endian(block + 4 * i);
-  memcpy(s, state, sizeof(s));
-  ROUNDS_8(0, GIVEN), ROUNDS_8(8, GIVEN);
-  ROUNDS_8(16, NEXT), ROUNDS_8(24, NEXT), ROUNDS_8(32, NEXT);
-  ROUNDS_8(40, NEXT), ROUNDS_8(48, NEXT), ROUNDS_8(56, NEXT);
-  for (int i = 0; i < 8; ++i) state[i] += s[i];
+  EIGHT_ROUNDS(0, GIVEN_WORD);
+  EIGHT_ROUNDS(8, GIVEN_WORD);
+  for (int i = 16; i < 64; i += 16) {
+    EIGHT_ROUNDS(i, NEXT_WORD);
+    EIGHT_ROUNDS(i + 8, NEXT_WORD);
+  }
+  state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+  state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 static void start(struct sha256* hash) {
