@@ -65,7 +65,7 @@ check_root <- function(root) {
 names_text <- function(x, labels = if (is.null(dim(x))) list(names(x)) else c(dimnames(x), list(names(dimnames(x))))) {
   first <- Find(length, labels)
   if (is.null(first)) return(NULL)
-  shown <- enc2utf8(substr(first[seq_len(min(3L, length(first)))], 1L, 40L))
+  shown <- enc2utf8(substr(first[seq_len(min(3L, length(first)))], 1L, 20L))
   more <- sum(lengths(labels)) - length(shown)
   paste0("names ", paste0("'", gsub("[[:cntrl:]]", " ", shown), "'", collapse = ", "), if (more > 0) paste(" and", more, "more"),
          ", checksum ", .Call(C_checksum, labels))

@@ -42,6 +42,8 @@ refuse <- function(..., call = sys.call(sys.parent(2L))) {
 # The other ranks submit their operation of that call, and this rank's next one would meet it. So a refusal is submitted
 # in place of the operation: that call fails on all ranks, and the next ones meet each other.
 
+REASON <- 120L # characters
+
 last <- new.env(parent = emptyenv()) # reason: of the error that this package has just raised
 
 adasum <- function(op) tryCatch(identical(op, "adasum"), error = function(error) FALSE)
@@ -56,7 +58,9 @@ tell_refusal <- function(kind, name, before) {
   last$reason <- NULL
   if (is.null(name)) return(invisible())
   if (is.null(reason)) reason <- "its arguments could not be computed, or it was interrupted"
-  reason <- substr(gsub("[{}[:cntrl:]]+", " ", reason), 1L, 300L)
+  # Xoe sends so much of it, and a brace behind it.
+  reason <- gsub("[{}[:cntrl:]]+", " ", reason)
+  if (nchar(reason) > REASON) reason <- paste0(substr(reason, 1L, REASON - 3L), "...")
   .Call(C_refuse, kind, name[[1L]], enc2utf8(paste0("refused there {", reason, "}")))
   invisible()
 }

@@ -16,23 +16,24 @@ init <- function(start_timeout = NULL) {
   invisible(TRUE)
 }
 
-# What a launcher gives each rank, and the processes that a rank starts inherit.
+# What launchers give each rank, and the processes that a rank starts inherit.
 PLACES <- c("XOE_JOB", "XOE_STORE", "XOE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+PLACES_BEGIN <- c("XOE_", "([A-Z]+_)?RANK$", "([A-Z]+_)?WORLD_SIZE$", "MASTER_", "OMPI_COMM_", "PMI", "SLURM_")
 
-# A process that a rank has started, with parallel::makeCluster() or system2("Rscript"), has that rank's place in the
-# environment, which the rank itself holds. So a rank leaves a note beside it: whose place it is.
+# A process that a rank has started, with parallel::makeCluster() or system2("Rscript"), has that rank's place in its
+# environment, which the rank itself holds. So a rank notes there which process has the place.
 refuse_child <- function(call) {
   place <- Sys.getenv(PLACES)
   if (all(place == "")) return(invisible())
   place <- paste(place, collapse = " ")
   note <- Sys.getenv("R_XOE_PLACE")
   owner <- sub(" .*", "", note)
-  if (nzchar(note) && identical(sub("^[0-9]+ ", "", note), place) && owner != Sys.getpid()) {
+  if (nzchar(note) && sub("^[0-9]+ ", "", note) == place && owner != Sys.getpid()) {
+    inherited <- Filter(function(begin) any(grepl(paste0("^", begin), names(Sys.getenv()))), PLACES_BEGIN)
     stop(xoe_condition("unavailable", paste0(
-      "this process was started by a rank (process ", owner, ") and has inherited its place in the job, but is no rank; return its ",
-      "results to that process, and call Xoe there. For a world of its own, first: ",
-      "Sys.unsetenv(grep(\"^XOE_\", names(Sys.getenv()), value = TRUE))",
-      if (any(set <- nzchar(Sys.getenv(PLACES[-(1:3)])))) paste0(", and also of ", paste(PLACES[-(1:3)][set], collapse = ", "))), call))
+      "this process was started by a rank (process ", owner, ") and has inherited its place in the job, but is no rank; ",
+      "return its results to that process, and call Xoe there. To make it a world of its own, call first: ",
+      "Sys.unsetenv(grep(\"^(", paste(inherited, collapse = "|"), ")\", names(Sys.getenv()), value = TRUE))"), call))
   }
   Sys.setenv(R_XOE_PLACE = paste(Sys.getpid(), place))
 }

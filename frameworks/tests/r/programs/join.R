@@ -7,7 +7,7 @@ batches <- 2 + 3 * me # the last rank has the most
 for (batch in seq_len(batches)) {
   there <- sum(2 + 3 * (seq_len(n) - 1) >= batch)
   found <- allreduce(c(value = batch, rows = 1))
-  stopifnot(identical(found, c(value = batch * there, rows = there)))
+  stopifnot(identical(found, c(value = batch * there, rows = there * 1)))
   stopifnot(identical(allreduce(-1L - batch, "max"), -1L - batch), identical(allreduce(9, "min"), 9), identical(allreduce(c(2L, NA)), c(2L * there, NA)))
   stopifnot(identical(allreduce(1, "average"), there / n), length(allgather(1:2)) == 2L * there)
 }
