@@ -18,7 +18,7 @@ init <- function(start_timeout = NULL) {
 
 # What launchers give each rank, and the processes that a rank starts inherit.
 PLACES <- c("XOE_JOB", "XOE_STORE", "XOE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
-PLACES_BEGIN <- c("XOE_", "([A-Z]+_)?RANK$", "([A-Z]+_)?WORLD_SIZE$", "MASTER_", "OMPI_COMM_", "PMI", "SLURM_")
+PLACES_BEGIN <- c("XOE_", "([A-Z]+_)?RANK$", "([A-Z]+_)?WORLD_SIZE$", "MASTER_", "TORCHELASTIC_", "OMPI_COMM_", "PMI", "SLURM_")
 
 # A process that a rank has started, with parallel::makeCluster() or system2("Rscript"), has that rank's place in its
 # environment, which the rank itself holds. So a rank notes there which process has the place.

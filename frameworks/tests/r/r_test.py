@@ -166,16 +166,25 @@ def test_bootstrap():
 
 
 def test_guide():
-    """Programs of the guide are R; the first runs."""
+    """Programs of the guide are R; those that are whole run, and the others are parts of tested programs."""
     page = (ROOT / "docs" / "guide" / "r.md").read_text()
-    blocks = re.findall(r"^```r\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) > 3
-    for number, block in enumerate(blocks):
+    blocks = re.findall(r"(?:<!-- test: part of (\S+) -->\n\n)?^```r\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    whole = []
+    for number, (program, block) in enumerate(blocks):
         file = package.folder / f"block{number}.R"
         file.write_text(block)
         package.call("Rscript", "-e", f"invisible(parse({str(file)!r}))")
-    done = package.run(4, package.folder / "block0.R")
+        if program:
+            assert block in (ROOT / program).read_text(), f"not in {program}:\n{block}"
+        if block.startswith("library(xoe)"):
+            whole.append(file)
+    first, counts, asks = whole
+    done = package.run(4, first)
     assert all(f"rank {rank} of 4 has 6 12 18" in done.stdout for rank in range(4)), done.stdout
+    done = package.run(2, counts)
+    assert re.search(r"a b c *\n.*1 2 0", done.stdout), done.stdout
+    done = package.run(2, asks)
+    assert done.returncode == 0 and "failed: rank 1 no such file" in done.stdout, done.stdout
 
 
 if __name__ == "__main__":
