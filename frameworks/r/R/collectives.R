@@ -49,7 +49,7 @@ allgather <- function(x, name = NULL) {
   binds <- length(dim(x)) >= 2L
   labels <- if (binds && !is.null(dimnames(x))) names_text(x, dimnames(x)[-1L])
   before <- .Call(C_submitted)
-  result <- .Call(C_allgather, x, name, labels)
+  result <- .Call(C_allgather, x, name, labels, FALSE)
   gathered <- value_of(result)
   all <- gathered$values
   if (binds) {

@@ -22,6 +22,7 @@ read_signed <- function(message, text, sender, call, before = 0, length = base::
 
 # What send(text_of) gives, where text_of(sender) is what a signature of this call covers, and text_of itself. All ranks
 # count the calls of a kind and name. One that fails does not count; one that is interrupted does, since it goes on.
+# After join() ranks would have counted other calls, so an object needs all ranks.
 numbered <- function(kind, name, send) {
   name <- if (is.null(name)) "" else name
   key <- paste(kind, name)
@@ -60,7 +61,7 @@ allgather_object <- function(object, name = NULL) {
   call <- numbered("allgather_object", name, function(text_of) {
     message <- signed(data, text_of(me))
     before <<- .Call(C_submitted)
-    value_of(.Call(C_allgather, message, name, NULL), here)
+    value_of(.Call(C_allgather, message, name, NULL, TRUE), here)
   })
   sent <- call$received$rows
   Map(function(sender, before, length) {

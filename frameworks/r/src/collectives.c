@@ -196,6 +196,7 @@ SEXP xoe_r_broadcast_bytes(SEXP bytes, SEXP root, SEXP name) {
   if (failure != R_NilValue) return failure;
   xoe_request request;
   start_request(&request, XOE_BROADCAST_BYTES, name, R_NilValue);
+  request.needs_all_ranks = 1; /* all count the objects */
   request.root = Rf_asInteger(root);
   return run_to_vector(&request, bytes, xoe_encoding_to_move(bytes));
 }
@@ -274,11 +275,12 @@ static SEXP gather(xoe_request* request, SEXP vector) {
   return result;
 }
 
-SEXP xoe_r_allgather(SEXP vector, SEXP name, SEXP detail) {
+SEXP xoe_r_allgather(SEXP vector, SEXP name, SEXP detail, SEXP needs_all_ranks) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   xoe_request request;
   start_request(&request, XOE_ALLGATHER, name, detail);
+  request.needs_all_ranks = Rf_asLogical(needs_all_ranks) == TRUE;
   return gather(&request, vector);
 }
 

@@ -82,7 +82,7 @@ SEXP xoe_r_allreduce(SEXP vector, SEXP op, SEXP name, SEXP detail);
 SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name, SEXP detail);
 SEXP xoe_r_broadcast(SEXP vector, SEXP root, SEXP name);
 SEXP xoe_r_broadcast_bytes(SEXP bytes, SEXP root, SEXP name);
-SEXP xoe_r_allgather(SEXP vector, SEXP name, SEXP detail);
+SEXP xoe_r_allgather(SEXP vector, SEXP name, SEXP detail, SEXP needs_all_ranks);
 SEXP xoe_r_alltoall(SEXP vector, SEXP splits, SEXP name);
 SEXP xoe_r_barrier(SEXP name);
 SEXP xoe_r_join(void);

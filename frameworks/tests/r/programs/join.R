@@ -14,9 +14,13 @@ for (batch in seq_len(batches)) {
 if (batches < 2 + 3 * (n - 1)) {
   stopifnot(identical(join(), n - 1L))
 } else {
-  if (n > 1L) stopifnot(inherits(tryCatch(broadcast(1, root = 0), xoe_error = identity), "xoe_error"))
+  if (n > 1L) {
+    for (call in expression(broadcast(1, root = 0), allgather_object(me), broadcast_object(me, root = me), alltoall(as.list(1:n)))) {
+      if (!inherits(tryCatch(eval(call), xoe_error = identity), "xoe_error")) stop("no error: ", deparse(call))
+    }
+  }
   stopifnot(identical(join(), n - 1L))
 }
 # Unnamed calls meet again, though the ranks have used other numbers of them.
-stopifnot(identical(allreduce(me), sum(seq_len(n) - 1L)), identical(allgather_object(me), as.list(seq_len(n) - 1L)))
+stopifnot(identical(allreduce(me), sum(seq_len(n) - 1L)), identical(allgather_object(me), as.list(seq_len(n) - 1L)), identical(broadcast_object(me, root = n - 1L), n - 1L))
 cat("rank", me, "passed\n")
