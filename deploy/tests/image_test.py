@@ -240,7 +240,7 @@ def mpi_starts_ranks_and_r_calls_them(containers):
     size = "import xoe.torch as hvd; hvd.init(); print('rank', hvd.rank(), 'of', hvd.size()); hvd.shutdown()"
     said = containers.run(*words, "mpirun", "--oversubscribe", "-np", "2", "python", "-c", size)
     assert "rank 0 of 2" in said and "rank 1 of 2" in said, said
-    said = containers.run(*words, "xoe", "run", "-np", "2", "Rscript", "/job/sum.R")
+    said = containers.run(*words, "xoe", "run", "-np", "2", "Rscript", "/job/reticulate_sum.R")
     for rank in range(2):
         assert f"rank {rank} of 2: the sum is 3" in said, said
 

@@ -137,7 +137,8 @@ Status convert_request(const xoe_request* from, RequestParts& parts) {
                    .timeout = std::chrono::nanoseconds(request.timeout),
                    .stream = request.stream,
                    .allocator = convert_allocator(request),
-                   .callback = convert_callback(request)};
+                   .callback = convert_callback(request),
+                   .detail = request.detail == nullptr ? std::string_view() : std::string_view(request.detail)};
   return {};
 }
 

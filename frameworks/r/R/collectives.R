@@ -1,38 +1,58 @@
-# Collectives of vectors, matrices and arrays.
+# Collectives of vectors, matrices and arrays. Each tells the other ranks when it ends before it has submitted its
+# operation (tell_refusal); so all ranks count the same calls.
 
 allreduce <- function(x, op = "sum", name = NULL) {
-  check_vector(x)
+  before <- NULL
+  on.exit(tell_refusal(if (adasum(op)) "adasum" else "allreduce", name, before))
+  check_vector(x, REDUCED)
   op <- check_op(op, x)
-  value_of(.Call(C_allreduce, x, op, check_name(name)))
+  name <- check_name(name)
+  before <- .Call(C_submitted)
+  result <- .Call(C_allreduce, x, op, name, names_text(x))
+  value_of(result)
 }
 
 reducescatter <- function(x, op = "sum", name = NULL) {
-  check_vector(x)
+  before <- NULL
+  on.exit(tell_refusal("reduce_scatter", name, before))
+  check_vector(x, REDUCED)
   op <- check_op(op, x)
   name <- check_name(name)
   if (length(dim(x)) > 2L) refuse("x is an array of ", length(dim(x)), " dimensions; pass a vector or a matrix", call = sys.call())
-  if (!is.matrix(x)) {
-    return(value_of(.Call(C_reducescatter, as.vector(x), op, name)))
-  }
-  # Xoe cuts between rows that lie one behind the other.
-  by_row <- t(x)
-  dim(by_row) <- dim(x)
-  mine <- value_of(.Call(C_reducescatter, by_row, op, name))
+  labels <- names_text(x)
+  by_row <- if (is.matrix(x)) t(x) else as.vector(x) # Xoe cuts between rows that lie one behind the other
+  if (is.matrix(x)) dim(by_row) <- dim(x)
+  before <- .Call(C_submitted)
+  result <- .Call(C_reducescatter, by_row, op, name, labels)
+  mine <- value_of(result)
+  if (!is.matrix(x)) return(mine)
   rows <- if (ncol(x) > 0L) length(mine) / ncol(x) else 0
   matrix(mine, rows, ncol(x), byrow = TRUE, dimnames = list(NULL, colnames(x)))
 }
 
 broadcast <- function(x, root = 0, name = NULL) {
+  before <- NULL
+  on.exit(tell_refusal("broadcast", name, before))
   check_vector(x)
   root <- check_root(root)
-  value_of(.Call(C_broadcast, x, root, check_name(name)))
+  name <- check_name(name)
+  before <- .Call(C_submitted)
+  result <- .Call(C_broadcast, x, root, name)
+  value_of(result)
 }
 
 allgather <- function(x, name = NULL) {
+  before <- NULL
+  on.exit(tell_refusal("allgather", name, before))
   check_vector(x)
-  gathered <- value_of(.Call(C_allgather, x, check_name(name)))
+  name <- check_name(name)
+  binds <- length(dim(x)) >= 2L
+  labels <- if (binds && !is.null(dimnames(x))) names_text(x, dimnames(x)[-1L])
+  before <- .Call(C_submitted)
+  result <- .Call(C_allgather, x, name, labels, FALSE)
+  gathered <- value_of(result)
   all <- gathered$values
-  if (length(dim(x)) >= 2L) {
+  if (binds) {
     dim(all) <- c(sum(gathered$rows), dim(x)[-1L])
     if (!is.null(dimnames(x))) dimnames(all) <- c(list(NULL), dimnames(x)[-1L])
   }
@@ -40,27 +60,45 @@ allgather <- function(x, name = NULL) {
 }
 
 alltoall <- function(x, name = NULL) {
+  before <- NULL
+  on.exit(tell_refusal("alltoall", name, before))
   ranks <- topology("size", sys.call())
   if (!is.list(x) || is.object(x) || length(x) != ranks) {
     refuse("x must be a list of one vector for each of the ", ranks, " ranks", call = sys.call())
   }
-  types <- unique(vapply(x, typeof, ""))
   for (part in x) check_vector(part)
+  types <- unique(vapply(x, typeof, ""))
   if (length(types) > 1L) {
     refuse("the vectors of x are ", paste(types, collapse = " and "), "; they must be of one type", call = sys.call())
   }
+  if (any(lengths(lapply(x, dim)) > 1L)) {
+    refuse("x holds a matrix or an array, whose dimensions would be lost; pass as.vector() of each", call = sys.call())
+  }
   flat <- unlist(lapply(x, as.vector), use.names = FALSE)
-  received <- value_of(.Call(C_alltoall, flat, as.double(lengths(x)), check_name(name)))
-  cut_into(received$values, received$rows)
-}
-
-# A vector as a list of its parts, which are so long.
-cut_into <- function(values, lengths) {
-  ends <- cumsum(lengths)
-  Map(function(end, length) values[seq_len(length) + (end - length)], ends, lengths)
+  name <- check_name(name)
+  before <- .Call(C_submitted)
+  result <- .Call(C_alltoall, flat, as.double(lengths(x)), name)
+  received <- value_of(result)
+  .Call(C_cut, received$values, received$rows)
 }
 
 barrier <- function(name = NULL) {
-  value_of(.Call(C_barrier, check_name(name)))
+  before <- NULL
+  on.exit(tell_refusal("barrier", name, before))
+  name <- check_name(name)
+  before <- .Call(C_submitted)
+  result <- .Call(C_barrier, name)
+  value_of(result)
   invisible(NULL)
+}
+
+join <- function() value_of(.Call(C_join))
+
+my_part <- function(n) {
+  if (!is.numeric(n) || length(n) != 1L || is.na(n) || n < 0 || n != trunc(n) || n > .Machine$integer.max) {
+    refuse("n must be a number of things, from 0", call = sys.call())
+  }
+  ranks <- topology("size", sys.call())
+  first <- topology("rank", sys.call())
+  (seq_len((n - first + ranks - 1) %/% ranks) - 1L) * ranks + first + 1L
 }

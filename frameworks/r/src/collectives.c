@@ -14,10 +14,14 @@ static SEXP wrong(const char* message) { return xoe_failure("invalid_argument", 
 
 static const char* text_of(SEXP name) { return name == R_NilValue ? NULL : Rf_translateCharUTF8(STRING_ELT(name, 0)); }
 
-static void start_request(xoe_request* request, int32_t kind, SEXP name) {
+/* detail: a text that ranks compare, or R_NilValue. An operation whose name is in flight, since an interrupt left it or
+ * this rank has refused a call, waits for its turn. */
+static void start_request(xoe_request* request, int32_t kind, SEXP name, SEXP detail) {
   xoe_request_init(request, sizeof(*request));
   request->kind = kind;
   request->name = text_of(name);
+  request->detail = text_of(detail);
+  request->queue_same_name = 1;
 }
 
 /* Lays the vector out for the engine. `memory`: a list, whose first three elements receive what the engine uses: the
@@ -95,14 +99,14 @@ static xoe_status reduction_of(SEXP op, int32_t* reduce) {
   return strcmp(name, "adasum") == 0 ? XOE_OK : xoe_reduce_op_from_name(name, reduce);
 }
 
-SEXP xoe_r_allreduce(SEXP vector, SEXP op, SEXP name) {
+SEXP xoe_r_allreduce(SEXP vector, SEXP op, SEXP name, SEXP detail) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   int32_t reduce;
   const xoe_status status = reduction_of(op, &reduce);
   if (status != XOE_OK) return xoe_failed_call(status);
   xoe_request request;
-  start_request(&request, reduce < 0 ? XOE_ADASUM : XOE_ALLREDUCE, name);
+  start_request(&request, reduce < 0 ? XOE_ADASUM : XOE_ALLREDUCE, name, detail);
   if (reduce >= 0) request.reduce = reduce;
   const struct xoe_encoding* encoding =
       reduce < 0 && TYPEOF(vector) != REALSXP ? NULL : xoe_encoding_to_reduce(vector, reduce);
@@ -118,7 +122,7 @@ SEXP xoe_r_broadcast(SEXP vector, SEXP root, SEXP name) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   xoe_request request;
-  start_request(&request, XOE_BROADCAST, name);
+  start_request(&request, XOE_BROADCAST, name, R_NilValue);
   request.root = Rf_asInteger(root);
   SEXP memory = PROTECT(Rf_allocVector(VECSXP, 3));
   struct tensor tensor;
@@ -174,7 +178,7 @@ static SEXP run_to_vector(xoe_request* request, SEXP vector, const struct xoe_en
   return result;
 }
 
-SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name) {
+SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name, SEXP detail) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   int32_t reduce;
@@ -182,7 +186,7 @@ SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name) {
   if (status != XOE_OK) return xoe_failed_call(status);
   if (reduce < 0) return wrong("adasum has no reducescatter; call allreduce()");
   xoe_request request;
-  start_request(&request, XOE_REDUCE_SCATTER, name);
+  start_request(&request, XOE_REDUCE_SCATTER, name, detail);
   request.reduce = reduce;
   return run_to_vector(&request, vector, xoe_encoding_to_reduce(vector, reduce));
 }
@@ -191,7 +195,8 @@ SEXP xoe_r_broadcast_bytes(SEXP bytes, SEXP root, SEXP name) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   xoe_request request;
-  start_request(&request, XOE_BROADCAST_BYTES, name);
+  start_request(&request, XOE_BROADCAST_BYTES, name, R_NilValue);
+  request.needs_all_ranks = 1; /* all count the objects */
   request.root = Rf_asInteger(root);
   return run_to_vector(&request, bytes, xoe_encoding_to_move(bytes));
 }
@@ -270,11 +275,12 @@ static SEXP gather(xoe_request* request, SEXP vector) {
   return result;
 }
 
-SEXP xoe_r_allgather(SEXP vector, SEXP name) {
+SEXP xoe_r_allgather(SEXP vector, SEXP name, SEXP detail, SEXP needs_all_ranks) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   xoe_request request;
-  start_request(&request, XOE_ALLGATHER, name);
+  start_request(&request, XOE_ALLGATHER, name, detail);
+  request.needs_all_ranks = Rf_asLogical(needs_all_ranks) == TRUE;
   return gather(&request, vector);
 }
 
@@ -282,7 +288,7 @@ SEXP xoe_r_alltoall(SEXP vector, SEXP splits, SEXP name) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   xoe_request request;
-  start_request(&request, XOE_ALLTOALL, name);
+  start_request(&request, XOE_ALLTOALL, name, R_NilValue);
   const size_t count = (size_t)XLENGTH(splits);
   int64_t* rows = (int64_t*)R_alloc(count, sizeof(int64_t));
   for (size_t i = 0; i < count; ++i) rows[i] = (int64_t)REAL_RO(splits)[i];
@@ -295,7 +301,7 @@ SEXP xoe_r_barrier(SEXP name) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
   xoe_request request;
-  start_request(&request, XOE_BARRIER, name);
+  start_request(&request, XOE_BARRIER, name, R_NilValue);
   SEXP memory = PROTECT(Rf_allocVector(VECSXP, 0));
   xoe_handle* handle = NULL;
   failure = xoe_run_operation(&request, memory, &handle);
@@ -304,14 +310,39 @@ SEXP xoe_r_barrier(SEXP name) {
   return failure;
 }
 
-SEXP xoe_r_sign(SEXP text, SEXP data) {
+/* This rank's last part in the others' operations: the rank that joined last. */
+SEXP xoe_r_join(void) {
   SEXP failure = xoe_no_world();
   if (failure != R_NilValue) return failure;
-  unsigned char key[XOE_KEY_BYTES];
-  const xoe_status status = xoe_key(xoe_world_engine(), key);
-  if (status != XOE_OK) return xoe_failed_call(status);
-  SEXP signature = PROTECT(Rf_allocVector(RAWSXP, XOE_SIGNATURE_BYTES));
-  xoe_sign(key, text_of(text), RAW_RO(data), (size_t)XLENGTH(data), RAW(signature));
+  xoe_request request;
+  start_request(&request, XOE_JOIN, R_NilValue, R_NilValue);
+  SEXP memory = PROTECT(Rf_allocVector(VECSXP, 0));
+  xoe_handle* handle = NULL;
+  failure = xoe_run_operation(&request, memory, &handle);
   UNPROTECT(1);
-  return signature;
+  if (failure != R_NilValue) return failure;
+  int32_t last = 0;
+  const xoe_status status = xoe_last_joined(handle, &last);
+  SEXP result = PROTECT(status == XOE_OK ? Rf_ScalarInteger(last) : xoe_failed_call(status));
+  xoe_end_operation(handle);
+  UNPROTECT(1);
+  return result;
+}
+
+/* Submits, in place of an operation that this rank does not submit, one that no other can agree with; does not wait.
+ * Where it cannot be submitted, the world is broken, and the others are told by that. */
+SEXP xoe_r_refuse(SEXP kind, SEXP name, SEXP detail) {
+  static float nothing; /* no type of R's is a tensor of floats */
+  static const int64_t kNoElements = 0;
+  int32_t number;
+  if (xoe_no_world() != R_NilValue || xoe_op_kind_from_name(text_of(kind), &number) != XOE_OK) return R_NilValue;
+  xoe_request request;
+  start_request(&request, number, name, detail);
+  const xoe_tensor tensor = {.in = &nothing, .out = NULL, .shape = &kNoElements, .ndim = 1, .dtype = XOE_FLOAT32};
+  if (number != XOE_BARRIER) {
+    request.tensors = &tensor;
+    request.tensor_count = 1;
+  }
+  xoe_submit(xoe_world_engine(), &request, NULL);
+  return R_NilValue;
 }

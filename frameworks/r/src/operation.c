@@ -8,6 +8,10 @@ static const int64_t kSlice = 100000000; /* nanoseconds between two looks for an
  * wait at any time. A vector that is in a list counts one reference more, so R copies it before it changes it. */
 static SEXP operations;
 
+static double submitted_count;
+
+SEXP xoe_r_submitted(void) { return Rf_ScalarReal(submitted_count); }
+
 void xoe_prepare_operations(void) {
   operations = Rf_cons(R_NilValue, R_NilValue);
   R_PreserveObject(operations);
@@ -86,6 +90,7 @@ SEXP xoe_run_operation(const xoe_request* request, SEXP memory, xoe_handle** han
     return failure;
   }
   R_SetExternalPtrAddr(holder, submitted);
+  ++submitted_count;
   status = wait_for(submitted);
   if (status != XOE_OK) return failure_of(submitted, status);
   *handle = submitted;

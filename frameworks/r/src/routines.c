@@ -8,11 +8,13 @@
   { "C_" #name, (DL_FUNC)&xoe_r_##name, count }
 
 static const R_CallMethodDef kRoutines[] = {
-    XOE_ROUTINE(init, 1),      XOE_ROUTINE(shutdown, 0),      XOE_ROUTINE(is_initialized, 0),
-    XOE_ROUTINE(topology, 0),  XOE_ROUTINE(version, 0),       XOE_ROUTINE(allreduce, 3),
-    XOE_ROUTINE(broadcast, 3), XOE_ROUTINE(reducescatter, 3), XOE_ROUTINE(broadcast_bytes, 3),
-    XOE_ROUTINE(allgather, 2), XOE_ROUTINE(alltoall, 3),      XOE_ROUTINE(barrier, 1),
-    XOE_ROUTINE(sign, 2),      XOE_ROUTINE(pending, 0),       {NULL, NULL, 0}};
+    XOE_ROUTINE(init, 1),      XOE_ROUTINE(shutdown, 0),       XOE_ROUTINE(is_initialized, 0),
+    XOE_ROUTINE(topology, 0),  XOE_ROUTINE(version, 0),        XOE_ROUTINE(allreduce, 4),
+    XOE_ROUTINE(broadcast, 3), XOE_ROUTINE(reducescatter, 4),  XOE_ROUTINE(broadcast_bytes, 3),
+    XOE_ROUTINE(allgather, 4), XOE_ROUTINE(alltoall, 3),       XOE_ROUTINE(barrier, 1),
+    XOE_ROUTINE(join, 0),      XOE_ROUTINE(refuse, 3),         XOE_ROUTINE(submitted, 0),
+    XOE_ROUTINE(signed, 2),    XOE_ROUTINE(data_of_signed, 4), XOE_ROUTINE(cut, 2),
+    XOE_ROUTINE(checksum, 1),  XOE_ROUTINE(pending, 0),        {NULL, NULL, 0}};
 
 attribute_visible void R_init_xoe(DllInfo* dll) {
   xoe_prepare_operations();

@@ -25,33 +25,54 @@ static const uint32_t kRound[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotate(uint32_t word, int by) { return word >> by | word << (32 - by); }
+static inline uint32_t rotate(uint32_t word, int by) { return word >> by | word << (32 - by); }
 
-static void expand(const unsigned char* block, uint32_t* words) {
-  for (int i = 0; i < 16; ++i)
-    words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
-               block[4 * i + 3];
-  for (int i = 16; i < 64; ++i) {
-    const uint32_t a = words[i - 15], b = words[i - 2];
-    words[i] = words[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[i - 7] +
-               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
-  }
+static inline uint32_t big_endian(const unsigned char* at) {
+  return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+/* The word of a later round, in the place of the one of 16 rounds before. */
+static inline uint32_t next_word(uint32_t* words, int i) {
+  const uint32_t a = words[(i + 1) & 15], b = words[(i + 14) & 15];
+  return words[i & 15] +=
+         (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[(i + 9) & 15] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+}
+
+/* A round. The state's words are passed in another order from round to round, so that none is copied. */
+#define ROUND(a, b, c, d, e, f, g, h, i, word)                                                                   \
+  do {                                                                                                           \
+    const uint32_t first =                                                                                       \
+        (h) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((g) ^ ((e) & ((f) ^ (g)))) + kRound[i] + (word); \
+    (d) += first;                                                                                                \
+    (h) = first + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + (((a) & (b)) | ((c) & ((a) | (b))));          \
+  } while (0)
+#define EIGHT_ROUNDS(i, word)                              \
+  do {                                                     \
+    ROUND(a, b, c, d, e, f, g, h, (i), word(i));           \
+    ROUND(h, a, b, c, d, e, f, g, (i) + 1, word((i) + 1)); \
+    ROUND(g, h, a, b, c, d, e, f, (i) + 2, word((i) + 2)); \
+    ROUND(f, g, h, a, b, c, d, e, (i) + 3, word((i) + 3)); \
+    ROUND(e, f, g, h, a, b, c, d, (i) + 4, word((i) + 4)); \
+    ROUND(d, e, f, g, h, a, b, c, (i) + 5, word((i) + 5)); \
+    ROUND(c, d, e, f, g, h, a, b, (i) + 6, word((i) + 6)); \
+    ROUND(b, c, d, e, f, g, h, a, (i) + 7, word((i) + 7)); \
+  } while (0)
+#define GIVEN_WORD(i) words[i]
+#define NEXT_WORD(i) next_word(words, i)
+
 static void compress(uint32_t* state, const unsigned char* block) {
-  uint32_t words[64], s[8];
-  expand(block, words);
-  memcpy(s, state, sizeof(s));
-  for (int i = 0; i < 64; ++i) {
-    const uint32_t e = s[4], a = s[0];
-    const uint32_t first =
-        s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) + kRound[i] + words[i];
-    const uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-    memmove(s + 1, s, 7 * sizeof(*s));
-    s[4] += first;
-    s[0] = first + second;
+  uint32_t words[16];
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+  uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+  for (int i = 0; i < 16; ++i) words[i] = big_endian(block + 4 * i);
+  EIGHT_ROUNDS(0, GIVEN_WORD);
+  EIGHT_ROUNDS(8, GIVEN_WORD);
+  for (int i = 16; i < 64; i += 16) {
+    EIGHT_ROUNDS(i, NEXT_WORD);
+    EIGHT_ROUNDS(i + 8, NEXT_WORD);
   }
-  for (int i = 0; i < 8; ++i) state[i] += s[i];
+  state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+  state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 static void start(struct sha256* hash) {
@@ -64,6 +85,12 @@ static void add(struct sha256* hash, const void* data, size_t bytes) {
   const unsigned char* from = data;
   hash->bytes += bytes;
   while (bytes > 0) {
+    if (hash->filled == 0 && bytes >= kBlock) {
+      compress(hash->state, from);
+      from += kBlock;
+      bytes -= kBlock;
+      continue;
+    }
     const size_t room = kBlock - hash->filled, part = bytes < room ? bytes : room;
     memcpy(hash->block + hash->filled, from, part);
     hash->filled += part;

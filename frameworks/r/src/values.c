@@ -163,11 +163,14 @@ int32_t xoe_shape_of(SEXP vector, int64_t* shape) {
     if (ndim > XOE_R_DIMENSIONS) return -1;
     for (int32_t i = 0; i < ndim; ++i) shape[i] = INTEGER_RO(dim)[i];
   }
-  if (TYPEOF(vector) == CPLXSXP) { /* pairs of doubles: only these end with 1, 2 */
+  if (TYPEOF(vector) == CPLXSXP) { /* pairs of doubles: only these have three dimensions or more, and end with 1, 2 */
     shape[ndim++] = 1;
     shape[ndim++] = 2;
-  } else if (ndim >= 2 && shape[ndim - 2] == 1 && shape[ndim - 1] == 2) {
-    shape[ndim++] = 1;
+    return ndim;
   }
+  /* The first dimension is not looked at: it may differ between ranks that gather. */
+  int32_t end = ndim;
+  while (end > 3 && shape[end - 1] == 1) --end;
+  if (end >= 3 && shape[end - 2] == 1 && shape[end - 1] == 2) shape[ndim++] = 1;
   return ndim;
 }

@@ -78,14 +78,27 @@ SEXP xoe_r_shutdown(void);
 SEXP xoe_r_is_initialized(void);
 SEXP xoe_r_topology(void);
 SEXP xoe_r_version(void);
-SEXP xoe_r_allreduce(SEXP vector, SEXP op, SEXP name);
-SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name);
+SEXP xoe_r_allreduce(SEXP vector, SEXP op, SEXP name, SEXP detail);
+SEXP xoe_r_reducescatter(SEXP vector, SEXP op, SEXP name, SEXP detail);
 SEXP xoe_r_broadcast(SEXP vector, SEXP root, SEXP name);
 SEXP xoe_r_broadcast_bytes(SEXP bytes, SEXP root, SEXP name);
-SEXP xoe_r_allgather(SEXP vector, SEXP name);
+SEXP xoe_r_allgather(SEXP vector, SEXP name, SEXP detail, SEXP needs_all_ranks);
 SEXP xoe_r_alltoall(SEXP vector, SEXP splits, SEXP name);
 SEXP xoe_r_barrier(SEXP name);
-SEXP xoe_r_sign(SEXP text, SEXP data);
+SEXP xoe_r_join(void);
+/* A refusal in place of an operation of this kind; `detail` says why. */
+SEXP xoe_r_refuse(SEXP kind, SEXP name, SEXP detail);
+/* How many operations this process has submitted. */
+SEXP xoe_r_submitted(void);
+/* The signature and the data that it is of, as one raw vector. */
+SEXP xoe_r_signed(SEXP text, SEXP data);
+/* The data of what xoe_r_signed() gave: `length` bytes of `messages` behind the first `before`. R_NilValue: the
+ * signature is wrong. */
+SEXP xoe_r_data_of_signed(SEXP text, SEXP messages, SEXP before, SEXP length);
+/* A vector as a list of its parts, which are so long. */
+SEXP xoe_r_cut(SEXP vector, SEXP lengths);
+/* Eight digits for a list of vectors of strings. */
+SEXP xoe_r_checksum(SEXP labels);
 SEXP xoe_r_pending(void);
 
 #endif

@@ -44,9 +44,22 @@ for (call in refused) {
   if (!identical(conditionCall(error)[[1L]], call[[1L]])) stop("another call: ", deparse(conditionCall(error)), " for ", deparse(call))
 }
 stopifnot(grepl("factor", conditionMessage(failure(allreduce(factor("a"))))))
-stopifnot(grepl("sum", conditionMessage(failure(allreduce(1, "median")))))
+said <- function(expression) conditionMessage(failure(expression))
+stopifnot(grepl("\"sum\", \"average\", \"min\", \"max\", \"product\", \"adasum\"", said(allreduce(1, "median"))))
+stopifnot(!grepl("raw", said(allreduce("a"))), grepl("raw", said(allgather("a"))), grepl("as.integer(x)", said(allreduce(raw(1))), fixed = TRUE))
+stopifnot(!grepl("unclass(x)", said(allreduce(factor("a"))), fixed = TRUE), grepl("levels", said(allreduce(factor("a")))))
+stopifnot(grepl("as.matrix", said(allreduce(data.frame(1)))), !grepl("as.matrix", said(allreduce(data.frame("a")))))
+stopifnot(grepl("root is 1; the ranks are 0$", said(broadcast(1, root = 1))), grepl("matrix", said(alltoall(list(diag(2))))))
+stopifnot(identical(my_part(3), 1:3), identical(my_part(0), integer()), grepl("n must be", said(my_part(-1))), identical(join(), 0L))
 
-# A signature that is wrong: nothing is read.
+# A signature that is wrong: nothing is read. One that is right, with data of all lengths around a block of the hash.
+for (length in c(0:200, 1e5)) {
+  data <- serialize(raw(length), NULL)
+  signed <- xoe:::signed(data, "text")
+  stopifnot(identical(xoe:::read_signed(c(raw(3), signed, raw(5)), "text", 0L, NULL, 3, length(signed)), raw(length)))
+  signed[[length(signed)]] <- xor(signed[[length(signed)]], as.raw(1))
+  stopifnot(inherits(failure(xoe:::read_signed(signed, "text", 0L, NULL)), "xoe_data_loss"))
+}
 forged <- tryCatch(xoe:::read_signed(c(raw(32), serialize(1, NULL)), "text", 0L, NULL), error = identity)
 stopifnot(inherits(forged, "xoe_data_loss"))
 

@@ -290,6 +290,20 @@ static void test_peers_memory(struct rank_context* here) {
   run_ok(here, &barrier);
 }
 
+/* Ranks whose texts differ all get an error that shows them; the same text, and none, change nothing. */
+static void test_detail(struct rank_context* here) {
+  xoe_request request = request_of(XOE_BARRIER, "details", NULL, 0);
+  request.detail = here->rank == 1 ? "names a, b" : "names b, a";
+  CHECK_FAILS(xoe_run(here->engine, &request), XOE_INVALID_ARGUMENT, "names a, b");
+  CHECK(strstr(xoe_last_error(), "names b, a") != NULL);
+  request.detail = here->rank == 1 ? NULL : "names";
+  CHECK_FAILS(xoe_run(here->engine, &request), XOE_INVALID_ARGUMENT, "names");
+  request.detail = "names";
+  run_ok(here, &request);
+  request.detail = here->rank == 1 ? NULL : "";
+  run_ok(here, &request);
+}
+
 void test_operations(struct rank_context* here) {
   test_allreduce(here);
   test_group(here);
@@ -304,4 +318,5 @@ void test_operations(struct rank_context* here) {
   test_process_sets(here);
   test_buffer(here);
   test_peers_memory(here);
+  test_detail(here);
 }

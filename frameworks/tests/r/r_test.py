@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import r_package
@@ -57,7 +58,8 @@ def test_operations_on_two_hosts():
 
 def test_mismatches():
     said = all_pass(2, "mismatches.R")
-    for pair in ("shape", "dimensions", "integers", "op", "minimum", "columns", "logical", "complex", "complexrow", "root"):
+    for pair in ("shape", "dimensions", "integers", "op", "minimum", "columns", "logical", "complex", "complexrow", "root", "extent",
+                 "names", "nonames", "manynames", "dimnames", "whichdim", "levels", "gathered"):
         assert re.search(rf"{pair}: .*weights", said), said
 
 
@@ -116,6 +118,33 @@ def test_forged_objects():
     all_pass(2, "forged.R")
 
 
+def test_refusals():
+    for size in (1, 2, 3):
+        all_pass(size, "refusals.R")
+    all_pass(4, "refusals.R", XOE_PRETEND_HOSTS="2")
+
+
+def test_join():
+    for size in (1, 2, 3):
+        all_pass(size, "join.R")
+
+
+def test_children():
+    all_pass(2, "children.R")
+
+
+def test_restarts():
+    """The guide's program goes on after a lost rank, which is started again or not."""
+    for options, size in ((("--restarts", "1"), 3), (("--min-np", "2"), 2)):
+        with tempfile.TemporaryDirectory() as folder:
+            command = package.command(3, PROGRAMS / "restarts.R", folder, options=("--timeout", str(r_package.HANGS), *options))
+            done = subprocess.run(command, env=package.environment(), text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, check=False)
+            assert done.returncode == 0, done.stdout
+            assert all(f"rank {rank} of {size} has 15" in done.stdout for rank in range(size)), done.stdout
+            assert (pathlib.Path(folder) / "died").exists(), done.stdout
+
+
 def test_forks():
     all_pass(2, "forks.R")
 
@@ -129,17 +158,38 @@ def test_regression():
         assert far and float(far[1]) < 1e-6, done.stdout
 
 
+def test_bootstrap():
+    """The example has the same result on any number of ranks, near the standard error that theory gives."""
+    results = set()
+    for size in (1, 2, 3):
+        done = package.run(size, ROOT / "examples" / "r" / "bootstrap.R")
+        assert done.returncode == 0, done.stdout
+        found = re.search(rf"{size} ranks?: (500 replicates, standard error ([\d.]+), 95% from [\d.]+ to [\d.]+)", done.stdout)
+        assert found and 0.3 < float(found[2]) < 0.6, done.stdout
+        results.add(found[1])
+    assert len(results) == 1, results
+
+
 def test_guide():
-    """Programs of the guide are R; the first runs."""
+    """Programs of the guide are R; those that are whole run, and the others are parts of tested programs."""
     page = (ROOT / "docs" / "guide" / "r.md").read_text()
-    blocks = re.findall(r"^```r\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) > 3
-    for number, block in enumerate(blocks):
+    blocks = re.findall(r"(?:<!-- test: part of (\S+) -->\n\n)?^```r\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    whole = []
+    for number, (program, block) in enumerate(blocks):
         file = package.folder / f"block{number}.R"
         file.write_text(block)
         package.call("Rscript", "-e", f"invisible(parse({str(file)!r}))")
-    done = package.run(4, package.folder / "block0.R")
+        if program:
+            assert block in (ROOT / program).read_text(), f"not in {program}:\n{block}"
+        if block.startswith("library(xoe)"):
+            whole.append(file)
+    first, counts, asks = whole
+    done = package.run(4, first)
     assert all(f"rank {rank} of 4 has 6 12 18" in done.stdout for rank in range(4)), done.stdout
+    done = package.run(2, counts)
+    assert re.search(r"a b c *\n.*1 2 0", done.stdout), done.stdout
+    done = package.run(2, asks)
+    assert done.returncode == 0 and "failed: rank 1 no such file" in done.stdout, done.stdout
 
 
 if __name__ == "__main__":

@@ -283,6 +283,7 @@ typedef struct xoe_request {
   size_t dense_shape_count;
   int64_t
       timeout; /* how long it waits for ranks that have not submitted it; then the process set fails. 0: stall_limit */
+  const char* detail; /* what else the ranks must agree on; messages show it where they differ. Null or "": nothing */
 } xoe_request;
 
 /* An allreduce by sum of nothing over the world, uncompressed, scales 1. struct_size: sizeof(xoe_request). Null is

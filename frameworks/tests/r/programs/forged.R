@@ -6,8 +6,11 @@ if (me == 0L) {
   error <- tryCatch(allgather_object("mine", name = "settings"), xoe_error = identity)
   stopifnot(inherits(error, "xoe_data_loss"), grepl("rank 1", conditionMessage(error)))
 } else {
-  invisible(allgather(c(raw(32), serialize("forged", NULL)), name = "settings"))
+  invisible(.Call(xoe:::C_allgather, c(raw(32), serialize("forged", NULL)), "settings", NULL, TRUE))
 }
+# Without the flag of objects the ranks already disagree.
+error <- tryCatch(if (me == 0L) allgather_object("mine", name = "settings") else allgather(raw(40), name = "settings"), xoe_error = identity)
+stopifnot(inherits(error, "xoe_mismatch"))
 # Rank 1 answers with what it would sign for its first call of that name; this is rank 0's second.
 if (me == 0L) {
   error <- tryCatch(allgather_object("mine", name = "settings"), xoe_error = identity)

@@ -11,6 +11,7 @@ if (Sys.getenv("XOE_PRETEND_HOSTS") == "") stopifnot(local_size() == n)
 warned <- function(expression) {
   said <- character()
   value <- withCallingHandlers(expression, warning = function(w) {
+    stopifnot(identical(conditionCall(w)[[1L]], quote(allreduce)))
     said <<- c(said, conditionMessage(w))
     invokeRestart("muffleWarning")
   })
@@ -91,11 +92,30 @@ tables <- list(
   function(r) matrix(r, 1, 2)
 )
 for (of in tables) same(allgather(of(me)), do.call(rbind, lapply(ranks, of)))
+kinds <- list(
+  function(v) v + 0.5, function(v) as.integer(v), function(v) v %% 2 == 0, function(v) as.raw(v %% 256), function(v) complex(real = v, imaginary = -v)
+)
+for (kind in kinds) for (k in 1:4) for (shift in 0:3) { # on each rank another number of rows, from 0 to 3
+  of <- function(r) { rows <- (r + shift) %% 4L; matrix(kind(r * 100 + seq_len(rows * k)), rows, k) }
+  same(allgather(of(me)), do.call(rbind, lapply(ranks, of)))
+  # Arrays of which the last dimensions are those of a complex number.
+  of <- function(r) { rows <- (r + shift) %% 4L; array(kind(r * 100 + seq_len(rows * k)), c(rows, 1L, k)) }
+  found <- allgather(of(me))
+  same(matrix(found, ncol = k), do.call(rbind, lapply(ranks, function(r) matrix(of(r), ncol = k))))
+}
 same(dim(allgather(matrix(0, me, 0))), c(sum(ranks), 0L))
 of <- function(r) array(r * 1000 + seq_len((r + 1) * 6), c(r + 1, 3, 2))
 found <- allgather(of(me))
 same(dim(found), c(sum(ranks + 1L), 3L, 2L))
 for (k in 1:2) same(matrix(found[, , k], ncol = 3), do.call(rbind, lapply(ranks, function(r) matrix(of(r)[, , k], r + 1, 3))))
+
+# Tables, where all ranks have the same levels; data of a part of the rows.
+seen <- function(r) table(factor(rep(c("a", "b"), c(r, 1)), levels = c("a", "b", "c")), dnn = "letter")
+same(unclass(as.table(allreduce(unclass(seen(me))))), Reduce(`+`, lapply(ranks, function(r) unclass(seen(r)))))
+for (k in c(0, 1, 2, 5, 100)) {
+  same(sort(as.integer(allgather(my_part(k)))), seq_len(k))
+  same(my_part(k), seq_len(k)[(seq_len(k) - 1L) %% n == me])
+}
 
 # Types that broadcast and alltoall move.
 for (of in list(function(r) c(r, NA), function(r) c(TRUE, NA, FALSE), function(r) as.raw(r), function(r) 1i * r, function(r) c(r / 2, NA))) {

@@ -1,4 +1,4 @@
-# The sum over all ranks, from R through Python: xoe run -np 2 Rscript examples/r/sum.R
+# The sum over all ranks, from R through Python: xoe run -np 2 Rscript examples/r/reticulate_sum.R
 # The package of frameworks/r does so without Python: see regression.R.
 # It needs the package reticulate, and PyTorch and Xoe in the Python that reticulate takes (RETICULATE_PYTHON).
 library(reticulate)
