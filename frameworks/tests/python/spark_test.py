@@ -285,6 +285,38 @@ def test_cluster():
     assert done.returncode == 0 and "retried" in done.stdout, f"{done.stdout}\n{done.stderr}"
 
 
+OTHER_PYTHON = """
+import sys, xoe, xoe.spark
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false").getOrCreate()
+def python():
+    import sys
+    return sys.executable
+try:
+    print("found", set(xoe.spark.run(python, num_proc=2)) == {sys.executable})
+except xoe.XoeError as error:
+    print("error", error)
+spark.stop()
+"""
+
+
+def test_workers_run_in_this_python():
+    """The first python3 of PATH may be another one, without Xoe."""
+    spark.stop()
+    with ranks.tempfile.TemporaryDirectory() as folder:
+        other = pathlib.Path(folder, "python3")
+        other.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+        other.chmod(0o755)
+        known = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+        known["PATH"] = f"{folder}:{known['PATH']}"
+        for more, expected in (({}, "found True"), ({"PYSPARK_PYTHON": str(other)}, "")):
+            command = [sys.executable, "-c", OTHER_PYTHON, "local[2]"]
+            done = subprocess.run(
+                command, env={**known, **more}, capture_output=True, text=True, timeout=ranks.HANGS, check=False
+            )
+            assert expected in done.stdout and (expected or "error" in done.stdout), f"{done.stdout}\n{done.stderr}"
+
+
 def test_guide():
     """The programs of docs/guide/spark.md."""
     trained = r"\[\(0, 0\.\d+\), \(1, 0\.\d+\)\]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import os
 import pickle
 import queue
 import secrets
@@ -28,7 +29,7 @@ _POLL = 0.2  # seconds between two looks at Spark's job
 
 
 def _context() -> Any:
-    """Spark's active context."""
+    """Spark's active context. Workers on this machine run in this process's Python unless PYSPARK_PYTHON names another."""
     try:
         from pyspark import SparkContext
     except ModuleNotFoundError as error:
@@ -43,6 +44,8 @@ def _context() -> Any:
             "xoe.spark: there is no active SparkContext in this process; make a session with SparkSession.builder.getOrCreate()"
             " (Spark Connect has none)"
         )
+    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # Spark's own choice is the first python3 of PATH
     return context
 
 
@@ -239,7 +242,10 @@ def _text(error: BaseException | None) -> str:
     if error is None:
         return "it was cancelled"
     lines = [line for line in _lines(str(error)) if not line.startswith("at ")]
-    return " ".join(lines)[:2000]
+    advice = "; Xoe must be installed in the Python of Spark's workers, which PYSPARK_PYTHON names" * (
+        "No module named 'xoe'" in str(error)
+    )
+    return " ".join(lines)[:2000] + advice
 
 
 def _lines(text: str) -> Iterator[str]:
