@@ -131,3 +131,32 @@ def run_page(page, wanted):
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         for word in words:
             assert re.search(word, done.stdout), f"{word} is not in\n{done.stdout}\n{done.stderr}"
+
+
+def spark_session(threads):
+    """A session of Spark on this machine, which says nothing."""
+    from pyspark.sql import SparkSession
+
+    options = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    spark = SparkSession.builder.master(f"local[{threads}]").config(map=options).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def run_on_spark(names, spark, in_folders=False):
+    """Runs the tests of a script that the command line chooses, and ends it. in_folders: each gets the path of one of its own."""
+    import cases
+
+    def in_a_folder(test):
+        def call():
+            with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
+                test(folder)
+
+        return call
+
+    chosen = cases.chosen(cases.functions(names), sys.argv[1:])
+    try:
+        result = cases.run([(name, in_a_folder(test) if in_folders else test) for name, test in chosen])
+    finally:
+        spark.stop()
+    sys.exit(result)

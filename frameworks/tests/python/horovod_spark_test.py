@@ -18,7 +18,6 @@ clusters.inside(
     CUDA_VISIBLE_DEVICES="-1",
 )
 
-import cases
 import horovod.spark
 import horovod.spark.keras
 import horovod.spark.torch
@@ -31,7 +30,6 @@ from horovod.spark.keras import KerasEstimator, KerasModel
 from horovod.spark.lightning import TorchEstimator as LightningEstimator
 from horovod.spark.torch import TorchEstimator, TorchModel
 from pyspark.ml.feature import VectorAssembler
-from pyspark.sql import SparkSession
 
 import xoe
 import xoe.spark.keras
@@ -186,15 +184,5 @@ def test_refusals():
 
 
 if __name__ == "__main__":
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    try:
-        result = cases.run(cases.chosen(cases.functions(globals()), sys.argv[1:]))
-    finally:
-        spark.stop()
-    sys.exit(result)
+    spark = clusters.spark_session(2)
+    clusters.run_on_spark(globals(), spark)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 
 import clusters
@@ -18,12 +17,10 @@ clusters.inside(
     CUDA_VISIBLE_DEVICES="-1",
 )
 
-import cases
 import keras
 import numpy as np
 from checks import raises
 from pyspark.ml.feature import VectorAssembler
-from pyspark.sql import SparkSession
 
 import xoe
 from xoe.spark.backend import Backend
@@ -169,23 +166,5 @@ def test_refusals(folder):
 
 
 if __name__ == "__main__":
-    spark = (
-        SparkSession.builder.master("local[3]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-
-    def in_a_folder(test):
-        def call():
-            with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
-                test(folder)
-
-        return call
-
-    try:
-        result = cases.run([(name, in_a_folder(test)) for name, test in cases.chosen(cases.functions(globals()), sys.argv[1:])])
-    finally:
-        spark.stop()
-    sys.exit(result)
+    spark = clusters.spark_session(3)
+    clusters.run_on_spark(globals(), spark, in_folders=True)

@@ -20,11 +20,9 @@ import xoe.spark
 
 assert "pyspark" not in sys.modules  # Spark is imported on first use
 
-import cases
 import cloudpickle
 import ranks
 from checks import raises
-from pyspark.sql import SparkSession
 
 import xoe
 from xoe.runner import RankError
@@ -324,15 +322,5 @@ def test_guide():
 
 
 if __name__ == "__main__":
-    spark = (
-        SparkSession.builder.master("local[3]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    try:
-        result = cases.run(cases.chosen(cases.functions(globals()), sys.argv[1:]))
-    finally:
-        spark.stop()
-    sys.exit(result)
+    spark = clusters.spark_session(3)
+    clusters.run_on_spark(globals(), spark)

@@ -1,14 +1,11 @@
 """xoe.spark.torch: an estimator's fit and transform give what a plain training gives."""
 
 import os
-import sys
-import tempfile
 
 import clusters
 
 clusters.inside(__file__, "spark", "pyspark", "torch", "lightning")
 
-import cases
 import cloudpickle
 import lightning
 import numpy as np
@@ -17,7 +14,6 @@ import torch
 from checks import raises
 from pyarrow import dataset, parquet
 from pyspark.ml.feature import VectorAssembler
-from pyspark.sql import SparkSession
 from torch.nn import functional
 
 import xoe
@@ -379,23 +375,5 @@ def test_refusals(folder):
 
 
 if __name__ == "__main__":
-    spark = (
-        SparkSession.builder.master("local[3]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-
-    def in_a_folder(test):
-        def call():
-            with tempfile.TemporaryDirectory(prefix="xoe-test-") as folder:
-                test(folder)
-
-        return call
-
-    try:
-        result = cases.run([(name, in_a_folder(test)) for name, test in cases.chosen(cases.functions(globals()), sys.argv[1:])])
-    finally:
-        spark.stop()
-    sys.exit(result)
+    spark = clusters.spark_session(3)
+    clusters.run_on_spark(globals(), spark, in_folders=True)
