@@ -1,5 +1,4 @@
-// Custom calls of the XLA in TensorFlow, for programs that it compiles: the operations of tensorflow.cc are none of
-// XLA's.
+// Custom calls for programs that TensorFlow's XLA compiles: it cannot compile the operations of tensorflow.cc.
 #pragma once
 
 #include "frameworks/plugins/engine_access.h"
@@ -11,7 +10,7 @@ namespace xoe::plugins {
 // means success. `library`: the path of TensorFlow's own, which is loaded. Not thread safe.
 const char* register_xla_calls(const EngineAccess* access, const char* library);
 
-// Of compiled programs and of others: Python numbers the calls of both together.
+// Compiled programs and others share it: Python numbers the calls of both together.
 Observer& first_steps();
 
 }  // namespace xoe::plugins

@@ -48,7 +48,7 @@ class Resizing {
   short events() const noexcept { return static_cast<short>(answers_.empty() ? POLLIN : POLLIN | POLLOUT); }
   // The slots of the world's ranks, in order.
   std::vector<int> members() const;
-  // Of the last world that has formed: what ranks say of each other is of that one.
+  // The members of the last world that has formed, to which the numbers belong by which ranks name each other.
   const std::vector<int>& formed_members() const noexcept { return formed_members_; }
   void begun(int version);
   // Takes what has arrived from the other program and in the store, and what is due.

@@ -89,7 +89,7 @@ class Console : public train::Listener {
   Console& operator=(const Console&) = delete;
 
   bool failed_together() const noexcept { return failed_together_; }
-  // Of a world that has ended.
+  // When a world has ended: its failure says nothing about the next one.
   void forget_failure() noexcept { failed_together_ = false; }
 
   void started(const train::RunStart& start) override {

@@ -10,22 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from xoe._launcher_variables import OF_THE_LAUNCHER
+
 # What a launcher around this process may have set: a worker that inherits it is no rank of that job.
 _OF_ANOTHER_JOB = (
-    "XOE_RANK",
-    "XOE_SIZE",
-    "XOE_LOCAL_RANK",
-    "XOE_LOCAL_SIZE",
-    "XOE_CROSS_RANK",
-    "XOE_CROSS_SIZE",
+    *OF_THE_LAUNCHER,
     "XOE_JOB",
-    "XOE_STORE",
     "XOE_SECRET",
-    "XOE_MEETING",
     "XOE_HOSTNAME",
     "XOE_STATUS",
     "XOE_WORLD",
-    "XOE_RESTARTS",
     "XOE_TERMINAL",
     "GROUP_RANK",
     "TORCHELASTIC_RUN_ID",

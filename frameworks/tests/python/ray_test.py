@@ -85,7 +85,7 @@ def test_training_equals_one_process():
 
 
 def test_exception_of_a_rank():
-    """It is raised here, with its traceback; the peers are told of it; the executor forms another world then."""
+    """The driver raises it with its traceback, its peers get an error, and the executor then forms another world."""
 
     def fail():
         import torch

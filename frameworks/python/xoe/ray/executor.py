@@ -366,7 +366,7 @@ def _reason(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _forwarded(callbacks: Sequence[Callable[[Any], Any]]) -> Iterator[Any]:
-    """A queue whose values the callbacks get, until the block ends. None where there are none."""
+    """Yields a queue whose values the callbacks get until the block ends, or None without callbacks."""
     if not callbacks:
         yield None
         return

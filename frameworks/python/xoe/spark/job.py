@@ -21,7 +21,7 @@ from xoe._placement import new_secret
 from xoe.errors import InvalidArgumentError, PeerLostError, UnavailableError
 from xoe.runner import RankError, first_of
 from xoe.spark.reports import Reports
-from xoe.spark.task import Todo, run_rank
+from xoe.spark.task import Assignment, run_rank
 
 _GRACE = 10.0  # seconds for the other ranks to end once one has failed or was lost
 _CANCEL_TIMEOUT = 30.0  # seconds for Spark to end a job
@@ -99,7 +99,7 @@ def run(
     bind = context.getConf().get("spark.driver.bindAddress", "") or ""
     call = cloudpickle.dumps((fn, tuple(args), dict(kwargs or {})))
     for attempt in range(retries + 1):
-        todo = Todo(
+        assignment = Assignment(
             name=secrets.token_hex(8),
             secret=new_secret(),
             driver=address,
@@ -114,7 +114,7 @@ def run(
         try:
             return [
                 pickle.loads(result)
-                for result in _results(context, todo, ranks, bind, stdout or sys.stdout, stderr or sys.stderr)
+                for result in _results(context, assignment, ranks, bind, stdout or sys.stdout, stderr or sys.stderr)
             ]
         except PeerLostError as error:
             if attempt == retries:
@@ -123,19 +123,19 @@ def run(
     raise AssertionError
 
 
-def _results(context: Any, todo: Todo, ranks: int, bind: str, stdout: Any, stderr: Any) -> list[bytes]:
-    with contextlib.closing(Reports(bind, todo.port, todo.secret_for("reports"))) as reports:
-        job = _Job(context, replace(todo, port=reports.port), ranks, reports, stdout, stderr)
+def _results(context: Any, assignment: Assignment, ranks: int, bind: str, stdout: Any, stderr: Any) -> list[bytes]:
+    with contextlib.closing(Reports(bind, assignment.port, assignment.secret_for("reports"))) as reports:
+        job = _Job(context, replace(assignment, port=reports.port), ranks, reports, stdout, stderr)
         return job.results()
 
 
 class _SparkJob(threading.Thread):
     """Spark's job, in a thread of its own."""
 
-    def __init__(self, context: Any, todo: Todo, ranks: int) -> None:
+    def __init__(self, context: Any, assignment: Assignment, ranks: int) -> None:
         super().__init__(name="xoe-spark-job", daemon=True)
-        self._context, self._todo, self._ranks = context, todo, ranks
-        self.group = f"xoe-{todo.name}"
+        self._context, self._assignment, self._ranks = context, assignment, ranks
+        self.group = f"xoe-{assignment.name}"
         self.found: list[tuple[int, bytes]] | None = None
         self.error: BaseException | None = None
 
@@ -143,7 +143,7 @@ class _SparkJob(threading.Thread):
         try:
             self._context.setJobGroup(self.group, f"xoe.spark.run on {self._ranks} ranks", interruptOnCancel=True)
             stage = self._context.parallelize(range(self._ranks), self._ranks).barrier()
-            self.found = stage.mapPartitions(partial(run_rank, self._todo)).collect()
+            self.found = stage.mapPartitions(partial(run_rank, self._assignment)).collect()
         except BaseException as error:
             self.error = error
 
@@ -156,12 +156,12 @@ class _SparkJob(threading.Thread):
 class _Job:
     """What is known of the ranks."""
 
-    def __init__(self, context: Any, todo: Todo, ranks: int, reports: Reports, stdout: Any, stderr: Any) -> None:
+    def __init__(self, context: Any, assignment: Assignment, ranks: int, reports: Reports, stdout: Any, stderr: Any) -> None:
         self._size = ranks
-        self._timeout = todo.start_timeout
+        self._timeout = assignment.start_timeout
         self._reports = reports
         self._streams = {"stdout": stdout, "stderr": stderr}
-        self._spark = _SparkJob(context, todo, ranks)
+        self._spark = _SparkJob(context, assignment, ranks)
         self._tasks: dict[int, dict[str, Any]] = {}  # by connection
         self._failures: list[tuple[int, BaseException | None, str]] = []
         self._lost: dict[int, str] = {}

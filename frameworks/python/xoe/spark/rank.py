@@ -17,27 +17,27 @@ from xoe._attempt import attempt
 _PR_SET_PDEATHSIG = 1
 
 
-def _call(todo: dict[str, Any]) -> Any:
+def _call(assignment: dict[str, Any]) -> Any:
     from xoe.initialize import init
 
-    if todo["join"]:
-        init(start_timeout=todo["start_timeout"])
-    function, arguments, options = pickle.loads(todo["call"])
+    if assignment["join"]:
+        init(start_timeout=assignment["start_timeout"])
+    function, arguments, options = pickle.loads(assignment["call"])
     return cloudpickle.dumps(function(*arguments, **options))
 
 
 def main() -> None:
     """Calls the function, and writes its outcome to the file descriptor of the first argument."""
-    todo = pickle.loads(sys.stdin.buffer.read())
+    assignment = pickle.loads(sys.stdin.buffer.read())
     # A rank ends with its task, however that ends.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != todo["parent"]:
+    if os.getppid() != assignment["parent"]:
         raise SystemExit("the task of Spark that started this rank has ended")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    _placement.set_variables(todo["variables"])
-    sys.path[:] = [*todo["path"], *(entry for entry in sys.path if entry not in todo["path"])]
-    fine, value = attempt(lambda: _call(todo))
+    _placement.set_variables(assignment["variables"])
+    sys.path[:] = [*assignment["path"], *(entry for entry in sys.path if entry not in assignment["path"])]
+    fine, value = attempt(lambda: _call(assignment))
     if not fine:
         sys.stderr.write(value[1])
     sys.stdout.flush()

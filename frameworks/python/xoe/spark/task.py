@@ -27,7 +27,7 @@ _CONNECT_TIMEOUT = 30.0  # seconds
 
 
 @dataclass(frozen=True)
-class Todo:
+class Assignment:
     """What the driver gives to each task."""
 
     name: str
@@ -46,7 +46,7 @@ class Todo:
         return hmac.new(self.secret.encode(), purpose.encode(), hashlib.sha256).digest()
 
 
-def run_rank(todo: Todo, rows: Iterator[Any]) -> Iterator[tuple[int, bytes]]:
+def run_rank(assignment: Assignment, rows: Iterator[Any]) -> Iterator[tuple[int, bytes]]:
     """Runs this task's rank until it ends. Yields its number and the pickled result, where it has one; all else the driver is
     told."""
     from pyspark import BarrierTaskContext
@@ -54,17 +54,18 @@ def run_rank(todo: Todo, rows: Iterator[Any]) -> Iterator[tuple[int, bytes]]:
     del rows
     context = BarrierTaskContext.get()
     try:
-        reporter = Reporter(todo.driver, todo.port, todo.secret_for("reports"), _CONNECT_TIMEOUT)
+        reporter = Reporter(assignment.driver, assignment.port, assignment.secret_for("reports"), _CONNECT_TIMEOUT)
     except OSError as error:
         raise ConnectionError(
-            f"xoe.spark: this task, on {socket.gethostname()}, cannot reach the driver at {todo.driver}:{todo.port}: {error};"
+            f"xoe.spark: this task, on {socket.gethostname()}, cannot reach the driver at"
+            f" {assignment.driver}:{assignment.port}: {error};"
             " driver_address and driver_port of xoe.spark.run choose another address"
         ) from None
     with contextlib.closing(reporter):
         reporter.send("begun", index=context.partitionId(), host=socket.gethostname(), pid=os.getpid())
-        job, place, host = _meet(context, todo, reporter.own_address)
-        variables = {**_gpus(context), **todo.env, **job.variables(place, host)}
-        rank = _Rank(todo, place, host, variables, reporter)
+        job, place, host = _meet(context, assignment, reporter.own_address)
+        variables = {**_gpus(context), **assignment.env, **job.variables(place, host)}
+        rank = _Rank(assignment, place, host, variables, reporter)
         result = rank.wait()
     if result is not None:
         yield place.rank, result
@@ -78,7 +79,7 @@ def _identity() -> str:
     return " ".join([socket.gethostname(), boot, *spaces, str(os.geteuid())])
 
 
-def _meet(context: Any, todo: Todo, address: str) -> tuple[Job, Place, str]:
+def _meet(context: Any, assignment: Assignment, address: str) -> tuple[Job, Place, str]:
     """The job of this attempt of the stage, this task's place in it, and the name of its host."""
     token = secrets.token_hex(8)  # partition 0's distinguishes the attempts
     mine = {"host": _identity(), "name": socket.gethostname(), "address": address, "ports": free_ports(2), "token": token}
@@ -89,8 +90,8 @@ def _meet(context: Any, todo: Todo, address: str) -> tuple[Job, Place, str]:
     if len(set(hosts)) > 1 and ipaddress.ip_address(where.partition("%")[0]).is_loopback:
         # Rank 0 runs beside the driver, and the others know its host by the name under which Spark does.
         where = socket.gethostbyname(context.getTaskInfos()[0].address.rpartition(":")[0])
-    secret = todo.secret_for(f"attempt {first['token']}").hex()
-    job = Job(f"spark-{todo.name}-{first['token']}", secret, where, first["ports"][0], first["ports"][1])
+    secret = assignment.secret_for(f"attempt {first['token']}").hex()
+    job = Job(f"spark-{assignment.name}-{first['token']}", secret, where, first["ports"][0], first["ports"][1])
     index = context.partitionId()
     names = unique_names(dict(zip(hosts, (one["name"] for one in everyone), strict=True)))
     return job, places(hosts)[index], names[hosts[index]]
@@ -105,11 +106,16 @@ def _gpus(context: Any) -> dict[str, str]:
 class _Rank:
     """A rank's process, whose output goes to the driver."""
 
-    def __init__(self, todo: Todo, place: Place, host: str, variables: dict[str, str], reporter: Reporter) -> None:
+    def __init__(self, assignment: Assignment, place: Place, host: str, variables: dict[str, str], reporter: Reporter) -> None:
         self._reporter = reporter
         readable, writable = os.pipe()
-        command = [todo.executable or sys.executable, "-m", "xoe.spark.rank", str(writable)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1", **todo.env}
+        command = [assignment.executable or sys.executable, "-m", "xoe.spark.rank", str(writable)]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "PYTHONUNBUFFERED": "1",
+            **assignment.env,
+        }
         try:
             self._process = subprocess.Popen(
                 command,
@@ -126,10 +132,10 @@ class _Rank:
         payload = {
             "parent": os.getpid(),
             "variables": variables,
-            "path": [*sys.path, *todo.path],
-            "call": todo.call,
-            "join": todo.join,
-            "start_timeout": todo.start_timeout,
+            "path": [*sys.path, *assignment.path],
+            "call": assignment.call,
+            "join": assignment.join,
+            "start_timeout": assignment.start_timeout,
         }
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._threads = [
@@ -150,7 +156,7 @@ class _Rank:
         self._process.kill()
 
     def wait(self) -> bytes | None:
-        """The pickled result; None where there is none."""
+        """Returns the pickled result, or None where the rank has failed."""
         with self._readable:
             outcome = self._readable.read()
         code = self._process.wait()

@@ -1,4 +1,4 @@
-"""What Horovod's elastic jobs on Ray are called; there are none here."""
+"""Horovod's names of elastic jobs on Ray, which raise an error: Xoe has no such jobs."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch._C._distributed_c10d import PrefixStore
 
 from xoe import world as _world
+from xoe._launcher_variables import OF_THE_LAUNCHER
 from xoe._temporary_variables import variables
 from xoe.initialize import shutdown
 from xoe.torch.distributed.initialize import deadlines, describe_ranks, forget_ranks
@@ -23,14 +24,7 @@ if TYPE_CHECKING:
 
 # What the launcher says of the whole job, and files and ports that the job's engine has.
 _OF_THE_JOB = (
-    "XOE_RANK",
-    "XOE_SIZE",
-    "XOE_LOCAL_RANK",
-    "XOE_LOCAL_SIZE",
-    "XOE_CROSS_RANK",
-    "XOE_CROSS_SIZE",
-    "XOE_STORE",
-    "XOE_RESTARTS",
+    *OF_THE_LAUNCHER,
     "XOE_PRETEND_HOSTS",
     "XOE_TIMELINE",
     "HOROVOD_TIMELINE",
