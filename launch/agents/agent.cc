@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/bootstrap/own_address.h"
+#include "core/bootstrap/world_members.h"
 #include "launch/agents/store_address.h"
 #include "launch/plan/cores.h"
 #include "launch/remote/host_clock.h"
@@ -137,7 +138,11 @@ void Agent::on_frame(const remote::Frame& frame) {
       return command({.kind = SupervisorCommand::Kind::kSignal, .signal = static_cast<int>(frame.value)});
     case Kind::kEnd: return command({.kind = SupervisorCommand::Kind::kEnd});
     case Kind::kKill: return kill_all();
-    case Kind::kRestart: return restart(static_cast<int>(frame.rank));
+    case Kind::kRestart: return to_rank(frame.rank, {.kind = SupervisorCommand::Kind::kRestart});
+    case Kind::kSignalRank:
+      return to_rank(frame.rank,
+                     {.kind = SupervisorCommand::Kind::kSignalRank, .signal = static_cast<int>(frame.value)});
+    case Kind::kWorld: return publish_world(frame);
     case Kind::kNoMoreRestarts: return command({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
     case Kind::kInput: return streams_.feed(frame.text);
     case Kind::kInputEnd: return streams_.end_input();
@@ -189,6 +194,22 @@ Status Agent::prepare_job(std::string_view text, std::string& program) {
   return {};
 }
 
+// The pages that the ranks here share with this agent, if the launcher asks for them.
+Status Agent::make_pages() {
+  const auto asks_for = [this](std::string_view page) {
+    return std::ranges::any_of(job_->env, [page](const auto& variable) { return variable.first == page; });
+  };
+  if (asks_for(bootstrap::kStatusVariable)) {
+    XOE_ASSIGN(auto status, bootstrap::StatusPage::create(job_->ranks.size()));
+    status_.emplace(std::move(status));
+  }
+  if (asks_for(bootstrap::kWorldVariable)) {
+    XOE_ASSIGN(auto world, bootstrap::WorldPage::create());
+    world_.emplace(std::move(world));
+  }
+  return {};
+}
+
 void Agent::start() {
   if (!plan_ || supervisor_ || ended_) return;
   std::vector<RankEnds> ends;
@@ -196,29 +217,35 @@ void Agent::start() {
   if (!streams) return refuse(streams.error(), kHostFailed);
   streams_ = std::move(*streams);
   if (joined_) streams_.copy_to(*joined_->output, *joined_->options);
-  const auto asks_for_status = [](const auto& variable) { return variable.first == bootstrap::kStatusVariable; };
-  if (std::ranges::any_of(job_->env, asks_for_status)) {
-    auto status = bootstrap::StatusPage::create(job_->ranks.size());
-    if (!status) return refuse(status.error(), kHostFailed);
-    status_.emplace(std::move(*status));
-  }
-  const RankCommands commands(*plan_, ends, inherited_, status_ ? status_->path() : "");
+  if (const Status made = make_pages(); !made) return refuse(made.error(), kHostFailed);
+  const RankCommands commands(*plan_, ends, inherited_, status_ ? status_->path() : "", world_ ? world_->path() : "");
   auto not_inherited = streams_.descriptors();
   if (status_) not_inherited.push_back(status_->fd());
+  if (world_) not_inherited.push_back(world_->fd());
   // A supervisor that outlives this process must not keep the connection open.
   if (joined_) not_inherited.insert(not_inherited.end(), {launcher_.in(), launcher_.out()});
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
-  auto supervisor = SupervisorLink::start(commands.requests(), not_inherited, job_->restarts);
+  auto supervisor = SupervisorLink::start(commands.requests(), not_inherited, job_->restarts,
+                                          static_cast<std::size_t>(job_->first));
   if (!supervisor) return refuse(supervisor.error(), kHostFailed);
   supervisor_.emplace(std::move(*supervisor));
 }
 
-void Agent::restart(int rank) {
+void Agent::to_rank(std::int64_t rank, SupervisorCommand told) {
   if (!job_) return;
   const auto found = std::ranges::find(job_->ranks, rank, &AgentRank::rank);
-  if (found != job_->ranks.end())
-    command({.kind = SupervisorCommand::Kind::kRestart, .rank = static_cast<int>(found - job_->ranks.begin())});
+  if (found == job_->ranks.end()) return;
+  told.rank = static_cast<int>(found - job_->ranks.begin());
+  command(told);
+}
+
+void Agent::publish_world(const remote::Frame& frame) {
+  const auto world = bootstrap::parse_world(fmt::format("{} {}", frame.value, frame.text));
+  if (!world_ || !world) return;
+  std::vector<int> slots;
+  for (const bootstrap::WorldMember& member : world->members) slots.push_back(member.slot);
+  world_->publish(world->version, slots);
 }
 
 // The doctor is another program, which loads foreign libraries: it replaces this one and goes on with the connection.
@@ -284,8 +311,7 @@ void Agent::on_supervisor() {
         gone_ = true;
         send_reported();
         break;
-      case SupervisorEvent::Kind::kHostLost:
-      case SupervisorEvent::Kind::kSignalled: break;
+      default: break;  // it is none of a supervisor
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/bootstrap/status_page.h"
+#include "core/bootstrap/world_page.h"
 #include "launch/agents/agent_streams.h"
 #include "launch/output/output.h"
 #include "launch/plan/job_plan.h"
@@ -62,7 +63,9 @@ class Agent {
   // To the supervisor, while there are processes of the job.
   void command(const SupervisorCommand& command);
   void kill_all();
-  void restart(int rank);
+  void to_rank(std::int64_t rank, SupervisorCommand told);
+  void publish_world(const remote::Frame& frame);
+  Status make_pages();
   void become_probe();
   void refuse(const Error& error, int exit_code);
   bool done(Clock::time_point now) const;
@@ -77,6 +80,7 @@ class Agent {
   std::optional<JobPlan> plan_;
   std::optional<bootstrap::StatusPage> status_;  // where the launcher shows a panel
   Clock::time_point next_status_ = {};
+  std::optional<bootstrap::WorldPage> world_;  // where the number of ranks changes
   std::optional<SupervisorLink> supervisor_;
   AgentStreams streams_;
   remote::Relay relay_;

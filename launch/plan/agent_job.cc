@@ -25,7 +25,8 @@ std::string encode(const AgentJob& job) {
     fields.text<std::uint32_t>(rank.device);
   }
   for (const int number :
-       {job.size, static_cast<int>(job.binding), job.by_socket ? 1 : 0, job.bind_gpus ? 1 : 0, job.restarts ? 1 : 0})
+       {job.first, job.size, static_cast<int>(job.binding), job.by_socket ? 1 : 0, job.bind_gpus ? 1 : 0,
+        job.restarts ? 1 : 0})
     fields.fixed(std::int64_t{number});
   fields.fixed(std::int64_t{job.host_timeout.count()});
   return std::move(fields).take();
@@ -53,6 +54,7 @@ Result<AgentJob> decode_job(std::string_view text) {
     rank.cross_size = number(1, kMaxRanks);
     rank.device = remote::read_text(fields);
   }
+  job.first = number(0, static_cast<int>(job.ranks.size()));
   job.size = number(1, kMaxRanks);
   job.binding = static_cast<Binding>(number(0, static_cast<int>(Binding::kNuma)));
   job.by_socket = number(0, 1) == 1;

@@ -11,7 +11,7 @@ namespace {
 using Kind = Frame::Kind;
 
 bool known(Kind kind) {
-  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kReport) ||
+  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kWorld) ||
          (kind >= Kind::kHello && kind <= Kind::kReported);
 }
 

@@ -54,6 +54,9 @@ struct Frame {
     kOutcome = 33,  // the last one; value: the code of an Outcome, text: its lines
     // From the launcher, when it asks what came first.
     kReport = 34,  // answered by kReported, after all that has happened there
+    // From the launcher of a job whose ranks come and go.
+    kSignalRank = 35,  // rank, value: the signal, to what is left of that rank
+    kWorld = 36,       // value: the version of the world, text: the slots of its ranks, as "0,2,5"
     // From the agent.
     kHello = 64,        // text: a Hello
     kReady = 65,        // text: the program's path there and the ranks' locality, as texts; time: its clock
