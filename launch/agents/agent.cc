@@ -11,6 +11,7 @@
 #include "core/bootstrap/own_address.h"
 #include "core/bootstrap/world_members.h"
 #include "launch/agents/store_address.h"
+#include "launch/output/report.h"
 #include "launch/plan/cores.h"
 #include "launch/remote/host_clock.h"
 #include "launch/remote/program.h"
@@ -23,6 +24,8 @@ constexpr auto kSupervisorTimeout = std::chrono::seconds(12);
 // Without a job yet: the launcher of many hosts is silent while it starts the shells to all of them.
 constexpr auto kTimeoutBeforeJob = std::chrono::seconds(60);
 constexpr auto kStatusEvery = std::chrono::milliseconds(500);
+// After SIGTERM: as many seconds as most clouds and schedulers give.
+constexpr auto kSignalledDeparture = std::chrono::seconds(30);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
 
@@ -58,6 +61,7 @@ void Agent::run(const std::string& version) {
       on_frame(**frame);
     }
     on_signals();
+    watch_departure();
     on_supervisor();
     const auto now = Clock::now();
     streams_.pump(polled_, launcher_, now);
@@ -93,6 +97,7 @@ void Agent::wait() {
   if (status_ && !gone_) timeout = std::min<std::chrono::nanoseconds>(timeout, kStatusEvery);
   streams_.add_to(polled_);
   relay_.add_to(polled_, launcher_);
+  if (departure_) departure_->add_to(polled_);
   ::poll(polled_.data(), polled_.size(),
          static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(timeout).count()));
 }
@@ -226,10 +231,11 @@ void Agent::start() {
   if (joined_) not_inherited.insert(not_inherited.end(), {launcher_.in(), launcher_.out()});
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
-  auto supervisor = SupervisorLink::start(commands.requests(), not_inherited, job_->restarts,
-                                          static_cast<std::size_t>(job_->first));
+  auto supervisor =
+      SupervisorLink::start(commands.requests(), not_inherited, job_->restarts, static_cast<std::size_t>(job_->first));
   if (!supervisor) return refuse(supervisor.error(), kHostFailed);
   supervisor_.emplace(std::move(*supervisor));
+  if (!job_->notices.empty()) departure_.emplace(job_->notices, inherited_);
 }
 
 void Agent::to_rank(std::int64_t rank, SupervisorCommand told) {
@@ -267,11 +273,30 @@ void Agent::refuse(const Error& error, int exit_code) {
 // A user on this host, or its batch system, ends the agent: the signal is passed on to the ranks.
 void Agent::on_signals() {
   while (const auto signal = signals_.next()) {
+    // Where the others can go on, one who ends this agent says that its host is to be taken away.
+    if (world_ && !departing_ && (*signal == SIGTERM || *signal == SIGUSR1)) {
+      depart(kSignalledDeparture, fmt::format("it got {} and is to leave", signal_name(*signal)));
+      continue;
+    }
     if (joined_ && (*signal == SIGTERM || *signal == SIGINT || *signal == SIGQUIT || *signal == SIGHUP))
       pass_on(*signal);
     else if (*signal == SIGTERM || *signal == SIGINT)
       command({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
   }
+}
+
+void Agent::watch_departure() {
+  if (!departure_) return;
+  for (const auto& [left, why] : departure_->pump())
+    if (left.count() < 0)
+      launcher_.send({.kind = remote::Frame::Kind::kDeparting, .value = -1, .text = why});
+    else
+      depart(left, "it is to be taken away: " + why);
+}
+
+void Agent::depart(std::chrono::milliseconds left, const std::string& why) {
+  if (std::exchange(departing_, true)) return;
+  launcher_.send({.kind = remote::Frame::Kind::kDeparting, .value = left.count(), .text = why});
 }
 
 // The launcher gives it to the ranks of all hosts. Before they run there is nothing to save.

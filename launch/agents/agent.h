@@ -10,6 +10,7 @@
 #include "core/bootstrap/status_page.h"
 #include "core/bootstrap/world_page.h"
 #include "launch/agents/agent_streams.h"
+#include "launch/agents/departure_watch.h"
 #include "launch/output/output.h"
 #include "launch/plan/job_plan.h"
 #include "launch/remote/frame_connection.h"
@@ -66,6 +67,8 @@ class Agent {
   void to_rank(std::int64_t rank, SupervisorCommand told);
   void publish_world(const remote::Frame& frame);
   Status make_pages();
+  void watch_departure();
+  void depart(std::chrono::milliseconds left, const std::string& why);
   void become_probe();
   void refuse(const Error& error, int exit_code);
   bool done(Clock::time_point now) const;
@@ -81,6 +84,8 @@ class Agent {
   std::optional<bootstrap::StatusPage> status_;  // where the launcher shows a panel
   Clock::time_point next_status_ = {};
   std::optional<bootstrap::WorldPage> world_;  // where the number of ranks changes
+  std::optional<DepartureWatch> departure_;
+  bool departing_ = false;  // the launcher was told
   std::optional<SupervisorLink> supervisor_;
   AgentStreams streams_;
   remote::Relay relay_;

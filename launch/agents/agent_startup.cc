@@ -177,12 +177,14 @@ Status AgentStartup::send_jobs() {
   const bool six = ip.find(':') != std::string::npos;
   XOE_ASSIGN(const auto address,
              bootstrap::SocketAddress::parse(six ? fmt::format("tcp:[{}]:0", ip) : fmt::format("tcp:{}:0", ip)));
-  XOE_ASSIGN(store_, bootstrap::StoreService::listen(address, plan_.secret, limits_for(options_.changes_size() ? bootstrap::kMostSlots : options_.size)));
+  XOE_ASSIGN(store_,
+             bootstrap::StoreService::listen(
+                 address, plan_.secret, limits_for(options_.changes_size() ? bootstrap::kMostSlots : options_.size)));
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     Progress& progress = progress_[host];
     if (progress.phase != Phase::kGreeted) continue;
-    const std::string job = encode(job_for(plan_, plan_.shares[host], options_,
-                                           store_->address(), started_of(plan_.shares[host], options_)));
+    const std::string job = encode(
+        job_for(plan_, plan_.shares[host], options_, store_->address(), started_of(plan_.shares[host], options_)));
     if (job.size() > remote::kMaxFrame / 2)
       return failure(Code::kInvalidArgument,
                      "the program's arguments and variables take {} bytes; at most {} can be sent", job.size(),

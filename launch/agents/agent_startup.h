@@ -13,7 +13,7 @@
 namespace xoe::launch {
 
 struct StartedAgents {
-  remote::AgentConnections agents;  // in the order of the plan's shares
+  remote::AgentConnections agents;   // in the order of the plan's shares
   std::vector<bool> there;           // those whose hosts are ready: all, unless the job may begin without some
   std::vector<std::string> missing;  // for the user: why others are not
   std::unique_ptr<bootstrap::StoreService> store;

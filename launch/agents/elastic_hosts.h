@@ -26,6 +26,8 @@ class ElasticHosts {
 
   // A host was lost, or could not be reached at the start. Returns a line for the user.
   std::string leave_out(const std::string& host, Clock::time_point now);
+  // A host will be gone: it does not come again for the longest time that hosts are left out.
+  void exclude(const std::string& host) { roster_.exclude(host, Clock::now()); }
   // A host has left, as it was asked to.
   void note_gone(const std::string& host) { roster_.note_gone(host); }
   // The job ends: none comes any more.

@@ -44,8 +44,7 @@ void HostArrival::on_frame(const Frame& frame) {
       agent_->write();
       state_ = State::kReady;
       return;
-    case Frame::Kind::kError:
-      return fail(remote::explain_refusal(*agent_, frame.text, static_cast<int>(frame.value)));
+    case Frame::Kind::kError: return fail(remote::explain_refusal(*agent_, frame.text, static_cast<int>(frame.value)));
     default: return;
   }
 }

@@ -49,6 +49,10 @@ void HostRoster::note_gone(const std::string& host) {
   if (Entry* const entry = find(host)) entry->state = State::kAway;
 }
 
+void HostRoster::exclude(const std::string& host, Clock::time_point now) {
+  if (Entry* const entry = find(host)) entry->until = now + longest_;
+}
+
 void HostRoster::strike(const std::string& host) {
   if (Entry* const entry = find(host)) entry->named = false;
 }
@@ -77,7 +81,8 @@ std::vector<std::string> HostRoster::take_unwanted() {
 std::optional<HostRoster::Clock::time_point> HostRoster::next_turn() const {
   std::optional<Clock::time_point> next;
   for (const Entry& entry : entries_)
-    if (entry.named && entry.state == State::kAway && entry.until) next = std::min(next.value_or(*entry.until), *entry.until);
+    if (entry.named && entry.state == State::kAway && entry.until)
+      next = std::min(next.value_or(*entry.until), *entry.until);
   return next;
 }
 

@@ -26,6 +26,8 @@ class HostRoster {
   // Returns for how long it is left out.
   std::chrono::nanoseconds note_failed(const std::string& host, Clock::time_point now);
   void note_gone(const std::string& host);
+  // One that is to be taken away does not come again for a while.
+  void exclude(const std::string& host, Clock::time_point now);
   // One that is away stays away until it is named again.
   void strike(const std::string& host);
 

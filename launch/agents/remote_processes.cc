@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "launch/output/job_streams.h"
 #include "launch/plan/cores.h"
 
 namespace xoe::launch {
@@ -17,6 +19,8 @@ constexpr std::int64_t kCreditBytes = remote::kOutputWindow / 4;
 // For ranks of a host that is no longer named: until the end of a step, and of what they have to hand over.
 constexpr auto kLeaveTimeout = std::chrono::minutes(1);
 constexpr std::size_t kNoHost = SIZE_MAX;
+constexpr std::size_t kLongestReason = 300;
+constexpr std::chrono::milliseconds kLongestNotice = std::chrono::hours(24 * 7);
 
 bool ends_job(std::int64_t signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
@@ -31,8 +35,8 @@ std::string ranks_text(const HostShare& share) {
 }  // namespace
 
 RemoteProcesses::RemoteProcesses(const RunOptions& options, std::vector<HostShare> shares,
-                                 remote::AgentConnections& agents, std::vector<bool> there,
-                                 std::vector<Stream> streams, Output& output, std::unique_ptr<ElasticHosts> elastic)
+                                 remote::AgentConnections& agents, std::vector<bool> there, std::vector<Stream> streams,
+                                 Output& output, std::unique_ptr<ElasticHosts> elastic)
     : options_(options),
       connect_(options.where.connect),
       output_(output),
@@ -185,7 +189,8 @@ void RemoteProcesses::take_newcomers(Clock::time_point now) {
 
 // A host that was there before has the same number again.
 void RemoteProcesses::take_in(ElasticHosts::Came came) {
-  const auto known = std::ranges::find(shares_, came.share.host.name, [](const auto& share) { return share.host.name; });
+  const auto known =
+      std::ranges::find(shares_, came.share.host.name, [](const auto& share) { return share.host.name; });
   const auto host = static_cast<std::size_t>(known - shares_.begin());
   if (known == shares_.end()) {
     shares_.push_back(std::move(came.share));
@@ -270,6 +275,7 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
       if (ends_job(frame.value))
         events_.push_back({.kind = SupervisorEvent::Kind::kSignalled, .value = value, .at = now, .host = host});
       return;
+    case Kind::kDeparting: return on_departing(host, frame, now);
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
     case Kind::kReported: return on_reported(host, now);
@@ -298,6 +304,17 @@ void RemoteProcesses::on_reported(std::size_t host, Clock::time_point now) {
   const Clock::duration offset = progress.clock.here({}).time_since_epoch();
   progress.lateness = now - *asked + (progress.offset.value_or(offset) - offset);
   if (progress.all_gone) mark_gone(host);
+}
+
+void RemoteProcesses::on_departing(std::size_t host, const remote::Frame& frame, Clock::time_point now) {
+  if (!elastic_) return;
+  failures_.push_back(
+      fmt::format("host {}: {}", agents_[host]->host(), printable_utf8(shortened_utf8(frame.text, kLongestReason))));
+  events_.push_back({.kind = SupervisorEvent::Kind::kNews, .at = now});
+  if (frame.value < 0) return;
+  elastic_->exclude(shares_[host].host.name);
+  const auto left = std::chrono::milliseconds(std::min<std::int64_t>(frame.value, kLongestNotice.count()));
+  events_.push_back({.kind = SupervisorEvent::Kind::kHostGoes, .at = now + left, .host = host});
 }
 
 void RemoteProcesses::on_ended(std::size_t host, const remote::Frame& frame) {

@@ -75,6 +75,7 @@ class RemoteProcesses : public JobProcesses {
   };
   void serve(std::size_t host, Clock::time_point now);
   void on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now);
+  void on_departing(std::size_t host, const remote::Frame& frame, Clock::time_point now);
   void on_ended(std::size_t host, const remote::Frame& frame);
   void on_output(std::size_t host, const remote::Frame& frame);
   void on_status(std::size_t host, const remote::Frame& frame);

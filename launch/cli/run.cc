@@ -260,7 +260,8 @@ int run(std::span<const std::string_view> arguments) {
     return fail(Error(Code::kInvalidArgument,
                       "--max-np: where are the slots? Name hosts with -H, or with --host-discovery-script"),
                 kUsageError);
-  if (!hosts->hosts.empty() && (!launch::all_here(*hosts) || options.elastic.most > 0 || options.elastic.changes_hosts())) {
+  if (!hosts->hosts.empty() &&
+      (!launch::all_here(*hosts) || options.elastic.most > 0 || options.elastic.changes_hosts())) {
     if (options.resize_fd >= 0)
       return fail(Error(Code::kInvalidArgument, "--resize is for a job on this host, without -H"));
     return run_on_hosts(options, *hosts, env);

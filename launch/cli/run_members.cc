@@ -113,8 +113,8 @@ class Leader {
       remote::disconnect_all(started->agents);
       return 0;
     }
-    auto processes = std::make_unique<launch::RemoteProcesses>(
-        options_, plan->shares, started->agents, std::move(started->there), std::move(*streams), *output);
+    auto processes = std::make_unique<launch::RemoteProcesses>(options_, plan->shares, started->agents,
+                                                               std::move(started->there), std::move(*streams), *output);
     const auto outcome = launch::supervise_job(options_, std::move(*signals), std::move(started->store),
                                                std::move(output), std::move(processes));
     return conclude(outcome, plan->shares, started->agents);

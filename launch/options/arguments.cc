@@ -124,6 +124,8 @@ Status check_elastic(RunOptions& options) {
   if (elastic.changes_hosts() && elastic.least == 0) elastic.least = std::max(options.size, 1);
   if (elastic.least == 0 && elastic.most > 0)
     return failure(Code::kInvalidArgument, "--max-np {}: how many ranks are enough? Add --min-np", elastic.most);
+  if (elastic.least == 0 && !elastic.notices.empty())
+    return failure(Code::kInvalidArgument, "--notice {}: may the others go on? Add --min-np", elastic.notices.front());
   if (elastic.most > 0 && elastic.most < elastic.least)
     return failure(Code::kInvalidArgument, "--max-np {} is less than --min-np {}", elastic.most, elastic.least);
   if (elastic.most > 0 && options.size > elastic.most)
@@ -153,7 +155,7 @@ Status check_rendezvous(const RunOptions& options) {
                             : options.pool                        ? "--pool"
                             : !options.devices.empty()            ? "--devices"
                             : options.resize_fd >= 0              ? "--resize"
-                            : options.elastic.least > 0               ? "--min-np"
+                            : options.elastic.least > 0           ? "--min-np"
                             : !where.connect.launch_agent.empty() ? "--launch-agent"
                                                                   : nullptr;
   if (other == nullptr) return {};

@@ -145,6 +145,13 @@ Status set_resize(RunArguments& run, std::string_view text) {
   return {};
 }
 
+Status set_notice(RunArguments& run, std::string_view text) {
+  if (text != "aws" && text != "gcp" && text != "azure" && !(text.starts_with("file:") && text.size() > 5))
+    return wrong_form();
+  run.options.elastic.notices.emplace_back(text);
+  return {};
+}
+
 // "10,300".
 Status set_cooldown(RunArguments& run, std::string_view text) {
   const auto separator = text.find(',');
@@ -318,13 +325,14 @@ constexpr std::array kOptions{
            .expected = "a number of ranks",
            .what = "go on without ranks and hosts that fail, while N ranks are left; with --restarts ranks come back",
            .apply = set_integer<&ElasticOptions::least, 1, kMaxRanksPerHost>},
-    Option{.group = kElasticOptions,
-           .names = {"--max-np"},
-           .others = {"--max-num-proc"},
-           .value = "N",
-           .expected = "a number of ranks",
-           .what = "start further ranks where there are slots, up to N (default: -np; with a discovery script all slots)",
-           .apply = set_integer<&ElasticOptions::most, 1, kMaxRanksPerHost>},
+    Option{
+        .group = kElasticOptions,
+        .names = {"--max-np"},
+        .others = {"--max-num-proc"},
+        .value = "N",
+        .expected = "a number of ranks",
+        .what = "start further ranks where there are slots, up to N (default: -np; with a discovery script all slots)",
+        .apply = set_integer<&ElasticOptions::most, 1, kMaxRanksPerHost>},
     Option{.group = kElasticOptions,
            .names = {"--host-discovery-script"},
            .value = "PROGRAM",
@@ -345,6 +353,12 @@ constexpr std::array kOptions{
            .what = "for how long a host that failed is left out: first, and at most; it doubles (default: 10,300)",
            .pair = true,
            .apply = set_cooldown},
+    Option{.group = kElasticOptions,
+           .names = {"--notice"},
+           .value = "SOURCE",
+           .expected = "aws, gcp, azure or file:PATH",
+           .what = "each host asks there whether it is to be taken away, and leaves in time (`xoe notice`); repeatable",
+           .apply = set_notice},
     Option{.group = kElasticOptions,
            .names = {"--change-interval"},
            .value = "S",

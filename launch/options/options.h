@@ -58,6 +58,7 @@ struct ElasticOptions {
   std::chrono::nanoseconds cooldown = std::chrono::seconds(10);
   std::chrono::nanoseconds longest_cooldown = std::chrono::minutes(5);
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // until there are enough slots for `least`
+  std::vector<std::string> notices = {};                        // sources of `xoe notice`, which every host watches
   std::chrono::nanoseconds interval = std::chrono::seconds(1);  // at least, from one change to ranks that join
   bool changes_hosts() const noexcept { return !discovery.empty(); }
 };

@@ -40,6 +40,7 @@ struct AgentJob {
   bool by_socket = false;
   bool bind_gpus = true;
   bool restarts = false;                                             // ranks are restarted, or started later
+  std::vector<std::string> notices = {};                             // sources of `xoe notice` that are watched there
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(10);  // of silence
 };
 

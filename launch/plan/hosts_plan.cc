@@ -201,6 +201,9 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
   if (!options.devices.empty() && std::ssize(options.devices) != options.size)
     return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each, in the order of the ranks",
                    options.devices.size(), counted(options.size, "rank"));
+  if (!options.devices.empty() && plan.slots != options.size)
+    return failure(Code::kInvalidArgument, "{}",
+                   "--devices names the GPUs of the ranks at the start; hosts with further slots share theirs out");
   XOE_ASSIGN(auto placed, place_ranks(list.hosts, plan.slots, options.where.map_by, options.where.oversubscribe));
   if (!options.devices.empty())
     for (auto& ranks : placed)
@@ -251,11 +254,12 @@ AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions
           .env = plan.env,
           .ranks = share.ranks,
           .first = first,
-          .size = std::max(options.size, plan.slots),
+          .size = std::max(plan.slots, share.ranks.back().rank + 1),
           .binding = options.binding,
           .by_socket = options.where.map_by == MapBy::kSocket,
           .bind_gpus = options.where.bind_gpus,
           .restarts = options.restarts > 0 || options.changes_size(),
+          .notices = options.elastic.notices,
           .host_timeout = options.where.connect.host_timeout};
 }
 

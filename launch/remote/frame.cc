@@ -12,7 +12,7 @@ using Kind = Frame::Kind;
 
 bool known(Kind kind) {
   return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kWorld) ||
-         (kind >= Kind::kHello && kind <= Kind::kReported);
+         (kind >= Kind::kHello && kind <= Kind::kDeparting);
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ struct Frame {
     kSignalled = 79,  // value: the signal that it got, for the whole job
     // From the agent.
     kReported = 80,
+    kDeparting = 81,  // value: milliseconds until the host is gone; -1: it cannot be found out whether; text: why
   };
   Kind kind = Kind::kAlive;
   std::int64_t rank = 0;

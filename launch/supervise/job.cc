@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/bootstrap/store.h"
+#include "launch/output/elastic_log.h"
 #include "launch/output/job_streams.h"
 #include "launch/output/report.h"
 #include "launch/supervise/end_signals.h"
@@ -52,6 +53,8 @@ class Job {
         output_(std::move(output)),
         processes_(std::move(processes)),
         shutdown_(started_, options.timeout, options.grace),
+        log_(options.changes_size() && !options.output_dir.empty() ? options.output_dir + "/elastic.json"
+                                                                   : std::string()),
         restarts_(options.restarts, options.restarts > 0 || options.changes_size()) {
     for (int rank = 0; rank < processes_->slots(); ++rank)
       if (processes_->is_started(rank)) running_.insert(running_.end(), rank);
@@ -89,6 +92,10 @@ class Job {
             [this] {
               store_->take_lost_peers();
               faults_.forget_lost();
+              note({.what = "world",
+                    .version = world_version_,
+                    .ranks = static_cast<int>(resizing_->members().size()),
+                    .seconds = std::chrono::duration<double>(Clock::now() - begun_at_).count()});
             },
         .tell = [this](const std::string& line) { tell(line); },
         .left = [this](std::size_t host) { processes_->release_host(host); }};
@@ -98,12 +105,13 @@ class Job {
                         .device = slot < std::ssize(options_.devices) ? options_.devices[static_cast<std::size_t>(slot)]
                                                                       : std::string(),
                         .is = place_of(slot)});
-    resizing_.emplace(Fd(options_.resize_fd), places,
-                      ResizeLimits{.least = options_.elastic.least,
-                                   .most = options_.elastic.most,
-                                   .grace = options_.grace,
-                                   .interval = options_.resize_fd < 0 ? options_.elastic.interval : std::chrono::nanoseconds()},
-                      std::move(actions));
+    resizing_.emplace(
+        Fd(options_.resize_fd), places,
+        ResizeLimits{.least = options_.elastic.least,
+                     .most = options_.elastic.most,
+                     .grace = options_.grace,
+                     .interval = options_.resize_fd < 0 ? options_.elastic.interval : std::chrono::nanoseconds()},
+        std::move(actions));
     if (Panel* panel = output_->panel())
       for (int slot = options_.size; slot < options_.slots(); ++slot)
         panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
@@ -114,11 +122,16 @@ class Job {
     return processes_->has_host(processes_->host_index(slot)) ? Place::Is::kFree : Place::Is::kAbsent;
   }
 
+  void note(const ElasticEvent& event) {
+    if (const std::string problem = log_.add(event); !problem.empty()) tell(problem);
+  }
+
   void tell(const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }
 
   void look_at_changes() {
     if (!resizing_ || gone_) return;
     resizing_->look(*store_, Clock::now());
+    std::erase_if(departures_, [this](const SupervisorEvent& departure) { return try_to_let_go(departure); });
     // A rank that is about to be restarted need not leave first.
     for (auto restart = scheduled_restarts_.begin(); restart != scheduled_restarts_.end();) {
       const SupervisorEvent end = restart->end;
@@ -154,6 +167,10 @@ class Job {
     faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at},
                     /*until_formed=*/true);
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "lost");
+    note({.what = "rank_lost",
+          .host = processes_->host_of(event.rank),
+          .rank = event.rank,
+          .why = remote::describe_status(event.value)});
     const bool returns = schedule_return(event);
     tell(fmt::format("{}; {} go on{}", describe_end(end_of(event), processes_->host_of(event.rank)),
                      counted(std::ssize(resizing_->members()), "rank"),
@@ -171,7 +188,11 @@ class Job {
       if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(slot), "lost");
     }
     std::erase_if(scheduled_restarts_, [&](const ScheduledRestart& one) { return one.end.host == fault.host; });
-    for (const std::string& line : processes_->take_host_failures()) tell(line);
+    const auto failures = processes_->take_host_failures();
+    for (const std::string& line : failures) tell(line);
+    note({.what = "host_lost",
+          .host = processes_->host_name(fault.host),
+          .why = failures.empty() ? "the process that supervises its ranks was killed" : failures.front()});
     tell(fmt::format("{} go on without host {}", counted(std::ssize(resizing_->members()), "rank"),
                      processes_->host_name(fault.host)));
     count_ended(unfinished, now);
@@ -210,6 +231,7 @@ class Job {
   }
   void begin_next_world() {
     ++world_version_;
+    begun_at_ = Clock::now();
     begin_world();
   }
 
@@ -355,19 +377,33 @@ class Job {
       case SupervisorEvent::Kind::kHostLost: return on_lost(Cause::kHostLost, event, now);
       case SupervisorEvent::Kind::kSignalled: return on_signal(event.value, event.host);
       case SupervisorEvent::Kind::kReported: return;
-      case SupervisorEvent::Kind::kHostCame: return resizing_->take_host(event.host, processes_->slots_of(event.host));
+      case SupervisorEvent::Kind::kHostCame:
+        note({.what = "host_came", .host = processes_->host_name(event.host)});
+        return resizing_->take_host(event.host, processes_->slots_of(event.host));
       case SupervisorEvent::Kind::kHostGoes: return let_go(event);
       case SupervisorEvent::Kind::kNews:
-        for (const std::string& line : processes_->take_host_failures()) tell(line);
+        for (const std::string& line : processes_->take_host_failures()) {
+          note({.what = "host_left_out", .why = line});
+          tell(line);
+        }
         return;
     }
   }
 
-  void let_go(const SupervisorEvent& event) {
-    const std::string host = processes_->host_name(event.host);
-    if (!resizing_ || !resizing_->leave_host(event.host, event.at))
-      return tell(fmt::format("host {} is to leave, but the job cannot go on without it", host));
-    tell(fmt::format("host {} leaves", host));
+  // Where others are still to come, the host stays until they have.
+  void let_go(const SupervisorEvent& departure) {
+    if (!resizing_ || try_to_let_go(departure)) return;
+    departures_.push_back(departure);
+    tell(
+        fmt::format("host {} is to leave; the job cannot go on without it yet", processes_->host_name(departure.host)));
+  }
+
+  bool try_to_let_go(const SupervisorEvent& departure) {
+    if (!processes_->has_host(departure.host)) return true;
+    if (!resizing_->leave_host(departure.host, departure.at)) return false;
+    note({.what = "host_leaves", .host = processes_->host_name(departure.host)});
+    tell(fmt::format("host {} leaves", processes_->host_name(departure.host)));
+    return true;
   }
 
   void on_lost(Cause cause, const SupervisorEvent& event, Clock::time_point now) {
@@ -609,11 +645,14 @@ class Job {
   ShutdownPolicy shutdown_;
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
-  int ends_to_come_ = 0;   // of ranks
+  int ends_to_come_ = 0;                   // of ranks
+  Clock::time_point begun_at_ = started_;  // the last version of the world
+  ElasticLog log_;
   int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
   std::vector<ScheduledRestart> scheduled_restarts_;  // by time
+  std::vector<SupervisorEvent> departures_;           // kHostGoes of hosts that the job could not do without so far
   FirstFault faults_;
   bool waits_for_news_ = false;
   RequestedStop stop_request_;

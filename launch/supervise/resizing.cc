@@ -123,9 +123,9 @@ void Resizing::change_world(const bootstrap::StoreService& store, Clock::time_po
 void Resizing::run_timers(Clock::time_point now) {
   for (Slot& slot : slots_) {
     if (slot.terminate_at && now >= *slot.terminate_at) {
-      actions_.tell(fmt::format("{} did not leave in time, and is ended",
-                                slot.device.empty() ? fmt::format("rank {}", number_of(slot))
-                                                    : "the rank with " + slot.device));
+      actions_.tell(fmt::format("{} did not leave in time, and is ended", slot.device.empty()
+                                                                              ? fmt::format("rank {}", number_of(slot))
+                                                                              : "the rank with " + slot.device));
       end(slot, now);
     }
     if (slot.kill_at && now >= *slot.kill_at) {
@@ -168,8 +168,7 @@ std::optional<Resizing::Clock::time_point> Resizing::next() const {
 
 Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  if (slot.state == State::kMember || slot.state == State::kFree || slot.state == State::kAbsent)
-    return End::kOfMember;
+  if (slot.state == State::kMember || slot.state == State::kFree || slot.state == State::kAbsent) return End::kOfMember;
   if (slot.state == State::kAsked && stopped_) return End::kOfMember;
   // What it left running must not use the GPU.
   actions_.signal(number, SIGKILL);

@@ -96,7 +96,7 @@ class Resizing {
 
  private:
   enum class State : std::uint8_t {
-    kAbsent,    // its host is not there
+    kAbsent,  // its host is not there
     kFree,
     kStarting,  // its process runs, or will in a moment, and is no member yet
     kJoining,   // a member of a version that has not formed: the world can do without it
