@@ -172,11 +172,15 @@ class Job {
           .rank = event.rank,
           .why = remote::describe_status(event.value)});
     const bool returns = schedule_return(event);
-    tell(fmt::format("{}; {} go on{}", describe_end(end_of(event), processes_->host_of(event.rank)),
-                     counted(std::ssize(resizing_->members()), "rank"),
+    tell(fmt::format("{}; {}{}", describe_end(end_of(event), processes_->host_of(event.rank)), who_goes_on(),
                      returns ? ", and it is restarted: " + restarts_left() : std::string()));
     count_ended(1, now);
     return true;
+  }
+
+  std::string who_goes_on() const {
+    const auto left = std::ssize(resizing_->members());
+    return fmt::format("{} {} on", counted(left, "rank"), left == 1 ? "goes" : "go");
   }
 
   // The same for all ranks of a host.
@@ -193,8 +197,7 @@ class Job {
     note({.what = "host_lost",
           .host = processes_->host_name(fault.host),
           .why = failures.empty() ? "the process that supervises its ranks was killed" : failures.front()});
-    tell(fmt::format("{} go on without host {}", counted(std::ssize(resizing_->members()), "rank"),
-                     processes_->host_name(fault.host)));
+    tell(fmt::format("{} without host {}", who_goes_on(), processes_->host_name(fault.host)));
     count_ended(unfinished, now);
     return true;
   }

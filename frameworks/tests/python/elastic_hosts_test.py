@@ -137,7 +137,7 @@ def test_rank_0_and_its_host_are_left_behind_like_others(folder):
     assert job.begins(2, 1) == pids[2]
     code, text = job.end()
     assert code == 0, text
-    assert "2 ranks go on\n" in text and "1 rank go on without host two" not in text
+    assert "2 ranks go on\n" in text and "1 rank goes on without host two" in text
 
 
 def test_with_too_few_ranks_left_the_job_ends_and_names_the_host(folder):
@@ -197,6 +197,33 @@ def test_a_host_that_fails_is_left_out_for_a_while(folder):
     job.until(r"host two is left out for 4 s")
     code, text = job.end()
     assert code == 0, text
+
+
+def test_a_host_that_is_to_be_taken_away_leaves_at_a_step(folder):
+    job = Hosts(folder).start("-H", "one:1,two:1,three:1", "--min-np", "1")
+    for slot in range(3):
+        job.begins(slot, 3)
+    job.signal("two", signal.SIGTERM, only_agent=True)
+    job.until(r"host two: it got SIGTERM and is to leave")
+    job.until(r"host two leaves")
+    job.begins(0, 2), job.begins(2, 2)
+    code, text = job.end()
+    assert code == 0 and "lost" not in text, text
+    steps = [int(step) for step in re.findall(r"\[2\] step (\d+) by", text)]
+    assert steps == list(range(1, steps[-1] + 1)), "no step is lost or computed again"
+
+
+def test_a_host_is_told_by_a_file(folder):
+    notice = folder / "leaving"
+    job = Hosts(folder).start("-H", "one:1,two:1", "--min-np", "1", "--notice", f"file:{notice}")
+    for slot in range(2):
+        job.begins(slot, 2)
+    notice.write_text("20 the power is cut\n")  # both hosts are told; the job needs one of them
+    job.until(r"host \w+: it is to be taken away: the file \S+ is there: the power is cut")
+    job.until(r"host \w+ leaves")
+    job.until(r"the job cannot go on without it yet")
+    code, text = job.end()
+    assert code == 0 and "lost" not in text, text
 
 
 def test_no_process_is_left_when_the_launcher_is_killed(folder):
