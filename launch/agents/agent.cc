@@ -275,6 +275,7 @@ void Agent::on_signals() {
   while (const auto signal = signals_.next()) {
     // Where the others can go on, one who ends this agent says that its host is to be taken away.
     if (world_ && !departing_ && (*signal == SIGTERM || *signal == SIGUSR1)) {
+      signalled_ = *signal;
       depart(kSignalledDeparture, fmt::format("it got {} and is to leave", signal_name(*signal)));
       continue;
     }

@@ -8,13 +8,19 @@
 #include "core/bootstrap/world_page.h"
 
 namespace xoe::launch {
+namespace {
+
+constexpr auto kSourceTurn = std::chrono::milliseconds(200);
+
+}  // namespace
 
 ElasticHosts::ElasticHosts(const RunOptions& options, const HostsPlan& plan, const remote::Inherited& inherited,
-                           std::string store)
+                           std::string store, std::unique_ptr<HostSource> source)
     : options_(options),
       plan_(plan),
       inherited_(inherited),
       store_(std::move(store)),
+      source_(std::move(source)),
       roster_(options.elastic.cooldown, options.elastic.longest_cooldown),
       slots_(plan.slots) {
   std::vector<remote::Host> hosts;
@@ -30,6 +36,7 @@ ElasticHosts::ElasticHosts(const RunOptions& options, const HostsPlan& plan, con
 
 std::string ElasticHosts::leave_out(const std::string& host, Clock::time_point now) {
   const auto pause = roster_.note_failed(host, now);
+  if (source_) return fmt::format("host {} is left out until it joins again", host);
   // Without a script, and without restarts, what is lost stays lost.
   if (!discovery_ && options_.restarts == 0) {
     roster_.strike(host);
@@ -43,10 +50,12 @@ void ElasticHosts::stop() {
   for (HostArrival& arrival : arrivals_) arrival.cancel();
   arrivals_.clear();
   discovery_.reset();
+  source_.reset();
 }
 
 void ElasticHosts::add_to(std::vector<pollfd>& polled) {
   if (discovery_) discovery_->add_to(polled);
+  if (source_) source_->add_to(polled);
   for (HostArrival& arrival : arrivals_) arrival.add_to(polled);
 }
 
@@ -68,7 +77,21 @@ void ElasticHosts::pump(const std::vector<pollfd>& polled, Clock::time_point now
     if (const auto hosts = discovery_->take()) roster_.name(*hosts);
     if (auto problem = discovery_->take_problem()) news_.push_back(std::move(*problem));
   }
-  for (const remote::Host& host : roster_.take_wanted(now)) invite(host, now);
+  if (source_)
+    for (JoinedHost& joined : source_->pump(polled)) greet(std::move(joined));
+  else
+    for (const remote::Host& host : roster_.take_wanted(now)) invite(host, now);
+}
+
+void ElasticHosts::greet(JoinedHost joined) {
+  auto share = share_of({.name = joined.agent->host(), .slots = joined.hello.ranks});
+  if (!share) return joined.agent->kill();
+  share->method = remote::LaunchMethod::kJoined;
+  roster_.add(share->host);
+  std::string job = encode(job_for(plan_, *share, options_, store_, 0));
+  arrivals_.emplace_back(std::move(*share), std::move(joined.agent), plan_.version, std::move(job),
+                         options_.where.connect);
+  arrivals_.back().on_greeted();
 }
 
 std::optional<ElasticHosts::Clock::time_point> ElasticHosts::next_turn() const {
@@ -76,6 +99,7 @@ std::optional<ElasticHosts::Clock::time_point> ElasticHosts::next_turn() const {
   auto next = roster_.next_turn();
   const auto earlier = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
   if (discovery_) earlier(discovery_->next_turn());
+  if (source_) earlier(Clock::now() + kSourceTurn);
   for (const HostArrival& arrival : arrivals_) earlier(arrival.deadline());
   // The end of a shell may come after that of its pipes.
   if (!arrivals_.empty()) earlier(Clock::now() + remote::keepalive_interval(options_.where.connect.host_timeout) / 2);

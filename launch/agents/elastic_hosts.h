@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/agents/agent_startup.h"
 #include "launch/agents/host_arrival.h"
 #include "launch/agents/host_discovery.h"
 #include "launch/agents/host_roster.h"
@@ -18,11 +19,21 @@
 
 namespace xoe::launch {
 
+// Hosts that come by themselves.
+class HostSource {
+ public:
+  virtual ~HostSource() = default;
+  // Before and after poll(). pump() returns those that have greeted, each with a name that it has for good.
+  virtual void add_to(std::vector<pollfd>& polled) = 0;
+  virtual std::vector<JoinedHost> pump(const std::vector<pollfd>& polled) = 0;
+};
+
 class ElasticHosts {
  public:
   using Clock = std::chrono::steady_clock;
-  // `store`: its address. The references outlive this.
-  ElasticHosts(const RunOptions& options, const HostsPlan& plan, const remote::Inherited& inherited, std::string store);
+  // `store`: its address. `source`: if hosts come by themselves. The references outlive this.
+  ElasticHosts(const RunOptions& options, const HostsPlan& plan, const remote::Inherited& inherited, std::string store,
+               std::unique_ptr<HostSource> source = {});
 
   // A host was lost, or could not be reached at the start. Returns a line for the user.
   std::string leave_out(const std::string& host, Clock::time_point now);
@@ -50,6 +61,7 @@ class ElasticHosts {
   std::vector<std::string> take_news() { return std::exchange(news_, {}); }
 
  private:
+  void greet(JoinedHost joined);
   void invite(const remote::Host& host, Clock::time_point now);
   std::optional<HostShare> share_of(const remote::Host& host);
 
@@ -58,6 +70,7 @@ class ElasticHosts {
   const remote::Inherited& inherited_;
   const std::string store_;
   std::optional<HostDiscovery> discovery_;
+  std::unique_ptr<HostSource> source_;
   HostRoster roster_;
   std::map<std::string, HostShare> shares_;  // of all hosts that there have been
   int slots_;                                // that they have

@@ -54,6 +54,10 @@ void HostArrival::on_hello(std::string_view text) {
   if (!hello || hello->version != version_)
     return fail(
         remote::explain_version(*agent_, hello ? hello->version : std::string("of another kind"), version_, connect_));
+  on_greeted();
+}
+
+void HostArrival::on_greeted() {
   agent_->frames().send({.kind = Frame::Kind::kPrepare, .text = job_});
   state_ = State::kPreparing;
 }

@@ -32,6 +32,8 @@ class HostArrival {
   // Before and after poll().
   void add_to(std::vector<pollfd>& polled);
   void pump(const std::vector<pollfd>& polled, Clock::time_point now);
+  // Of one whose hello has been taken already.
+  void on_greeted();
   Clock::time_point deadline() const noexcept { return deadline_; }
   void cancel();
 

@@ -18,12 +18,14 @@ HostRoster::Entry* HostRoster::find(const std::string& host) {
 
 void HostRoster::name(std::span<const remote::Host> hosts) {
   for (Entry& entry : entries_) entry.named = false;
-  for (const remote::Host& host : hosts) {
-    Entry* entry = find(host.name);
-    if (entry == nullptr) entry = &entries_.emplace_back();
-    entry->host = host;
-    entry->named = true;
-  }
+  for (const remote::Host& host : hosts) add(host);
+}
+
+void HostRoster::add(const remote::Host& host) {
+  Entry* entry = find(host.name);
+  if (entry == nullptr) entry = &entries_.emplace_back();
+  entry->host = host;
+  entry->named = true;
 }
 
 void HostRoster::note_there(const std::string& host) {

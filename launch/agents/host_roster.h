@@ -21,6 +21,7 @@ class HostRoster {
 
   // The hosts that there are from now on, by the user's word.
   void name(std::span<const remote::Host> hosts);
+  void add(const remote::Host& host);
   // What has become of one.
   void note_there(const std::string& host);
   // Returns for how long it is left out.

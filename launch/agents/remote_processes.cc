@@ -197,6 +197,10 @@ void RemoteProcesses::take_in(ElasticHosts::Came came) {
     agents_.push_back(std::move(came.agent));
     hosts_.emplace_back();
   } else {
+    if (!hosts_[host].gone)
+      lose_host(
+          host,
+          {.lines = {fmt::format("host {}: lost: another process has joined in its place", agents_[host]->host())}});
     *known = std::move(came.share);
     agents_[host] = std::move(came.agent);
     hosts_[host] = HostProgress();
@@ -396,6 +400,11 @@ void RemoteProcesses::mark_gone(std::size_t host) {
 void RemoteProcesses::disconnect_unneeded(std::size_t host) {
   if (hosts_[host].needed()) return;
   if (agents_[host]->method() != remote::LaunchMethod::kJoined) agents_[host]->hang_up();
+  // It need not wait for the end of the job.
+  if (agents_[host]->method() == remote::LaunchMethod::kJoined && hosts_[host].leaving) {
+    agents_[host]->frames().send({.kind = remote::Frame::Kind::kOutcome, .text = "this host has left the job"});
+    agents_[host]->write();
+  }
   const auto relay = shares_[host].relay;
   if (!relay) return;
   --hosts_[*relay].behind;

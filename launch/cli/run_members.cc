@@ -51,6 +51,17 @@ Result<Process> prepare(const Env& env, int ranks) {
   return Process{.inherited = std::move(inherited), .signals = std::move(signals)};
 }
 
+// Members that join a job that runs.
+class LateMembers : public launch::HostSource {
+ public:
+  explicit LateMembers(std::unique_ptr<launch::RendezvousServer> server) : server_(std::move(server)) {}
+  void add_to(std::vector<pollfd>& polled) override { server_->add_to(polled); }
+  std::vector<launch::JoinedHost> pump(const std::vector<pollfd>& polled) override { return server_->pump(polled); }
+
+ private:
+  std::unique_ptr<launch::RendezvousServer> server_;
+};
+
 // Member 0.
 class Leader {
  public:
@@ -61,33 +72,44 @@ class Leader {
         env_(env),
         version_(command_line::version()),
         restarts_left_(options.restarts) {
-    options_.size = membership.ranks * membership.count;
+    if (membership.elastic) {
+      options_.elastic.least = membership.ranks * membership.least;
+      options_.elastic.most = membership.ranks * membership.count;
+    }
     options_.where.fan_out = 0;
     options_.terminal = false;
   }
 
   int run(Process& process) {
     while (true) {
-      auto joined = gather(process);
+      std::unique_ptr<launch::RendezvousServer> server;
+      auto joined = gather(process, server);
       if (!joined) return joined.error();
-      if (const auto code = run_round(process, std::move(*joined))) return *code;
+      if (!membership_.elastic) server.reset();
+      if (const auto code = run_round(process, std::move(*joined), std::move(server))) return *code;
       say(fmt::format("the job begins again; {} of {} restarts left", restarts_left_, all_restarts_));
     }
   }
 
  private:
-  tl::expected<std::vector<launch::JoinedHost>, int> gather(Process& process) {
+  tl::expected<std::vector<launch::JoinedHost>, int> gather(Process& process,
+                                                            std::unique_ptr<launch::RendezvousServer>& kept) {
     auto server = launch::RendezvousServer::listen(membership_, secret_, version_, [](const auto& line) { say(line); });
     if (!server) return tl::unexpected(fail(server.error(), kRetryElsewhere));
     auto joined = (*server)->run(options_.rendezvous.timeout, process.signals);
-    if (joined) return std::move(*joined);
+    if (joined) {
+      kept = std::move(*server);
+      return std::move(*joined);
+    }
     for (const std::string& line : joined.error().lines) say(line);
     const int code = joined.error().exit_code;
     return tl::unexpected(code == 128 + SIGTERM ? kRetryElsewhere : code);
   }
 
   // nullopt: the job begins again.
-  std::optional<int> run_round(Process& process, std::vector<launch::JoinedHost> joined) {
+  std::optional<int> run_round(Process& process, std::vector<launch::JoinedHost> joined,
+                               std::unique_ptr<launch::RendezvousServer> server) {
+    options_.size = membership_.ranks * (static_cast<int>(joined.size()) + 1);
     launch::HostList list{.hosts = {{.name = remote::this_hostname(), .slots = membership_.ranks}},
                           .meeting_at = membership_.leader};
     for (const launch::JoinedHost& host : joined)
@@ -99,7 +121,8 @@ class Leader {
     const auto plan = launch::plan_hosts(options_, list, env_, version_, *token, *secret);
     if (!plan) return refuse(joined, plan.error());
     auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
-    auto streams = launch::open_remote_streams(shown_here(plan->shares.front().ranks), plan->slots, *output);
+    const launch::RunOptions shown = shown_here(plan->shares.front().ranks);
+    auto streams = launch::open_remote_streams(shown, plan->slots, *output);
     if (!streams) return refuse(joined, streams.error());
     auto signals = launch::SignalSource::open();
     if (!signals) return refuse(joined, signals.error());
@@ -113,11 +136,17 @@ class Leader {
       remote::disconnect_all(started->agents);
       return 0;
     }
-    auto processes = std::make_unique<launch::RemoteProcesses>(options_, plan->shares, started->agents,
-                                                               std::move(started->there), std::move(*streams), *output);
+    for (const std::string& line : started->missing) say(line);
+    std::unique_ptr<launch::ElasticHosts> elastic;
+    if (server)
+      elastic = std::make_unique<launch::ElasticHosts>(options_, *plan, process.inherited, started->store->address(),
+                                                       std::make_unique<LateMembers>(std::move(server)));
+    auto processes =
+        std::make_unique<launch::RemoteProcesses>(shown, plan->shares, started->agents, std::move(started->there),
+                                                  std::move(*streams), *output, std::move(elastic));
     const auto outcome = launch::supervise_job(options_, std::move(*signals), std::move(started->store),
                                                std::move(output), std::move(processes));
-    return conclude(outcome, plan->shares, started->agents);
+    return conclude(outcome, started->agents);
   }
 
   // Nothing can be started.
@@ -153,17 +182,16 @@ class Leader {
     return signal != 0 ? code_of_signal(signal) : static_cast<int>(told.code);
   }
 
-  std::optional<int> conclude(const launch::JobOutcome& outcome, const std::vector<launch::HostShare>& shares,
-                              const remote::AgentConnections& agents) {
+  std::optional<int> conclude(const launch::JobOutcome& outcome, const remote::AgentConnections& agents) {
     std::vector<std::string> hosts;
-    for (const launch::HostShare& share : shares) hosts.push_back(share.host.name);
+    for (const auto& agent : agents) hosts.push_back(agent->host());
     const auto lines = launch::report_lines(outcome, options_, launch::signalled_members(outcome, hosts));
     for (const std::string& line : lines) say(line);
     const int used = launch::restarts_used(outcome, 2 * options_.where.connect.host_timeout);
     restarts_left_ = std::max(0, restarts_left_ - used);
     const bool again = restarts_left_ > 0 && launch::calls_for_next_round(outcome);
     if (again) --restarts_left_;
-    const auto code_of = [&](std::size_t host) { return launch::member_code(outcome, host, shares[host].host.name); };
+    const auto code_of = [&](std::size_t host) { return launch::member_code(outcome, host, hosts[host]); };
     remote::tell_outcome(agents, [&](std::size_t host) {
       return remote::Outcome{.code = again ? remote::kNextRound : code_of(host),
                              .lines = fmt::format("{}", fmt::join(lines, "\n"))};

@@ -121,6 +121,12 @@ Status check_pool(const RunOptions& options) {
 
 Status check_elastic(RunOptions& options) {
   ElasticOptions& elastic = options.elastic;
+  const bool meets = !options.rendezvous.at.empty();
+  if (meets && options.rendezvous.least_nodes == 0 && (elastic.least > 0 || elastic.most > 0))
+    return failure(Code::kInvalidArgument,
+                   "{} with --rendezvous: say between how many members there are: --nodes MIN:MAX",
+                   elastic.least > 0 ? "--min-np" : "--max-np");
+  if (meets && options.rendezvous.least_nodes > 0) return {};  // -np counts the ranks of a member
   if (elastic.changes_hosts() && elastic.least == 0) elastic.least = std::max(options.size, 1);
   if (elastic.least == 0 && elastic.most > 0)
     return failure(Code::kInvalidArgument, "--max-np {}: how many ranks are enough? Add --min-np", elastic.most);
@@ -155,7 +161,7 @@ Status check_rendezvous(const RunOptions& options) {
                             : options.pool                        ? "--pool"
                             : !options.devices.empty()            ? "--devices"
                             : options.resize_fd >= 0              ? "--resize"
-                            : options.elastic.least > 0           ? "--min-np"
+                            : options.elastic.changes_hosts()     ? "--host-discovery-script"
                             : !where.connect.launch_agent.empty() ? "--launch-agent"
                                                                   : nullptr;
   if (other == nullptr) return {};

@@ -145,6 +145,16 @@ Status set_resize(RunArguments& run, std::string_view text) {
   return {};
 }
 
+Status set_nodes(RunArguments& run, std::string_view text) {
+  const auto colon = text.find(':');
+  const auto least = parse_integer(text.substr(0, colon));
+  const auto most = colon == std::string_view::npos ? least : parse_integer(text.substr(colon + 1));
+  if (!least || !most || *least < 1 || *most < *least || *most > kMostMembers) return wrong_form();
+  run.options.rendezvous.nodes = static_cast<int>(*most);
+  run.options.rendezvous.least_nodes = colon == std::string_view::npos ? 0 : static_cast<int>(*least);
+  return {};
+}
+
 Status set_notice(RunArguments& run, std::string_view text) {
   if (text != "aws" && text != "gcp" && text != "azure" && !(text.starts_with("file:") && text.size() > 5))
     return wrong_form();
@@ -530,10 +540,10 @@ constexpr std::array kOptions{
     Option{.group = kRendezvousOptions,
            .names = {"--nodes"},
            .others = {"--nnodes"},
-           .value = "N",
-           .expected = "how many members or pods there are, at least 1",
-           .what = "how many there are (default: from the environment, or XOE_NODES)",
-           .apply = set_integer<&RendezvousOptions::nodes, 1, kMostMembers>},
+           .value = "N|MIN:MAX",
+           .expected = "how many members or pods there are, such as 4, or 2:4",
+           .what = "how many there are (default: from the environment, or XOE_NODES); MIN:MAX: they come and go",
+           .apply = set_nodes},
     Option{.group = kRendezvousOptions,
            .names = {"--rendezvous-secret"},
            .value = "FILE",

@@ -43,6 +43,7 @@ struct RendezvousOptions {
   std::string at = {};  // "auto", or member 0's HOST[:PORT]; empty: this `xoe run` is the only one
   int node_rank = -1;   // this member's index; -1: from the environment
   int nodes = 0;        // number of members; 0: from the environment
+  int least_nodes = 0;  // the job begins, and goes on, with so many of them; 0: it needs all
   std::string secret_file = {};
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // for all to be there
 };

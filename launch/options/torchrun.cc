@@ -33,7 +33,9 @@ constexpr std::string_view kLogs =
 constexpr std::string_view kOwn = "`xoe run` starts and watches the ranks in its own way";
 
 constexpr std::array kTorchrunOptions{
-    TorchrunOption{.name = "--nnodes", .value = "N", .what = "hosts, on each of which this command runs (default: 1)"},
+    TorchrunOption{.name = "--nnodes",
+                   .value = "N",
+                   .what = "hosts, on each of which this command runs (default: 1); MIN:MAX: they come and go"},
     TorchrunOption{
         .name = "--nproc-per-node", .value = "N", .what = "ranks on each: a number, gpu, cpu or auto (default: 1)"},
     TorchrunOption{.name = "--node-rank", .value = "I", .what = "which of the hosts this one is, from 0"},
@@ -189,18 +191,20 @@ Result<int> ranks_per_host(const TorchrunGiven& given, const TorchrunFacts& fact
   return static_cast<int>(*number);
 }
 
-// "2", or "2:2".
-Result<int> hosts_of(const TorchrunGiven& given) {
-  if (given.has("--standalone")) return 1;
+// "2", or "2:4".
+struct HostRange {
+  int least = 1;
+  int most = 1;
+};
+Result<HostRange> hosts_of(const TorchrunGiven& given) {
+  if (given.has("--standalone")) return HostRange();
   const std::string text = given.text("--nnodes", "1");
   const auto colon = text.find(':');
   const auto least = parse_integer(text.substr(0, colon));
   const auto most = colon == std::string::npos ? least : parse_integer(text.substr(colon + 1));
   if (!least || !most || *least < 1 || *most < *least || *most > kMostMembers)
     return wrong("--nnodes", text, "a number of hosts");
-  if (*least != *most)
-    return failure(Code::kUnsupported, "torchrun: --nnodes {}: a job keeps its hosts; say --nnodes {}", text, *most);
-  return static_cast<int>(*most);
+  return HostRange{.least = static_cast<int>(*least), .most = static_cast<int>(*most)};
 }
 
 std::string endpoint_of(const std::string& host, const std::string& port) {
@@ -208,8 +212,8 @@ std::string endpoint_of(const std::string& host, const std::string& port) {
   return number ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
-Status add_hosts(const TorchrunGiven& given, int hosts, int ranks, std::vector<std::string>& words) {
-  if (hosts == 1) {
+Status add_hosts(const TorchrunGiven& given, const HostRange& hosts, int ranks, std::vector<std::string>& words) {
+  if (hosts.most == 1) {
     // Not those of a batch system's job around us.
     words.insert(words.end(), {"-H", fmt::format("localhost:{}", ranks)});
     return {};
@@ -219,8 +223,10 @@ Status add_hosts(const TorchrunGiven& given, int hosts, int ranks, std::vector<s
     at = endpoint_of(given.text("--master-addr"), given.text("--master-port", "29500"));
   if (at.empty())
     return failure(Code::kInvalidArgument, "torchrun: --nnodes {}: where is host 0? Add --master-addr HOST, or {}",
-                   hosts, "--rdzv-endpoint HOST:PORT");
-  words.insert(words.end(), {"--rendezvous", at, "--nodes", std::to_string(hosts)});
+                   hosts.most, "--rdzv-endpoint HOST:PORT");
+  words.insert(words.end(), {"--rendezvous", at, "--nodes",
+                             hosts.least == hosts.most ? std::to_string(hosts.most)
+                                                       : fmt::format("{}:{}", hosts.least, hosts.most)});
   if (given.has("--node-rank")) words.insert(words.end(), {"--node-rank", given.text("--node-rank")});
   for (const std::string& setting : split_text(given.text("--rdzv-conf"), ',')) {
     constexpr std::string_view kJoin = "join_timeout=";
@@ -295,19 +301,18 @@ Result<TorchrunWords> translate_torchrun(std::span<const std::string_view> argum
     if (option.refused) return failure(Code::kUnsupported, "torchrun: {}: {}", option.name, option.why);
     run.notes.push_back(fmt::format("torchrun's {} has no meaning here: {}", option.name, option.why));
   }
-  XOE_ASSIGN(const int hosts, hosts_of(given));
+  XOE_ASSIGN(const HostRange hosts, hosts_of(given));
   XOE_ASSIGN(const int ranks, ranks_per_host(given, facts));
   XOE_ASSIGN(const int restarts, number_of(given, "--max-restarts", 0, 0, 1000));
   run.words = {"-np", std::to_string(ranks)};
   XOE_TRY(add_hosts(given, hosts, ranks, run.words));
   // torchrun counts the restarts of all ranks together, `xoe run` those of each.
   if (restarts > 0)
-    run.words.insert(
-        run.words.end(),
-        {"--restarts", std::to_string(std::min<std::int64_t>(kMostRestarts, std::int64_t{restarts} * ranks * hosts))});
+    run.words.insert(run.words.end(), {"--restarts", std::to_string(std::min<std::int64_t>(
+                                                         kMostRestarts, std::int64_t{restarts} * ranks * hosts.most))});
   if (given.has("--log-dir")) run.words.insert(run.words.end(), {"--output-dir", given.text("--log-dir")});
   if (given.has("--local-addr")) run.words.insert(run.words.end(), {"--network-interface", given.text("--local-addr")});
-  XOE_TRY(add_filter(given, hosts, ranks, run.words));
+  XOE_TRY(add_filter(given, hosts.most, ranks, run.words));
   XOE_TRY(add_binding(given, run.words));
   XOE_TRY(add_program(given, facts.python, run.words));
   return run;

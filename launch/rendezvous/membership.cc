@@ -230,6 +230,8 @@ Result<Membership> find_membership(const RunOptions& options, const Env& env, co
   Membership member{.source = contract == nullptr ? "" : std::string(contract->name)};
   member.slurm = contract == &kSlurm;
   XOE_ASSIGN(member.count, count_by(contract, options, env));
+  member.elastic = wanted.least_nodes > 0;
+  member.least = member.elastic ? std::min(wanted.least_nodes, member.count) : member.count;
   member.index = wanted.node_rank;
   if (member.index < 0) {
     XOE_ASSIGN(const auto index, env.integer(contract->index, 0, kMostMembers - 1));
@@ -251,7 +253,9 @@ Result<Membership> find_membership(const RunOptions& options, const Env& env, co
 }
 
 std::string describe(const Membership& member) {
-  std::string text = fmt::format("member {} of {}, {} here", member.index, member.count, counted(member.ranks, "rank"));
+  std::string text = fmt::format("member {} of {}{}, {} here", member.index,
+                                 member.elastic ? fmt::format("{} to ", member.least) : std::string(), member.count,
+                                 counted(member.ranks, "rank"));
   if (!member.leader.empty()) text += fmt::format("; member 0 is at {}, port {}", member.leader, member.port);
   if (!member.source.empty()) text += fmt::format(" (from {})", member.source);
   return text;

@@ -16,6 +16,8 @@ inline constexpr std::uint16_t kRendezvousPort = 29500;
 struct Membership {
   int index = 0;            // this member's; 0 leads
   int count = 1;            // of members
+  int least = 1;            // the job begins, and goes on, with so many
+  bool elastic = false;     // they come and go
   std::string leader = {};  // member 0's host: a name or a number
   std::uint16_t port = kRendezvousPort;
   int ranks = 1;            // of each member

@@ -18,6 +18,8 @@ namespace {
 constexpr auto kTurn = std::chrono::milliseconds(200);
 constexpr auto kKeepalive = std::chrono::seconds(2);
 constexpr int kWrongUsage = 2;
+// Where fewer members than all are enough: for others that are about to join.
+constexpr auto kLastCall = std::chrono::seconds(5);
 
 // IPv4 too, where the kernel has IPv6 at all.
 Result<Fd> listen_everywhere(std::uint16_t port) {
@@ -25,16 +27,6 @@ Result<Fd> listen_everywhere(std::uint16_t port) {
   if (auto listener = bootstrap::listen_at(both)) return listener;
   XOE_ASSIGN(const auto four, bootstrap::SocketAddress::tcp("0.0.0.0", port));
   return bootstrap::listen_at(four);
-}
-
-// Members on one machine have the same name.
-void make_different(std::vector<JoinedHost>& hosts, const std::string& own) {
-  std::map<std::string, int> count{{own, 1}};
-  for (std::size_t member = 1; member < hosts.size(); ++member) ++count[hosts[member].hello.hostname];
-  for (std::size_t member = 1; member < hosts.size(); ++member) {
-    const std::string& name = hosts[member].hello.hostname;
-    hosts[member].agent->rename(count[name] == 1 ? name : fmt::format("{}#{}", name, member));
-  }
 }
 
 }  // namespace
@@ -57,6 +49,7 @@ RendezvousServer::RendezvousServer(Fd listener, const Membership& membership, co
       say_(std::move(say)),
       hosts_(static_cast<std::size_t>(membership.count)),
       greeted_(hosts_.size()),
+      names_(hosts_.size()),
       acceptor_(
           std::move(listener),
           {.secret = secret,
@@ -82,7 +75,7 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> RendezvousServer::run
                                                                                  SignalSource& signals) {
   const auto began = Clock::now();
   auto progress = began + kWaitingEvery;
-  while (joined() + 1 < hosts_.size()) {
+  while (!enough(Clock::now())) {
     wait(signals);
     const auto now = Clock::now();
     for (std::size_t member = 1; member < hosts_.size(); ++member)
@@ -106,9 +99,68 @@ tl::expected<std::vector<JoinedHost>, remote::HostFailure> RendezvousServer::run
                        missing_text()));
     }
   }
-  make_different(hosts_, remote::this_hostname());
-  hosts_.erase(hosts_.begin());
-  return std::move(hosts_);
+  return take_greeted();
+}
+
+bool RendezvousServer::enough(Clock::time_point now) {
+  const std::size_t here = joined() + 1;
+  if (std::exchange(counted_, here) != here) counted_at_ = now;
+  return here == hosts_.size() || (std::cmp_greater_equal(here, membership_.least) && now - counted_at_ >= kLastCall);
+}
+
+// Members on one machine have the same name.
+std::vector<JoinedHost> RendezvousServer::take_greeted() {
+  const auto like = [this](std::size_t member, const std::string& name) {
+    return name == remote::this_hostname() ||
+           std::ranges::any_of(hosts_,
+                               [&](const JoinedHost& other) {
+                                 return &other != &hosts_[member] && other.agent && other.hello.hostname == name;
+                               }) ||
+           std::ranges::find(names_, name) != names_.end();
+  };
+  for (std::size_t member = 1; member < hosts_.size(); ++member) {
+    const std::string& name = hosts_[member].hello.hostname;
+    if (greeted_[member] && (names_[member].empty() || names_[member].substr(0, names_[member].find('#')) != name))
+      names_[member] = like(member, name) ? fmt::format("{}#{}", name, member) : name;
+  }
+  std::vector<JoinedHost> taken;
+  for (std::size_t member = 1; member < hosts_.size(); ++member) {
+    if (!greeted_[member]) continue;
+    hosts_[member].agent->rename(names_[member]);
+    taken.push_back(std::exchange(hosts_[member], JoinedHost()));
+    greeted_[member] = false;
+  }
+  return taken;
+}
+
+void RendezvousServer::add_to(std::vector<pollfd>& polled) {
+  for (const JoinedHost& host : hosts_)
+    if (host.agent) host.agent->add_to(polled);
+  first_ = polled.size();
+  acceptor_.add_entries(polled);
+  entries_ = polled.size() - first_;
+}
+
+std::vector<JoinedHost> RendezvousServer::pump(const std::vector<pollfd>& polled) {
+  for (const JoinedHost& host : hosts_)
+    if (host.agent) host.agent->pump(polled);
+  acceptor_.serve(std::span(polled).subspan(first_, entries_));
+  for (std::size_t member = 1; member < hosts_.size(); ++member) {
+    if (!hosts_[member].agent) continue;
+    serve(member, Clock::now());
+    if (failure_.exit_code != 0) refuse(hosts_[member]);
+  }
+  return take_greeted();
+}
+
+void RendezvousServer::refuse(JoinedHost& host) {
+  const auto failure = std::exchange(failure_, {.lines = {}, .exit_code = 0});
+  for (const std::string& line : failure.lines) say_(line);
+  host.agent->frames().send({.kind = remote::Frame::Kind::kOutcome,
+                             .value = member_code_of_start(failure.exit_code),
+                             .text = failure.lines.front()});
+  host.agent->write();
+  host = {};
 }
 
 void RendezvousServer::wait(SignalSource& signals) {

@@ -32,16 +32,24 @@ class RendezvousServer {
   static Result<std::unique_ptr<RendezvousServer>> listen(const Membership& membership, const std::string& secret,
                                                           const std::string& version, Say say);
 
-  // All other members, in their order, with different names. A failure names the members that are missing, or what is
+  // All other members, or, where members come and go, those that have joined soon after there were enough; in their
+  // order, with different names. A failure names the members that are missing, or what is
   // wrong with one; those that are there have been told. Its exit code is 128 + the signal when `signals` has one.
   tl::expected<std::vector<JoinedHost>, remote::HostFailure> run(std::chrono::nanoseconds timeout,
                                                                  SignalSource& signals);
+
+  // After run(), before and after poll(): members that join later, or again.
+  void add_to(std::vector<pollfd>& polled);
+  std::vector<JoinedHost> pump(const std::vector<pollfd>& polled);
 
  private:
   using Clock = std::chrono::steady_clock;
   RendezvousServer(Fd listener, const Membership& membership, const std::string& secret, std::string version, Say say);
   void admit(int member, bootstrap::MemberConnection connection);
   void wait(SignalSource& signals);
+  bool enough(Clock::time_point now);
+  std::vector<JoinedHost> take_greeted();
+  void refuse(JoinedHost& host);
   void serve(std::size_t member, Clock::time_point now);
   void on_hello(std::size_t member, std::string_view text);
   void fail(const remote::HostFailure& failure);
@@ -54,6 +62,10 @@ class RendezvousServer {
   const Say say_;
   std::vector<JoinedHost> hosts_;  // by member; the first one, and those that are missing, have no agent
   std::vector<bool> greeted_;
+  std::vector<std::string> names_;  // by member, once it was taken
+  std::size_t counted_ = 0;         // members, when one joined last
+  Clock::time_point counted_at_ = {};
+  std::size_t first_ = 0, entries_ = 0;  // ours in `polled`
   remote::HostFailure failure_ = {.lines = {}, .exit_code = 0};
   bootstrap::MemberAcceptor acceptor_;
   std::vector<pollfd> polled_;

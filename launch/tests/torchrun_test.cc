@@ -67,7 +67,8 @@ TEST(Torchrun, SeveralHosts) {
   EXPECT_THAT(torchrun_words({"--nnodes=2", "--master-addr", "fd00::1", "train.py"}),
               testing::Contains("[fd00::1]:29500"));
   EXPECT_THAT(torchrun_refusal({"--nnodes=2", "train.py"}), HasSubstr("where is host 0"));
-  EXPECT_THAT(torchrun_refusal({"--nnodes=1:4", "train.py"}), HasSubstr("keeps its hosts"));
+  EXPECT_THAT(torchrun_words({"--nnodes=1:4", "--rdzv-endpoint", "b:8", "train.py"}),
+              ElementsAre("-np", "1", "--rendezvous", "b:8", "--nodes", "1:4", "--", "python", "train.py"));
   for (const char* text : {"0", "2:1", "x", "1:", ""})
     EXPECT_THAT(torchrun_refusal({"--nnodes", text, "train.py"}), HasSubstr("expected a number of hosts"));
 }
