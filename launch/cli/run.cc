@@ -219,6 +219,9 @@ int print_kubernetes(const launch::RunArguments& parsed, std::span<const std::st
                             .program = parsed.options.command,
                             .secret = *secret,
                             .command_line = std::move(line)};
+  if (const launch::RendezvousOptions& members = parsed.options.rendezvous; members.least_nodes > 0)
+    manifest.run_options.insert(manifest.run_options.end(),
+                                {"--nodes", fmt::format("{}:{}", members.least_nodes, members.nodes)});
   // xoe run must have the time that it is told to give its ranks.
   const auto limit = std::chrono::ceil<std::chrono::seconds>(parsed.options.signal_limit);
   if (limit != launch::RunOptions().signal_limit)

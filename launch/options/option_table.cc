@@ -541,7 +541,7 @@ constexpr std::array kOptions{
            .names = {"--nodes"},
            .others = {"--nnodes"},
            .value = "N|MIN:MAX",
-           .expected = "how many members or pods there are, such as 4, or 2:4",
+           .expected = "how many members or pods there are, at least 1: 4, or 2:4 where they come and go",
            .what = "how many there are (default: from the environment, or XOE_NODES); MIN:MAX: they come and go",
            .apply = set_nodes},
     Option{.group = kRendezvousOptions,
