@@ -12,6 +12,7 @@
 #include <typeinfo>
 
 #include "core/base/error.h"
+#include "frameworks/libtorch/optimizer_state.h"
 #include "frameworks/libtorch/same_layout.h"
 #include "xoe/torch/tensors.h"
 
@@ -127,6 +128,70 @@ Status broadcast_optimizer_state(::torch::optim::Optimizer& optimizer, Communica
   } catch (const std::exception& error) {
     return failure(Code::kInternal, "{}: libtorch: {}", what, error.what());
   }
+}
+
+Status broadcast_in_parts(std::span<const at::Tensor> tensors, Communicator& comm, std::span<const int> from) {
+  std::size_t total = 0;
+  for (const at::Tensor& tensor : tensors) total += tensor.nbytes();
+  try {
+    std::size_t first = 0;
+    std::size_t given = 0;
+    for (std::size_t part = 0; part < from.size(); ++part) {
+      const std::size_t end = total / from.size() * (part + 1);
+      std::size_t last = first;
+      while (last < tensors.size() && (part + 1 == from.size() || given < end)) given += tensors[last++].nbytes();
+      XOE_TRY(broadcast_all(tensors.subspan(first, last - first), comm, from[part]));
+      first = last;
+    }
+    return {};
+  } catch (const std::exception& error) {
+    return failure(Code::kInternal, "broadcast_in_parts: libtorch: {}", error.what());
+  }
+}
+
+Result<std::vector<at::Tensor>> same_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm,
+                                                     int root) {
+  const auto prototype = make_state(optimizer);
+  if (!prototype) return failure(Code::kUnsupported, "the state of this class of optimizer is not known");
+  const StateFields fields = fields_of(*prototype);
+  // Of each parameter: whether it has a state, which tensors that has, and its numbers.
+  const std::size_t width = 1 + fields.tensors.size() + fields.numbers.size();
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : optimizer.param_groups())
+    parameters.insert(parameters.end(), group.params().begin(), group.params().end());
+  std::vector<std::int64_t> facts(width * parameters.size());
+  auto& states = optimizer.state();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto found = states.find(parameters[i].unsafeGetTensorImpl());
+    if (found == states.end()) continue;
+    const StateFields own = fields_of(*found->second);
+    std::int64_t* fact = &facts[i * width];
+    *fact++ = 1;
+    for (const at::Tensor* tensor : own.tensors) *fact++ = tensor->defined() ? 1 : 0;
+    for (const std::int64_t* number : own.numbers) *fact++ = *number;
+  }
+  if (!facts.empty()) XOE_TRY(comm.broadcast(Tensor(facts.data(), facts.size()), root, {.name = "optimizer state"}));
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::int64_t* fact = &facts[i * width];
+    void* const key = parameters[i].unsafeGetTensorImpl();
+    if (*fact++ == 0) {
+      states.erase(key);
+      continue;
+    }
+    if (states.find(key) == states.end()) states[key] = make_state(optimizer);
+    const StateFields own = fields_of(*states[key]);
+    for (at::Tensor* tensor : own.tensors) {
+      if (*fact++ == 0) {
+        *tensor = at::Tensor();
+        continue;
+      }
+      if (!tensor->defined()) *tensor = at::zeros_like(parameters[i].detach());
+      tensors.push_back(*tensor);
+    }
+    for (std::int64_t* number : own.numbers) *number = *fact++;
+  }
+  return tensors;
 }
 
 }  // namespace xoe::torch

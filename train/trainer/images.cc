@@ -17,7 +17,9 @@ Result<Batch> to_batch(data::ImageBatch images, int classes) {
   auto keep = [pixels = images.pixels](void*) {};  // the tensor's storage holds the batch's memory
   return Batch{.images = at::from_blob(images.floats(), {images.count, images.channels, images.height, images.width},
                                        std::move(keep), at::kFloat),
-               .labels = at::tensor(images.labels, at::kLong)};
+               .labels = at::tensor(images.labels, at::kLong),
+               .epoch = images.epoch,
+               .records = std::move(images.records)};
 }
 
 class ImageBatches : public BatchSource {
@@ -25,16 +27,19 @@ class ImageBatches : public BatchSource {
   ImageBatches(std::unique_ptr<data::ImageIterator> training, std::unique_ptr<data::ImageIterator> held_out)
       : training_(std::move(training)), held_out_(std::move(held_out)) {
     info_.classes = training_->classes();
-    info_.batches_per_epoch = training_->batches_per_epoch();
-    if (held_out_) {
-      info_.held_out = held_out_->records_per_epoch();
-      held_out_start_ = held_out_->save();
-    }
+    note_lengths();
   }
 
   const DataInfo& info() const noexcept override { return info_; }
   Result<int> count_classes() override { return training_->count_classes(); }
   void set_classes(int classes) override { info_.classes = classes; }
+
+  Status reshard(const Share& share) override {
+    XOE_TRY(training_->reshard(share.rank, share.size, share.local_size, share.joint_batch));
+    if (held_out_) XOE_TRY(held_out_->reshard(share.rank, share.size, share.local_size, 0));
+    note_lengths();
+    return {};
+  }
 
   OpenedSplits opened() const override {
     OpenedSplits splits{.training = training_->opened(), .held_out = {}};
@@ -80,6 +85,13 @@ class ImageBatches : public BatchSource {
   }
 
  private:
+  void note_lengths() {
+    info_.batches_per_epoch = training_->batches_per_epoch();
+    if (!held_out_) return;
+    info_.held_out = held_out_->records_per_epoch();
+    held_out_start_ = held_out_->save();
+  }
+
   std::unique_ptr<data::ImageIterator> training_;
   std::unique_ptr<data::ImageIterator> held_out_;  // null: none
   data::State held_out_start_;
@@ -88,17 +100,17 @@ class ImageBatches : public BatchSource {
 
 }  // namespace
 
-Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size,
-                                                   Warn warn) {
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, const Share& share, Warn warn) {
   data::ImagePipelineOptions pipeline;
   pipeline.directory = options.data_dir;
   pipeline.batch = options.batch;
+  pipeline.joint_batch = share.joint_batch;
   pipeline.image_size = options.image_size;
   pipeline.pixels = options.pixels;
-  pipeline.rank = rank;
-  pipeline.size = size;
+  pipeline.rank = share.rank;
+  pipeline.size = share.size;
   pipeline.threads = options.data_threads;
-  pipeline.processes = local_size;
+  pipeline.processes = share.local_size;
   pipeline.seed = options.seed;
   pipeline.shuffle_buffer = options.shuffle_buffer;
   pipeline.classes = options.classes;
@@ -114,6 +126,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
                    options.data_dir);
 
   pipeline.training = false;
+  pipeline.joint_batch = 0;
   pipeline.epochs = 1;
   pipeline.classes = training->classes();           // 0: to_batch() checks the labels once they are known
   std::unique_ptr<data::ImageIterator> validation;  // none is no error

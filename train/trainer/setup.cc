@@ -61,21 +61,27 @@ Status check_checkpoint_folder(const TrainOptions& options) {
 
 }  // namespace
 
-Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn) {
-  Setup setup;
-  const bool first = comm.rank() == 0;
-  XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
+Status choose_processors(Setup& setup, const TrainOptions& options, int local_rank, int local_size) {
+  setup.threads = set_threads(options.threads, local_size);
+  if (setup.optimizer != nullptr) return {};
+  XOE_ASSIGN(setup.device, choose_device(options.device, local_rank));
   XOE_TRY(check_precision(setup.device, options.precision));
   setup.upload = Upload(setup.device);
-  setup.threads = set_threads(options.threads, comm.local_size());
+  return {};
+}
+
+Status open_data(Setup& setup, const TrainOptions& options, const Share& share, Warn warn) {
   if (options.data_dir.empty()) {
-    setup.data = synthetic_batches(options, comm.rank(), setup.device);
+    setup.data = synthetic_batches(options, share, setup.device);
   } else {
-    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size(), std::move(warn)));
+    XOE_ASSIGN(setup.data, image_batches(options, share, std::move(warn)));
   }
-  if (first) XOE_TRY(check_checkpoint_folder(options));
-  if (first && !options.resume && !options.run_dir.empty()) XOE_TRY(check_free(options.run_dir));
-  return setup;
+  return {};
+}
+
+Status check_folders(const TrainOptions& options) {
+  XOE_TRY(check_checkpoint_folder(options));
+  return options.resume || options.run_dir.empty() ? Status() : check_free(options.run_dir);
 }
 
 Status agree_on_data(BatchSource& data, Communicator& comm) {
@@ -93,11 +99,11 @@ Status agree_on_data(BatchSource& data, Communicator& comm) {
   return {};
 }
 
-Status create_model(Setup& setup, const TrainOptions& options) {
+Status create_model(Setup& setup, const TrainOptions& options, int classes) {
   at::Generator random = at::detail::getDefaultCPUGenerator();
   random.set_current_seed(options.seed);
-  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
-                                             options.image_size.width));
+  XOE_ASSIGN(setup.model,
+             models::make_model(options.model, classes, options.image_size.height, options.image_size.width));
   if (options.checkpoint_activations && setup.model->recompute_blocks(true) == 0)
     return failure(Code::kUnsupported, "{} has no blocks to recompute; leave out --checkpoint-activations",
                    options.model);

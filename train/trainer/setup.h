@@ -31,10 +31,14 @@ struct Setup {
   std::optional<EmulatedAccelerator> emulated;  // computes in place of the model
 };
 
-// The local part, without communication and without the model.
-Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn);
-// Makes the model, for the number of classes that the data's info() tells.
-Status create_model(Setup& setup, const TrainOptions& options);
+// Without communication. Chooses the device, unless that is done, and sets libtorch's threads.
+Status choose_processors(Setup& setup, const TrainOptions& options, int local_rank, int local_size);
+// Opens the data for this share. REQUIRES: the device is chosen, where data are synthetic.
+Status open_data(Setup& setup, const TrainOptions& options, const Share& share, Warn warn);
+// On rank 0: whether the run may write where it is to write.
+Status check_folders(const TrainOptions& options);
+// Makes the model.
+Status create_model(Setup& setup, const TrainOptions& options, int classes);
 // Moves the model to its device and memory format, and creates an optimizer for it.
 // REQUIRES: nothing else refers to the model's parameters yet.
 void place_model(Setup& setup, const TrainOptions& options);

@@ -1,6 +1,11 @@
 // Copies a model and an optimizer from one rank to all.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
 #include "xoe/communicator.h"
 
 namespace torch::nn {
@@ -22,5 +27,15 @@ Status broadcast_parameters(::torch::nn::Module& module, Communicator& comm, int
 // `invalid_argument` on every rank. For an optimizer that a DistributedOptimizer holds sharded, use save_state() and
 // load_state() instead.
 Status broadcast_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm, int root = 0);
+
+// Copies tensors that the ranks of `from` have alike to the other ranks: each of `from` gives about as many bytes.
+// Collective; all ranks pass tensors of the same shapes and types, in the same order, and the same `from`, which is not
+// empty.
+Status broadcast_in_parts(std::span<const at::Tensor> tensors, Communicator& comm, std::span<const int> from);
+
+// The tensors of an optimizer's state, in the order of its parameters, for broadcast_in_parts(). Collective: step
+// counts become those of `root`, and every rank has as many tensors as `root`; those that it did not have are zeros.
+// Options stay. The optimizer is one that a DistributedOptimizer can shard, else `unsupported`.
+Result<std::vector<at::Tensor>> same_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm, int root);
 
 }  // namespace xoe::torch

@@ -1,0 +1,84 @@
+#include "train/trainer/state_exchange.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/error.h"
+#include "train/trainer/agree.h"
+#include "xoe/torch/broadcast.h"
+
+namespace xoe::train {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+void append(Tensors& all, const Tensors& more) {
+  for (const at::Tensor& tensor : more) all.push_back(tensor.detach());
+}
+
+// A place for what is received: the tensor itself where nothing is lost with it.
+Tensors places_for(const Tensors& tensors, bool apart) {
+  if (!apart) return tensors;
+  Tensors places;
+  for (const at::Tensor& tensor : tensors) places.push_back(at::empty_like(tensor));
+  return places;
+}
+
+}  // namespace
+
+Result<Holders> find_holders(const RankState& state, bool expects, Communicator& comm) {
+  const std::int64_t step = state.trained ? state.progress.step : -1;
+  std::vector<std::int64_t> all(2 * static_cast<std::size_t>(comm.size()));
+  const std::array<std::int64_t, 2> mine = {step, expects ? 1 : 0};
+  XOE_TRY(comm.allgather(ConstTensor(mine.data(), mine.size()), Tensor(all.data(), all.size()),
+                         {.name = "ranks with a state"}));
+  std::int64_t latest = -1;
+  bool expected = false;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    latest = std::max(latest, all[i]);
+    expected = expected || all[i + 1] != 0;
+  }
+  if (latest < 0 && expected)
+    return failure(Code::kDataLoss, "the ranks that had the state of the training have left");
+  Holders holders{.mine = latest >= 0 && step == latest, .progress = state.progress};
+  for (int rank = 0; latest >= 0 && rank < comm.size(); ++rank)
+    if (all[2 * static_cast<std::size_t>(rank)] == latest) holders.ranks.push_back(rank);
+  holders.all = static_cast<int>(holders.ranks.size()) == comm.size();
+  if (holders.ranks.empty() || holders.all) return holders;
+
+  const int root = holders.ranks.front();
+  std::string text = comm.rank() == root ? progress_text(state.progress) : std::string();
+  XOE_TRY(broadcast_bytes(comm, text, root));
+  holders.progress = progress_of(text);
+  return holders;
+}
+
+Status receive_state(RankState& state, const Holders& holders, Communicator& comm) {
+  if (holders.all) return {};
+  const at::NoGradGuard no_grad;
+  const int root = holders.ranks.front();
+  Tensors tensors;
+  append(tensors, state.setup.model->parameters());
+  XOE_ASSIGN(const Tensors of_optimizer, xoe::torch::same_optimizer_state(*state.setup.optimizer, comm, root));
+  append(tensors, of_optimizer);
+  if (state.average) append(tensors, state.average->parameters());
+  Tensors buffers;
+  append(buffers, state.setup.model->buffers());
+  if (state.average) append(buffers, state.average->buffers());
+
+  const bool behind = !holders.mine && state.trained;
+  const Tensors received = places_for(tensors, behind);
+  const Tensors received_buffers = places_for(buffers, behind || (holders.mine && comm.rank() != root));
+  XOE_TRY(xoe::torch::broadcast_in_parts(received, comm, holders.ranks));
+  XOE_TRY(xoe::torch::broadcast_in_parts(received_buffers, comm, {&root, 1}));
+  if (holders.mine) return {};
+  for (std::size_t i = 0; behind && i < tensors.size(); ++i) tensors[i].copy_(received[i]);
+  for (std::size_t i = 0; behind && i < buffers.size(); ++i) buffers[i].copy_(received_buffers[i]);
+  state.progress = holders.progress;
+  state.trained = true;
+  return {};
+}
+
+}  // namespace xoe::train
