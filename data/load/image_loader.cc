@@ -83,9 +83,8 @@ Status ImageLoader::start() {
     return workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = plan_.options;
-  const auto shard =
-      shard_batches(record_order(source_, options),
-                    {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch});
+  const auto shard = shard_batches(record_order(source_, options),
+                                   {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch});
   XOE_ASSIGN(tensors_, map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch,
                                                 specs_of(options, multi_label()), transform, plan_.batching));
   first_ = tensors_->save();

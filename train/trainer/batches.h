@@ -22,7 +22,11 @@ struct Batch {
   at::Tensor labels;  // [count], int64
   // Of data with epochs: which one, and the images' numbers in the data set. Empty: synthetic data.
   std::int64_t epoch = 0;
+  std::int64_t left = 0;  // batches of the epoch that follow
   std::vector<std::int64_t> records = {};
+  // Of this rank's mean loss in the mean over ranks, so that each image counts alike where ranks have different numbers
+  // of them; 1: they have equal ones.
+  double weight = 1;
   std::int64_t count() const { return labels.size(0); }
 };
 

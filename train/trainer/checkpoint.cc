@@ -161,8 +161,8 @@ Progress progress_of(const nlohmann::json& meta, std::string position) {
           .epoch = meta.value("epoch", -1.0),
           .shift = meta.value("shift", std::int64_t{0}),
           .position = std::move(position),
-          .loss_scale = meta.contains("loss_scale") ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps"))
-                                                    : LossScale(),
+          .loss_scale =
+              meta.contains("loss_scale") ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps")) : LossScale(),
           .first_joint_batch = meta.value("first_joint_batch", std::int64_t{0})};
 }
 
@@ -268,6 +268,10 @@ Status restore_model(const Sections& sections, const TrainOptions& options, cons
 }
 
 bool has_weight_average(const Sections& sections) { return sections.contains(kAverageSection); }
+
+std::int64_t first_joint_batch_of(const Sections& sections) {
+  return progress_of(nlohmann::json::parse(sections.at("meta")), {}).first_joint_batch;
+}
 
 Status restore_average(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                        WeightAverage& average) {

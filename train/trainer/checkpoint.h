@@ -45,8 +45,8 @@ Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data,
 // What this rank alone knows of all that, once others are lost: the same, with the buffers, the random generator and
 // the position of this rank. REQUIRES: the optimizer is not sharded now. `ranks`: how many there were.
 Result<Sections> own_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
-                           models::ImageModel& model, WeightAverage* average, const ::torch::optim::Optimizer& optimizer,
-                           int ranks);
+                           models::ImageModel& model, WeightAverage* average,
+                           const ::torch::optim::Optimizer& optimizer, int ranks);
 
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
 // buffers, random generator and data position; those of `average`, unless it is null. Written by rank 0; all ranks get
@@ -73,6 +73,7 @@ Result<std::string> keep_state(const TrainOptions& options, const Sections& sect
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model);
 bool has_weight_average(const Sections& sections);
+std::int64_t first_joint_batch_of(const Sections& sections);  // as Progress has it
 // REQUIRES: has_weight_average(). Restores the average of this rank.
 Status restore_average(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                        WeightAverage& average);

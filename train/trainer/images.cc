@@ -19,13 +19,19 @@ Result<Batch> to_batch(data::ImageBatch images, int classes) {
                                        std::move(keep), at::kFloat),
                .labels = at::tensor(images.labels, at::kLong),
                .epoch = images.epoch,
+               .left = images.left,
                .records = std::move(images.records)};
 }
 
 class ImageBatches : public BatchSource {
  public:
-  ImageBatches(std::unique_ptr<data::ImageIterator> training, std::unique_ptr<data::ImageIterator> held_out)
-      : training_(std::move(training)), held_out_(std::move(held_out)) {
+  ImageBatches(std::unique_ptr<data::ImageIterator> training, std::unique_ptr<data::ImageIterator> held_out,
+               const TrainOptions& options, const Share& share)
+      : training_(std::move(training)),
+        held_out_(std::move(held_out)),
+        batch_(options.batch),
+        keeps_rest_(options.remainder == data::Remainder::kKeep),
+        share_(share) {
     info_.classes = training_->classes();
     note_lengths();
   }
@@ -35,6 +41,7 @@ class ImageBatches : public BatchSource {
   void set_classes(int classes) override { info_.classes = classes; }
 
   Status reshard(const Share& share) override {
+    share_ = share;
     XOE_TRY(training_->reshard(share.rank, share.size, share.local_size, share.joint_batch));
     if (held_out_) XOE_TRY(held_out_->reshard(share.rank, share.size, share.local_size, 0));
     note_lengths();
@@ -50,9 +57,13 @@ class ImageBatches : public BatchSource {
   }
 
   Result<Batch> next() override {
+    const data::State before = keeps_rest_ ? training_->save() : data::State();
     XOE_ASSIGN(auto images, training_->next());
     if (!images) return failure(Code::kInternal, "the endless iterator over training images ended");
-    return to_batch(std::move(*images), info_.classes);
+    const double weight = weight_of(*images, before);
+    XOE_ASSIGN(Batch batch, to_batch(std::move(*images), info_.classes));
+    batch.weight = weight;
+    return batch;
   }
 
   std::string save() const override { return training_->save().to_text(); }
@@ -85,6 +96,16 @@ class ImageBatches : public BatchSource {
   }
 
  private:
+  double weight_of(const data::ImageBatch& images, const data::State& before) const {
+    std::int64_t all = share_.joint_batch > 0 ? share_.joint_batch : std::int64_t{share_.size} * batch_;
+    if (keeps_rest_ && images.left == 0) {
+      // What the batches before it in the epoch have left.
+      const bool begun = before.find("repeat.epoch") == images.epoch && before.find("repeat.started") != 0;
+      all = training_->records_per_epoch() - (begun ? before.find("deal.consumed").value_or(0) : 0);
+    }
+    return static_cast<double>(std::int64_t{images.count} * share_.size) / static_cast<double>(all);
+  }
+
   void note_lengths() {
     info_.batches_per_epoch = training_->batches_per_epoch();
     if (!held_out_) return;
@@ -96,6 +117,9 @@ class ImageBatches : public BatchSource {
   std::unique_ptr<data::ImageIterator> held_out_;  // null: none
   data::State held_out_start_;
   DataInfo info_;
+  int batch_;
+  bool keeps_rest_;
+  Share share_;
 };
 
 }  // namespace
@@ -117,6 +141,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.image_key = options.image_key;
   pipeline.label_key = options.label_key;
   pipeline.label_offset = options.label_offset;
+  pipeline.remainder = options.remainder;
   pipeline.allow_missing = options.allow_missing;
   pipeline.max_bad = options.max_bad;
   pipeline.warn = std::move(warn);
@@ -126,6 +151,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
                    options.data_dir);
 
   pipeline.training = false;
+  pipeline.remainder.reset();
   pipeline.joint_batch = 0;
   pipeline.epochs = 1;
   pipeline.classes = training->classes();           // 0: to_batch() checks the labels once they are known
@@ -133,7 +159,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   if (data::has_split(pipeline)) {
     XOE_ASSIGN(validation, data::open_images(pipeline));
   }
-  return std::make_unique<ImageBatches>(std::move(training), std::move(validation));
+  return std::make_unique<ImageBatches>(std::move(training), std::move(validation), options, share);
 }
 
 }  // namespace xoe::train

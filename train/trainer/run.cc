@@ -18,6 +18,7 @@
 #include "train/trainer/joined_batch_norm.h"
 #include "train/trainer/passes.h"
 #include "train/trainer/weights.h"
+#include "xoe/data/stages.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
@@ -80,6 +81,7 @@ Status Run::prepare() {
   if (!holders) return on_all_ranks(failure(holders.error()));
   goes_on_ = !holders->ranks.empty();
   options_.resume = options_.resume || goes_on_;
+  first_joint_batch_ = goes_on_ ? holders->progress.first_joint_batch : std::int64_t{options_.batch} * comm_.size();
   XOE_TRY(prepare_rank(*holders));
   XOE_TRY(on_all_ranks(start_engine()));
 
@@ -92,13 +94,20 @@ Status Run::prepare() {
       listener_.noted(fmt::format("no checkpoint in {}: starting from the beginning", options_.checkpoint_dir));
     }
   }
-  plan_ = make_plan(options_, setup_.data->info(), comm_.size());
+  if (sections) {
+    if (const std::int64_t first = first_joint_batch_of(*sections); first > 0) first_joint_batch_ = first;
+    XOE_TRY(on_all_ranks(agree(comm_, reshard())));
+  }
+  const std::int64_t images =
+      options_.on_resize == OnResize::kKeep ? first_joint_batch_ : joint_batch_of(options_, state_->share);
+  plan_ = make_plan(options_, setup_.data->info(), images * options_.accumulate);
   XOE_TRY(prepare_model(*holders, sections));
   XOE_TRY(create_optimizer());
   input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(restore_checkpoint(*sections));
   if (goes_on_) XOE_TRY(resume(state_->progress, /*same_run=*/true));
+  XOE_TRY(begin_ledger());
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) hold(fetch());
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
@@ -107,22 +116,30 @@ Status Run::prepare() {
   return {};
 }
 
-Share Run::share_for(std::int64_t joint_batch) const {
-  return {.rank = comm_.rank(), .size = comm_.size(), .local_size = comm_.local_size(), .joint_batch = joint_batch};
+Share Run::share() const noexcept {
+  return {.rank = comm_.rank(),
+          .size = comm_.size(),
+          .local_size = comm_.local_size(),
+          .joint_batch = options_.on_resize == OnResize::kKeepGlobalBatch ? first_joint_batch_ : 0};
+}
+
+Status Run::reshard() {
+  if (state_->share == share()) return {};
+  XOE_TRY(setup_.data->reshard(share()));
+  state_->share = share();
+  return {};
 }
 
 Status Run::prepare_rank(const Holders& holders) {
-  const Share share = share_for(0);
   const auto local = [&]() -> Status {
     XOE_TRY(choose_processors(setup_, options_, comm_.local_rank(), comm_.local_size()));
     if (setup_.data == nullptr) {
       Warn warn;
       if (first()) warn = [&listener = listener_](std::string_view line) { listener.warned(line); };
-      XOE_TRY(open_data(setup_, options_, share, std::move(warn)));
-    } else if (state_->share != share) {
-      XOE_TRY(setup_.data->reshard(share));
+      XOE_TRY(open_data(setup_, options_, share(), std::move(warn)));
+      state_->share = share();
     }
-    state_->share = share;
+    XOE_TRY(reshard());
     return first() ? check_folders(options_) : Status();
   };
   XOE_TRY(on_all_ranks(agree(comm_, local())));
@@ -130,8 +147,8 @@ Status Run::prepare_rank(const Holders& holders) {
   if (!holders.all) {
     XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_)));
     const bool has_model = static_cast<bool>(setup_.model);
-    XOE_TRY(on_all_ranks(
-        agree(comm_, has_model ? Status() : create_model(setup_, options_, setup_.data->info().classes))));
+    XOE_TRY(
+        on_all_ranks(agree(comm_, has_model ? Status() : create_model(setup_, options_, setup_.data->info().classes))));
   }
   return {};
 }
@@ -178,6 +195,42 @@ Status Run::create_optimizer() {
   return {};
 }
 
+Status Run::begin_ledger() {
+  if (options_.ledger.empty() || !trains()) return {};
+  // Worlds of all jobs that write to this folder have different numbers.
+  std::int64_t last = state_->ledger_world;
+  if (last == 0 && !goes_on_) {
+    const auto found = data::last_ledger_world(options_.ledger);
+    if (found) last = *found;
+    if (!found) hold(failure(found.error()));
+  }
+  XOE_TRY(comm_.allreduce(Tensor(&last, 1), ReduceOp::kMax, {.name = "number of the ledger's world"}));
+  state_->ledger_world = last + 1;
+  const auto write = [this]() -> Status {
+    if (!state_->ledger) {
+      const data::OpenedData opened = setup_.data->opened().training;
+      XOE_ASSIGN(auto ledger, data::LedgerWriter::open(options_.ledger, {opened.records, opened.order}));
+      state_->ledger.emplace(std::move(ledger));
+    }
+    return state_->ledger->world(
+        {.number = state_->ledger_world, .rank = comm_.rank(), .size = comm_.size(), .first_step = step_ + 1});
+  };
+  hold(write());
+  return {};
+}
+
+Status Run::note_records() {
+  if (!state_->ledger || !trains()) return {};
+  for (const Batch& batch : input_->get())
+    XOE_TRY(state_->ledger->step({.world = state_->ledger_world,
+                                  .step = step_ + 1,
+                                  .rank = comm_.rank(),
+                                  .epoch = batch.epoch,
+                                  .left = batch.left,
+                                  .records = batch.records}));
+  return {};
+}
+
 Status Run::open_outputs() {
   XOE_ASSIGN(outputs_, RunOutputs::open(options_, first_step_));
   if (outputs_->folder() && !outputs_->folder()->earlier().empty())
@@ -213,8 +266,15 @@ Status Run::resume(const Progress& progress, bool same_run) {
   update_->set_loss_scale(progress.loss_scale);
   shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
   hold(find_position(progress, same_run));
-  if (first() && same_run)
-    listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
+  if (!first() || !same_run) return {};
+  listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
+  const std::int64_t joint = joint_batch_of(options_, state_->share);
+  const std::int64_t least = joint / comm_.size() * options_.accumulate;
+  const std::int64_t most = data::share_of(joint, 0, comm_.size()) * options_.accumulate;
+  listener_.noted(fmt::format("a step has {} ({}): {} for each rank; the learning rate is up to {:.4g}",
+                              counted(joint * options_.accumulate, "image"), on_resize_name(options_.on_resize),
+                              least == most ? std::to_string(least) : fmt::format("{} or {}", least, most),
+                              plan_.schedule.peak));
   return {};
 }
 
@@ -265,7 +325,8 @@ Progress Run::progress() const {
           .epoch = epoch(),
           .shift = plan_.shift,
           .position = input_->position(),
-          .loss_scale = update_->loss_scale()};
+          .loss_scale = update_->loss_scale(),
+          .first_joint_batch = first_joint_batch_};
 }
 
 Status Run::checkpoint() {
@@ -289,6 +350,7 @@ Status Run::step() {
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
   if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
+  hold(note_records());
   seed_step(setup_, options_, comm_.rank(), step_);
   Passes passes(setup_, options_, *update_, *trace_);
   const std::vector<PassSums> pass_sums = passes.run(input_->get());
@@ -318,6 +380,7 @@ Status Run::step() {
     if (first() && !told->empty()) listener_.noted(*told);
   }
   ++step_;
+  if (state_->ledger && trains()) hold(state_->ledger->done({.world = state_->ledger_world, .step = step_}));
   keep_finished();
   const StepTimes times = trace_->take();
   const double seconds = seconds_of(Clock::now() - begin);
@@ -514,7 +577,7 @@ void Run::tell_start() {
 }
 
 RunStart Run::start_event() const {
-  RunStart start = describe_run(options_, setup_, plan_, comm_.size());
+  RunStart start = describe_run(options_, setup_, plan_, state_->share);
   start.buckets = update_->buckets();
   start.first_step = first_step_;
   return start;

@@ -34,7 +34,9 @@ class Run {
   Status prepare();
   // Data and model of this rank: as another world left them, or new ones.
   Status prepare_rank(const Holders& holders);
-  Share share_for(std::int64_t joint_batch) const;
+  // This rank's part of the data, as options_.on_resize has it.
+  Share share() const noexcept;
+  Status reshard();
   // Runs reductions, and writes the timeline.
   Status start_engine();
   // The values of the model: those of other ranks, of a checkpoint, of a file, or new ones. `sections`: of the
@@ -47,6 +49,10 @@ class Run {
   // Where the data go on.
   Status find_position(const Progress& progress, bool same_run);
   Status open_outputs();
+  // Tells the ledger of this world.
+  Status begin_ledger();
+  // Before the step is exchanged.
+  Status note_records();
   Status step();
   bool updates() const noexcept { return trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
@@ -108,9 +114,10 @@ class Run {
   Status held_;
   std::int64_t checkpoint_step_ = -1;
   std::int64_t evaluated_step_ = -1;
-  bool goes_on_ = false;   // from another world of this run
-  std::string whole_optimizer_ = {};  // its state before it was sharded; empty: it is not, or has taken a step
-  bool finished_ = false;  // all that is left is that the other ranks are told
+  std::int64_t first_joint_batch_ = 0;  // of a pass on all ranks when the training began
+  bool goes_on_ = false;                // from another world of this run
+  std::string whole_optimizer_ = {};    // its state before it was sharded; empty: it is not, or has taken a step
+  bool finished_ = false;               // all that is left is that the other ranks are told
   // After the last finished step, where the training survives the loss of a rank.
   struct Kept {
     std::vector<at::Tensor> buffers;

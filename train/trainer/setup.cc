@@ -16,6 +16,7 @@
 #include "train/trainer/agree.h"
 #include "train/trainer/checkpoint_file.h"
 #include "train/trainer/files.h"
+#include "xoe/data/stages.h"
 #include "xoe/torch/layerwise.h"
 
 namespace xoe::train {
@@ -134,7 +135,11 @@ at::Tensor place_images(const Setup& setup, const at::Tensor& images) {
   return images.to(setup.device).contiguous(setup.memory_format);
 }
 
-Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
+std::int64_t joint_batch_of(const TrainOptions& options, const Share& share) noexcept {
+  return share.joint_batch > 0 ? share.joint_batch : std::int64_t{share.size} * options.batch;
+}
+
+Plan make_plan(const TrainOptions& options, const DataInfo& data, std::int64_t images_per_step) {
   Plan plan;
   plan.steps_per_epoch = static_cast<double>(data.batches_per_epoch) / options.accumulate;
   plan.total_steps = options.steps > 0 ? options.steps
@@ -142,7 +147,7 @@ Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
   if (data.held_out > 0 && options.eval_every > 0) {
     plan.eval_interval = std::max<std::int64_t>(1, std::llround(options.eval_every * plan.steps_per_epoch));
   }
-  plan.schedule = make_schedule(options, plan.steps_per_epoch, plan.total_steps, ranks);
+  plan.schedule = make_schedule(options, plan.steps_per_epoch, plan.total_steps, images_per_step);
   return plan;
 }
 
@@ -157,7 +162,7 @@ void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progres
     plan.total_steps = std::max(plan.total_steps, progress.step + 1);
 }
 
-RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks) {
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, const Share& share) {
   RunStart start;
   start.model = options.model;
   for (const at::Tensor& parameter : setup.model->parameters()) start.parameters += parameter.numel();
@@ -166,8 +171,9 @@ RunStart describe_run(const TrainOptions& options, const Setup& setup, const Pla
   start.classes = setup.data->info().classes;
   start.image_size = options.image_size;
   start.held_out = setup.data->info().held_out;
-  start.ranks = ranks;
-  start.batch = options.batch;
+  start.ranks = share.size;
+  start.batch = static_cast<int>(data::share_of(joint_batch_of(options, share), 0, share.size));
+  start.images = joint_batch_of(options, share) * options.accumulate;
   start.accumulate = options.accumulate;
   start.threads = setup.threads;
   start.sharded = options.sharded;

@@ -62,13 +62,15 @@ struct Plan {
 Status agree_on_data(BatchSource& data, Communicator& comm);
 
 // Steps and learning rates from options and data.
-Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks);
+Plan make_plan(const TrainOptions& options, const DataInfo& data, std::int64_t images_per_step);
 // Continues the plan of a run that has come so far; `ranks_change`: perhaps with another number of ranks. A learning
 // rate belongs to a place in the epochs; without epochs, to a step.
 void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change);
 
 // All that does not depend on the optimizer and on the first step.
-RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks);
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, const Share& share);
+// Images of all ranks in a pass.
+std::int64_t joint_batch_of(const TrainOptions& options, const Share& share) noexcept;
 
 // Adds this rank's held-out images up. REQUIRES: the model is in evaluation mode; no gradients are recorded.
 Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums);

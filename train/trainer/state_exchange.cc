@@ -40,8 +40,7 @@ Result<Holders> find_holders(const RankState& state, bool expects, Communicator&
     latest = std::max(latest, all[i]);
     expected = expected || all[i + 1] != 0;
   }
-  if (latest < 0 && expected)
-    return failure(Code::kDataLoss, "the ranks that had the state of the training have left");
+  if (latest < 0 && expected) return failure(Code::kDataLoss, "the ranks that had the state of the training have left");
   Holders holders{.mine = latest >= 0 && step == latest, .progress = state.progress};
   for (int rank = 0; latest >= 0 && rank < comm.size(); ++rank)
     if (all[2 * static_cast<std::size_t>(rank)] == latest) holders.ranks.push_back(rank);

@@ -37,8 +37,9 @@ class SyntheticBatches : public BatchSource {
     const std::int64_t count =
         share.joint_batch > 0 ? data::share_of(share.joint_batch, share.rank, share.size) : options_.batch;
     auto random = at::detail::createCPUGenerator(options_.seed * 7919 + static_cast<std::uint64_t>(share.rank));
-    batch_.images =
-        at::randn({count, 3, options_.image_size.height, options_.image_size.width}, random).to(device_);
+    batch_.images = at::randn({count, 3, options_.image_size.height, options_.image_size.width}, random).to(device_);
+    if (share.joint_batch > 0)
+      batch_.weight = static_cast<double>(count * share.size) / static_cast<double>(share.joint_batch);
     batch_.labels = at::randint(info_.classes, {count}, random, at::kLong).to(device_);
   }
 

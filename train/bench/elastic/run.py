@@ -68,7 +68,7 @@ class Training:
             self.pids[int(begun[1])] = int(begun[2])
         elif report := re.match(r'\[\d+\] (\{"event":"report".*\})', line):
             found = json.loads(report[1])
-            self.steps.append((now, found["step"], len(found["rank_shares"])))
+            self.steps.append((now, found["step"], found["ranks"]))
 
     def until(self, test):
         with self.changed:

@@ -100,9 +100,9 @@ inline constexpr int kAutoLabelOffset = std::numeric_limits<int>::min();
 struct ImagePipelineOptions {
   std::string directory = {};  // or one file, for TFRecord, idx and tar
   SourceFormat format = SourceFormat::kAuto;
-  std::string pattern = {};    // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
-                               // training, else "validation-*"
-  int batch = 32;              // images per rank and batch
+  std::string pattern = {};  // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
+                             // training, else "validation-*"
+  int batch = 32;            // images per rank and batch
   // Images of all ranks in a batch, in place of `batch`, where they are to be shared out among any number of ranks: the
   // first ranks have one image more than the others where `size` does not divide it. 0: size * batch. From 0 to 2^30.
   std::int64_t joint_batch = 0;

@@ -36,6 +36,7 @@ Status broadcast_in_parts(std::span<const at::Tensor> tensors, Communicator& com
 // The tensors of an optimizer's state, in the order of its parameters, for broadcast_in_parts(). Collective: step
 // counts become those of `root`, and every rank has as many tensors as `root`; those that it did not have are zeros.
 // Options stay. The optimizer is one that a DistributedOptimizer can shard, else `unsupported`.
-Result<std::vector<at::Tensor>> same_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm, int root);
+Result<std::vector<at::Tensor>> same_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm,
+                                                     int root);
 
 }  // namespace xoe::torch
