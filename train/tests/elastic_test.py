@@ -97,7 +97,8 @@ class ElasticTest(unittest.TestCase):
     def sizes_and_rates(self, policy, batch):
         """{ranks: (images of a step, learning rate)} of a training that loses a rank, which comes back."""
         run = self.folder / "run"
-        job = self.start("--on-resize", policy, "--batch", batch, "--lr", 0.1, "--lr-warmup", 0, "--steps", 10**6, "--run-dir", run)
+        rate = ("--lr", 0.1, "--lr-batch", 100, "--lr-warmup", 0)
+        job = self.start("--on-resize", policy, "--batch", batch, *rate, "--steps", 10**6, "--run-dir", run)
         job.until(r"(?m)^\[0\] +5 ")
         job.kill(1)
         job.until(r"is the first with 3 ranks")
@@ -109,8 +110,6 @@ class ElasticTest(unittest.TestCase):
         job.stop()
         found = {}
         for report in reports(run):
-            at_end_of_epoch = report["step"] % 1  # the images of every step are those of a whole batch: remainders are dropped
-            self.assertEqual(at_end_of_epoch, 0)
             found.setdefault(report["ranks"], set()).add((report["images_per_step"], round(report["rate"], 6)))
         # The first step after a loss or a join has the new size already.
         self.assertEqual([len(values) for values in found.values()], [1, 1], found)
@@ -118,17 +117,17 @@ class ElasticTest(unittest.TestCase):
 
     def test_the_rate_is_scaled_with_the_ranks(self):
         found, text = self.sizes_and_rates("scale-lr", 4)
-        self.assertEqual(found, {3: (12, round(0.1 * 12 / 256, 6)), 2: (8, round(0.1 * 8 / 256, 6))})
-        self.assertIn("a step has 8 images (scale-lr): 4 for each rank; the learning rate is up to 0.003125", text)
+        self.assertEqual(found, {3: (12, 0.012), 2: (8, 0.008)})
+        self.assertIn("a step has 8 images (scale-lr): 4 for each rank; the learning rate is up to 0.008", text)
 
     def test_the_global_batch_is_kept_by_other_batches(self):
         found, text = self.sizes_and_rates("keep-global-batch", 5)
-        self.assertEqual(found, {3: (15, round(0.1 * 15 / 256, 6)), 2: (15, round(0.1 * 15 / 256, 6))})
+        self.assertEqual(found, {3: (15, 0.015), 2: (15, 0.015)})
         self.assertIn("a step has 15 images (keep-global-batch): 7 or 8 for each rank", text)
 
     def test_batches_and_rate_are_kept(self):
         found, _ = self.sizes_and_rates("keep", 4)
-        self.assertEqual(found, {3: (12, round(0.1 * 12 / 256, 6)), 2: (8, round(0.1 * 12 / 256, 6))})
+        self.assertEqual(found, {3: (12, 0.012), 2: (8, 0.012)})
 
     def test_each_record_exactly_once_whatever_is_killed(self):
         seed = random.randrange(2**32)
@@ -141,8 +140,10 @@ class ElasticTest(unittest.TestCase):
                 job.end()
                 proof, code, said = check(ledger)
                 self.assertEqual(code, 0, (proof, said, job.text()))
-                self.assertEqual([epoch["epoch"] for epoch in proof["epochs"]], list(range(6)))
-                for epoch in proof["epochs"]:
+                # With two passes a step, the last one may reach into another epoch.
+                self.assertIn([epoch["epoch"] for epoch in proof["epochs"]], (list(range(6)), list(range(7))), job.text())
+                self.assertLessEqual(sum(epoch["steps"] for epoch in proof["epochs"][6:]), 1)
+                for epoch in proof["epochs"][:6]:
                     self.assertTrue(epoch["exact"] and epoch["records"] == RECORDS and epoch["missing"] == 0, epoch)
                 self.assertGreater(killed, 0)
                 self.assertGreater(proof["worlds"], 1)

@@ -109,7 +109,10 @@ Status Run::prepare() {
   if (goes_on_) XOE_TRY(resume(state_->progress, /*same_run=*/true));
   XOE_TRY(begin_ledger());
   if (first()) hold(open_outputs());
-  if (step_ < plan_.total_steps) hold(fetch());
+  if (step_ < plan_.total_steps) {
+    hold(fetch());
+    plan_end();
+  }
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   if (requests_.resizing != nullptr) requests_.resizing->state.reset();
   whole_optimizer_.clear();
@@ -229,6 +232,17 @@ Status Run::note_records() {
                                   .left = batch.left,
                                   .records = batch.records}));
   return {};
+}
+
+// Epochs end where their records do, which other numbers of ranks do not reach in the same number of steps.
+void Run::plan_end() noexcept {
+  if (requests_.resizing == nullptr || first_step_ == 0 || input_->get().empty()) return;
+  const auto epochs = static_cast<std::int64_t>(options_.epochs);
+  if (plan_.steps_per_epoch <= 0 || options_.steps > 0 || static_cast<double>(epochs) != options_.epochs) return;
+  const Batch& next = input_->get().front();
+  const std::int64_t batches = next.left + 1 + (epochs - 1 - next.epoch) * setup_.data->info().batches_per_epoch;
+  const std::int64_t steps = (std::max<std::int64_t>(batches, 0) + options_.accumulate - 1) / options_.accumulate;
+  plan_.total_steps = step_ + steps;
 }
 
 Status Run::open_outputs() {

@@ -48,6 +48,7 @@ class Run {
   Status restore_checkpoint(const Sections& sections);
   // Where the data go on.
   Status find_position(const Progress& progress, bool same_run);
+  void plan_end() noexcept;
   Status open_outputs();
   // Tells the ledger of this world.
   Status begin_ledger();
