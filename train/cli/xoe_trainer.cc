@@ -221,13 +221,20 @@ std::optional<train::Share> likely_share(const Env& env) {
   return train::Share{.rank = number, .size = count, .local_size = count};
 }
 
+// Whether the training has begun without this rank.
+bool joins_others(const Env& env) {
+  const auto view = bootstrap::WorldView::of_process(env);
+  return view && view->change(0) == bootstrap::WorldView::Change::kLeave;
+}
+
 // Trains in one world after the other, where the number of ranks changes; else in the one that there is. Returns the
 // exit code.
 int run(const TrainCommandLine& line) {
   Console console(line);
   train::TrainOptions options = line.options;
   train::Resizing resizing;
-  if (const auto share = likely_share(Env::process())) train::prepare_rank(options, *share, console, resizing);
+  if (const auto share = likely_share(Env::process()))
+    train::prepare_rank(options, *share, joins_others(Env::process()), console, resizing);
   std::pair<int, std::int64_t> last(-1, -1);  // the version of the world, and the step after which it lost a rank
   for (int world = 1;; ++world) {
     auto attempt = join_unless_stopped();

@@ -2,7 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
@@ -122,6 +124,18 @@ void place_model(Setup& setup, const TrainOptions& options) {
   setup.model->train(options.step_kind != StepKind::kEvaluate);
   setup.optimizer = make_optimizer(options, *setup.model);
   if (options.emulated_images_per_s > 0) setup.emulated.emplace(*setup.model, options.emulated_images_per_s);
+}
+
+void warm_up(Setup& setup, const TrainOptions& options) {
+  const bool trains = options.step_kind == StepKind::kTrain;
+  const at::AutoGradMode for_backward(trains);
+  const Autocast autocast(setup.device, options.precision);
+  const at::Tensor images = at::zeros({options.batch, 3, options.image_size.height, options.image_size.width});
+  const at::Tensor labels = at::zeros({options.batch}, at::kLong).to(setup.device);
+  const at::Tensor loss = at::cross_entropy_loss(setup.model->forward(place_images(setup, images)).main, labels);
+  if (!trains) return;
+  loss.backward();
+  for (at::Tensor& parameter : setup.model->parameters()) parameter.mutable_grad().reset();
 }
 
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {

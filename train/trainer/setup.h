@@ -42,6 +42,9 @@ Status create_model(Setup& setup, const TrainOptions& options, int classes);
 // Moves the model to its device and memory format, and creates an optimizer for it.
 // REQUIRES: nothing else refers to the model's parameters yet.
 void place_model(Setup& setup, const TrainOptions& options);
+// Runs a pass over blank images, since the first one takes longer: libraries prepare kernels, and memory is touched.
+// Changes the buffers and the random generator. REQUIRES: place_model().
+void warm_up(Setup& setup, const TrainOptions& options);
 // What dropout and stochastic depth leave out in a step is a function of seed, rank and step, so that a resumed run
 // goes on as one that was not interrupted.
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step);

@@ -18,14 +18,6 @@ void append(Tensors& all, const Tensors& more) {
   for (const at::Tensor& tensor : more) all.push_back(tensor.detach());
 }
 
-// A place for what is received: the tensor itself where nothing is lost with it.
-Tensors places_for(const Tensors& tensors, bool apart) {
-  if (!apart) return tensors;
-  Tensors places;
-  for (const at::Tensor& tensor : tensors) places.push_back(at::empty_like(tensor));
-  return places;
-}
-
 }  // namespace
 
 Result<Holders> find_holders(const RankState& state, bool expects, Communicator& comm) {
@@ -67,14 +59,13 @@ Status receive_state(RankState& state, const Holders& holders, Communicator& com
   append(buffers, state.setup.model->buffers());
   if (state.average) append(buffers, state.average->buffers());
 
-  const bool behind = !holders.mine && state.trained;
-  const Tensors received = places_for(tensors, behind);
-  const Tensors received_buffers = places_for(buffers, behind || (holders.mine && comm.rank() != root));
-  XOE_TRY(xoe::torch::broadcast_in_parts(received, comm, holders.ranks));
-  XOE_TRY(xoe::torch::broadcast_in_parts(received_buffers, comm, {&root, 1}));
+  std::vector<int> receivers;
+  for (int rank = 0; rank < comm.size(); ++rank)
+    if (!std::ranges::binary_search(holders.ranks, rank)) receivers.push_back(rank);
+  XOE_TRY(xoe::torch::send_in_parts(tensors, comm, holders.ranks, receivers));
+  XOE_TRY(xoe::torch::send_in_parts(buffers, comm, {&root, 1}, receivers));
   if (holders.mine) return {};
-  for (std::size_t i = 0; behind && i < tensors.size(); ++i) tensors[i].copy_(received[i]);
-  for (std::size_t i = 0; behind && i < buffers.size(); ++i) buffers[i].copy_(received_buffers[i]);
+  xoe::torch::set_step_counts(*state.setup.optimizer, of_optimizer.back());
   state.progress = holders.progress;
   state.trained = true;
   return {};

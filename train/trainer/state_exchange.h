@@ -22,7 +22,8 @@ struct Holders {
 Result<Holders> find_holders(const RankState& state, bool expects, Communicator& comm);
 
 // Collective. Ranks that are no holders get parameters, optimizer and averaged weights of the holders, each of which
-// gives a part, and the buffers of the first. What a rank has of an earlier step stays until all has arrived.
+// gives a part, and the buffers of the first. What a rank has of an earlier step stays until parameters and optimizer
+// have arrived.
 // REQUIRES: there are holders, and model and optimizer are made.
 Status receive_state(RankState& state, const Holders& holders, Communicator& comm);
 

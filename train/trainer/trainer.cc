@@ -43,6 +43,17 @@ Result<Outcome> run(const TrainOptions& options, Communicator& comm, Listener& l
   }
 }
 
+void prepare_model(Setup& setup, const TrainOptions& options, int classes, const Share& share, bool joins) {
+  if (classes == 0 || !create_model(setup, options, classes)) {
+    setup.model = {};
+    return;
+  }
+  // Which GPU it is depends on the rank that it becomes.
+  if (!joins || !choose_processors(setup, options, share.rank, share.local_size) || !setup.device.is_cpu()) return;
+  place_model(setup, options);
+  warm_up(setup, options);
+}
+
 Result<std::string> keep_state(const TrainOptions& options, RankState& state) {
   try {
     XOE_ASSIGN(const Sections sections,
@@ -63,7 +74,7 @@ Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener&
   return failure(keep_state_of(outcome.error(), options, *resizing));
 }
 
-void prepare_rank(const TrainOptions& options, const Share& share, Listener& listener, Resizing& resizing) {
+void prepare_rank(const TrainOptions& options, const Share& share, bool joins, Listener& listener, Resizing& resizing) {
   if (resizing.state) return;
   auto state = std::make_shared<RankState>();
   const auto warn = [&listener](std::string_view line) { listener.warned(line); };
@@ -74,9 +85,11 @@ void prepare_rank(const TrainOptions& options, const Share& share, Listener& lis
     classes = state->setup.data->info().classes;
   }
   try {
-    if (classes > 0 && !create_model(state->setup, options, classes)) state->setup.model = {};
+    load_cuda();
+    prepare_model(state->setup, options, classes, share, joins);
   } catch (const std::exception&) {
     state->setup.model = {};
+    state->setup.optimizer.reset();
   }
   resizing.state = std::move(state);
 }

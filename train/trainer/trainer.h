@@ -33,10 +33,10 @@ namespace xoe::train {
 Result<Outcome> train(const TrainOptions& options, Communicator& comm, Listener& listener,
                       const std::atomic<bool>& stop, Resizing* resizing = nullptr);
 
-// Opens the data and makes the model before this rank joins the others, which would wait for it meanwhile: for a rank
-// that joins a training. `share`: as it is likely to be. Does nothing where that fails, since train() does the same and
-// tells the error on all ranks.
-void prepare_rank(const TrainOptions& options, const Share& share, Listener& listener, Resizing& resizing);
+// Opens the data and makes the model before this rank joins the others, which would wait for it meanwhile. `share`: as
+// it is likely to be. joins: a training that has begun, whose state it gets; on a CPU it then runs a pass, too. Leaves
+// out what fails, since train() does the same and tells the error on all ranks.
+void prepare_rank(const TrainOptions& options, const Share& share, bool joins, Listener& listener, Resizing& resizing);
 
 // For an error after which no other world follows: writes the state that the training was to go on from, which is in no
 // other place, as a checkpoint (if a folder is set). Returns the error, which says so.
