@@ -58,32 +58,49 @@ Status ImageWorker::run(const RecordRef& ref, const Output& output) {
 }
 
 ImageLoader::ImageLoader(std::shared_ptr<const ImageSource> source, ImagePlan plan)
-    : source_(std::move(source)), plan_(std::move(plan)) {
-  for (int i = 0; i < std::max(plan_.batching.threads, 1); ++i)
-    workers_.push_back(std::make_unique<ImageWorker>(source_, plan_));
+    : source_(std::move(source)), plan_(std::move(plan)) {}
+
+Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const ImageSource> source, ImagePlan plan) {
+  std::unique_ptr<ImageLoader> loader(new ImageLoader(std::move(source), std::move(plan)));
+  loader->plan_.batching.left_out = [loader = loader.get()](const Error& error) { loader->bad_.add(error.message()); };
+  loader->plan_.files_fingerprint = files_fingerprint(loader->opened());
+  XOE_TRY(loader->start());
+  return loader;
 }
 
-Result<std::unique_ptr<ImageLoader>> ImageLoader::open(std::shared_ptr<const ImageSource> source,
-                                                       const StagePtr<Batch<RecordRef>>& upstream, ImagePlan plan) {
-  std::unique_ptr<ImageLoader> loader(new ImageLoader(std::move(source), std::move(plan)));
-  const bool multi_label = loader->multi_label();
-  const auto transform = [loader = loader.get(), multi_label](const RecordRef& ref, std::span<void* const> places,
-                                                              int worker) {
+Status ImageLoader::start() {
+  workers_.clear();
+  for (int i = 0; i < std::max(plan_.batching.threads, 1); ++i)
+    workers_.push_back(std::make_unique<ImageWorker>(source_, plan_));
+  const auto transform = [this, multi_label = multi_label()](const RecordRef& ref, std::span<void* const> places,
+                                                             int worker) {
     ImageWorker::Output output{.pixels = places[kPixels]};
     if (multi_label)
       output.targets = static_cast<float*>(places[kLabels]);
     else
       output.label = static_cast<std::int64_t*>(places[kLabels]);
     *static_cast<std::int64_t*>(places[kRecordNumbers]) = ref.record;
-    return loader->workers_[static_cast<std::size_t>(worker)]->run(ref, output);
+    return workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
-  const ImagePipelineOptions& options = loader->plan_.options;
-  loader->plan_.batching.left_out = [loader = loader.get()](const Error& error) { loader->bad_.add(error.message()); };
-  XOE_ASSIGN(loader->tensors_, map_and_batch<RecordRef>(upstream, options.batch, specs_of(options, multi_label),
-                                                        transform, loader->plan_.batching));
-  loader->first_ = loader->tensors_->save();
-  loader->plan_.files_fingerprint = files_fingerprint(loader->opened());
-  return loader;
+  const ImagePipelineOptions& options = plan_.options;
+  const auto shard = shard_batches(record_order(source_, options),
+                                   {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch});
+  XOE_ASSIGN(tensors_, map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch,
+                                                specs_of(options, multi_label()), transform, plan_.batching));
+  first_ = tensors_->save();
+  return {};
+}
+
+Status ImageLoader::reshard(int rank, int size, int processes, std::int64_t joint_batch) {
+  ImagePlan plan = plan_;
+  plan.options.rank = rank;
+  plan.options.size = size;
+  plan.options.processes = processes;
+  plan.options.joint_batch = joint_batch;
+  XOE_TRY(plan_for_rank(plan, source_->records()));
+  tensors_.reset();  // its threads use the plan and the workers
+  plan_ = std::move(plan);
+  return start();
 }
 
 Result<std::optional<ImageBatch>> ImageLoader::next() {

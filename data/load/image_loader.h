@@ -23,10 +23,16 @@ struct ImagePlan {
   ImagePipelineOptions options;  // `classes` is the data set's; 0: not known
   ImageTransform transform;      // as the options say
   MapAndBatchOptions batching;
+  Remainder remainder = Remainder::kDrop;
+  int wanted_threads = 0;  // kAutoThreads: options.threads is what that came to
   std::int64_t batches_per_epoch = 0;
   std::uint64_t order_fingerprint = 0;
   std::uint64_t files_fingerprint = 0;
 };
+
+// Plans what depends on the rank and the number of ranks: batches, threads and batches in flight. `invalid_argument`:
+// fewer records than a batch on all ranks needs.
+Status plan_for_rank(ImagePlan& plan, std::int64_t records);
 
 // Time and volume of one step, written by one thread and read by any.
 class StepClock {
@@ -85,8 +91,7 @@ class ImageWorker {
 
 class ImageLoader final : public ImageIterator {
  public:
-  static Result<std::unique_ptr<ImageLoader>> open(std::shared_ptr<const ImageSource> source,
-                                                   const StagePtr<Batch<RecordRef>>& upstream, ImagePlan plan);
+  static Result<std::unique_ptr<ImageLoader>> open(std::shared_ptr<const ImageSource> source, ImagePlan plan);
 
   ~ImageLoader() override { warn_of_skipped(); }
 
@@ -94,6 +99,7 @@ class ImageLoader final : public ImageIterator {
   State save() const override;
   Status restore(State state) override;
   Status start_epoch(std::int64_t epoch) override;
+  Status reshard(int rank, int size, int processes, std::int64_t joint_batch) override;
 
   std::int64_t records_per_epoch() const override { return source_->records(); }
   std::int64_t batches_per_epoch() const override { return plan_.batches_per_epoch; }
@@ -114,6 +120,8 @@ class ImageLoader final : public ImageIterator {
  private:
   ImageLoader(std::shared_ptr<const ImageSource> source, ImagePlan plan);
 
+  // Makes workers and threads as the plan says.
+  Status start();
   void mix_images(ImageBatch& batch);
   Error explain_bad(const Error& error) const;
 

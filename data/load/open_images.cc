@@ -92,26 +92,45 @@ int shuffle_buffer_of(const ImagePipelineOptions& options, const ImageSource& so
 }
 
 // Threads and batches in flight, within the CPUs and the memory of this process.
-MapAndBatchOptions plan_batching(const ImagePipelineOptions& options, bool keep_full) {
-  MapAndBatchOptions batching{.threads = options.threads,
-                              .depth = static_cast<std::size_t>(std::max(options.prefetch, 1)),
-                              .on_error = options.on_error,
-                              .max_bad = options.max_bad,
-                              .keep_full = keep_full,
-                              .name_elements = false};  // records have names of their own
-  if (options.threads != kAutoThreads) return batching;
+void plan_threads(MapAndBatchOptions& batching, const ImagePipelineOptions& options, int wanted_threads) {
+  batching.threads = wanted_threads;
+  batching.depth = static_cast<std::size_t>(std::max(options.prefetch, 1));
+  if (wanted_threads != kAutoThreads) return;
   batching.tune = true;
-  batching.threads = batching.cpus = most_threads(options.threads, options.processes);
+  batching.threads = batching.cpus = most_threads(wanted_threads, options.processes);
   const std::size_t batch_bytes = 3 * static_cast<std::size_t>(options.image_size.pixels()) *
                                   dtype_size(options.dtype) * static_cast<std::size_t>(options.batch);
   const std::size_t budget = memory_budget(options.memory_budget);
   const std::size_t fitting = budget / std::max<std::size_t>(batch_bytes, 1);  // one of them is the consumer's
   batching.depth = std::clamp<std::size_t>(fitting > 0 ? fitting - 1 : 0, 1, kMaxDepth);
   batching.least_depth = std::min(static_cast<std::size_t>(std::max(options.prefetch, 1)), batching.depth);
-  return batching;
 }
 
 }  // namespace
+
+Status plan_for_rank(ImagePlan& plan, std::int64_t records) {
+  ImagePipelineOptions& options = plan.options;
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
+    return failure(Code::kInvalidArgument, "images: rank {} of {}", options.rank, options.size);
+  std::int64_t joint = options.joint_batch;
+  if (joint > 0) {
+    options.batch = static_cast<int>(share_of(joint, 0, options.size));
+  } else {
+    joint = std::int64_t{options.size} * options.batch;
+  }
+  const std::int64_t batches = plan_joint_shard(records, options.rank, options.size, joint, plan.remainder).batches;
+  if (batches == 0)
+    return failure(Code::kInvalidArgument, "{}: {} {} too few for {} with batches of {}", options.directory,
+                   counted(records, "record"), records == 1 ? "is" : "are", counted(options.size, "rank"),
+                   options.batch);
+  if (joint < options.size)
+    return failure(Code::kInvalidArgument, "{}: {} share a batch of {}: some would have none", options.directory,
+                   counted(options.size, "rank"), counted(joint, "image"));
+  plan.batches_per_epoch = batches;
+  plan_threads(plan.batching, options, plan.wanted_threads);
+  options.threads = plan.batching.threads;
+  return {};
+}
 
 void warn(const ImagePipelineOptions& options, const std::string& text) {
   const std::string line = printable_utf8(text);  // names of files may hold anything
@@ -128,22 +147,22 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& w
   const Remainder remainder = options.remainder.value_or(options.training ? Remainder::kDrop : Remainder::kKeep);
   ImagePlan plan{.options = options,
                  .transform = transform_of(options),
-                 .batching = plan_batching(options, remainder != Remainder::kKeep)};
+                 .batching = {.on_error = options.on_error,
+                              .max_bad = options.max_bad,
+                              .keep_full = remainder != Remainder::kKeep,
+                              .name_elements = false},  // records have names of their own
+                 .remainder = remainder,
+                 .wanted_threads = options.threads};
+  plan_threads(plan.batching, options, options.threads);
   plan.options.threads = plan.batching.threads;
   XOE_ASSIGN(const std::shared_ptr<const ImageSource> source, open_source(plan.options));
-  plan.batches_per_epoch = plan_shard(source->records(), options.rank, options.size, options.batch, remainder).batches;
-  if (plan.batches_per_epoch == 0)
-    return failure(Code::kInvalidArgument, "{}: {} {} too few for {} with batches of {}", options.directory,
-                   counted(source->records(), "record"), source->records() == 1 ? "is" : "are",
-                   counted(options.size, "rank"), options.batch);
+  XOE_TRY(plan_for_rank(plan, source->records()));
   XOE_ASSIGN(plan.options.classes, find_classes(plan.options, *source));
   XOE_TRY(check_labels(plan.options, *source));
   plan.options.shuffle_buffer = shuffle_buffer_of(options, *source);
   if (const std::string runs = describe_runs(*source, plan.options); !runs.empty()) warn_once(options, runs);
   plan.order_fingerprint = order_fingerprint(*source, plan.options);
-  const auto shard =
-      shard_batches(record_order(source, plan.options), {options.rank, options.size, options.batch, remainder});
-  XOE_ASSIGN(auto loader, ImageLoader::open(source, repeat(shard, options.epochs), std::move(plan)));
+  XOE_ASSIGN(auto loader, ImageLoader::open(source, std::move(plan)));
   return loader;
 }
 

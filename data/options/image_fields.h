@@ -97,6 +97,11 @@ constexpr auto pixels() {
   return std::tuple_cat(
       std::tuple(field<&O::batch>(
                      "batch", {.what = "images of a rank in a batch", .least = 1, .most = 1 << 20, .group = "Pixels"}),
+                 field<&O::joint_batch>("joint_batch",
+                                        {.what = "images of all ranks in a batch, which share them out as evenly as "
+                                                 "they can; 0: size times batch",
+                                         .least = 0,
+                                         .most = 1 << 30}),
                  field<&O::image_size>("image_size", {.what = "height and width of what is delivered: 224, or 192x256",
                                                       .placeholder = "SIZE"}),
                  field<&O::whole>("whole",

@@ -12,14 +12,21 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 }  // namespace
 
 ShardPlan plan_shard(std::int64_t total, int rank, int size, int batch, Remainder remainder) {
-  const std::int64_t joint = std::int64_t{size} * batch;
+  return plan_joint_shard(total, rank, size, std::int64_t{size} * batch, remainder);
+}
+
+ShardPlan plan_joint_shard(std::int64_t total, int rank, int size, std::int64_t joint, Remainder remainder) {
+  const std::int64_t mine = share_of(joint, rank, size);
   switch (remainder) {
-    case Remainder::kDrop: return {total / joint * batch, total / joint};
-    case Remainder::kPad: return {divide_up(total, joint) * batch, divide_up(total, joint)};
+    case Remainder::kDrop: return {total / joint * mine, total / joint};
+    case Remainder::kPad: return {divide_up(total, joint) * mine, divide_up(total, joint)};
     case Remainder::kKeep: break;
   }
-  const std::int64_t mine = total > rank ? divide_up(total - rank, size) : 0;
-  return {mine, divide_up(divide_up(total, size), batch)};
+  return {total / joint * mine + share_of(total % joint, rank, size), divide_up(total, joint)};
+}
+
+std::int64_t share_of(std::int64_t count, int rank, int size) noexcept {
+  return count > rank ? divide_up(count - rank, size) : 0;
 }
 
 namespace detail {
@@ -113,17 +120,18 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
     start_ = consumed;
     index_ = index;
     made_ = 0;
-    plan_ = plan_shard(total_ - start_, options_.rank, options_.size, options_.batch, options_.remainder);
+    plan_ = plan_joint_shard(total_ - start_, options_.rank, options_.size, joint(), options_.remainder);
     return reopen(start_);
   }
 
   Result<bool> produce(Slot& slot) override {
     if (made_ == plan_.batches) return false;
-    const std::int64_t first = made_ * options_.batch;
-    const std::int64_t end = std::min(first + options_.batch, plan_.elements);
+    const std::int64_t mine = share_of(joint(), options_.rank, options_.size);
+    const std::int64_t count = std::clamp<std::int64_t>(plan_.elements - made_ * mine, 0, mine);
     Filling batch(batch_type_, slot, {.epoch = epoch_, .index = index_, .left = plan_.batches - made_ - 1},
-                  static_cast<std::size_t>(std::max<std::int64_t>(end - first, 0)));
-    for (std::int64_t i = first; i < end; ++i) XOE_TRY(append(batch, start_ + options_.rank + i * options_.size));
+                  static_cast<std::size_t>(count));
+    const std::int64_t first = start_ + made_ * joint() + options_.rank;
+    for (std::int64_t i = 0; i < count; ++i) XOE_TRY(append(batch, first + i * options_.size));
     ++made_;
     ++index_;
     return batch.give();
@@ -132,7 +140,7 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
   State save() const override {
     State state;
     state.push("deal.to", ranks_);
-    state.push("deal.consumed", std::min(total_, start_ + made_ * options_.batch * options_.size));
+    state.push("deal.consumed", std::min(total_, start_ + made_ * joint()));
     state.push("deal.index", index_);
     return state;
   }
@@ -148,6 +156,9 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
   }
 
  private:
+  std::int64_t joint() const noexcept {
+    return options_.joint > 0 ? options_.joint : std::int64_t{options_.size} * options_.batch;
+  }
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
   static tl::unexpected<Error> too_few() {
     return failure(Code::kInternal, "shard_batches: the upstream has fewer elements than its size()");
@@ -199,15 +210,17 @@ AnyStagePtr shard_batches(const Order& order, const BatchType& type, ShardBatche
   return make_stage(
       type.type,
       [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
-        if (options.size < 1 || options.rank < 0 || options.rank >= options.size || options.batch < 1)
+        if (options.size < 1 || options.rank < 0 || options.rank >= options.size || options.batch < 1 ||
+            options.joint < 0)
           return failure(Code::kInvalidArgument, "shard_batches: rank {} of {}, batches of {}", options.rank,
-                         options.size, options.batch);
+                         options.size, options.joint > 0 ? options.joint : options.batch);
         return opened<ShardBatchesIterator>(order, type, options, epoch);
       },
       [=]() -> std::optional<std::int64_t> {
         const auto total = order(options.size)->size();
         if (!total) return std::nullopt;
-        return plan_shard(*total, options.rank, options.size, options.batch, options.remainder).batches;
+        const std::int64_t joint = options.joint > 0 ? options.joint : std::int64_t{options.size} * options.batch;
+        return plan_joint_shard(*total, options.rank, options.size, joint, options.remainder).batches;
       });
 }
 

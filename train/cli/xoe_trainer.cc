@@ -210,12 +210,31 @@ std::optional<Result<Joined>> join_unless_stopped() {
   std::_Exit(kInterrupted);
 }
 
+// Of a rank whose world may change: what it gets of the data, unless ranks have come or left before.
+std::optional<train::Share> likely_share(const Env& env) {
+  const auto rank = env.integer("XOE_RANK", 0, bootstrap::kMostSlots - 1);
+  const auto size = env.integer("XOE_SIZE", 1, bootstrap::kMostSlots);
+  if (!env.has(bootstrap::kWorldVariable) || !rank || !*rank || !size || !*size || **rank >= **size)
+    return std::nullopt;
+  const auto number = static_cast<int>(**rank);
+  const auto count = static_cast<int>(**size);
+  return train::Share{.rank = number, .size = count, .local_size = count};
+}
+
+// Whether the training has begun without this rank.
+bool joins_others(const Env& env) {
+  const auto view = bootstrap::WorldView::of_process(env);
+  return view && view->change(0) == bootstrap::WorldView::Change::kLeave;
+}
+
 // Trains in one world after the other, where the number of ranks changes; else in the one that there is. Returns the
 // exit code.
 int run(const TrainCommandLine& line) {
   Console console(line);
   train::TrainOptions options = line.options;
   train::Resizing resizing;
+  if (const auto share = likely_share(Env::process()))
+    train::prepare_rank(options, *share, joins_others(Env::process()), console, resizing);
   std::pair<int, std::int64_t> last(-1, -1);  // the version of the world, and the step after which it lost a rank
   for (int world = 1;; ++world) {
     auto attempt = join_unless_stopped();

@@ -97,6 +97,10 @@ class NormOverRanks : public ::torch::autograd::Function<NormOverRanks> {
 at::Tensor BatchNormImpl::forward(const at::Tensor& x) {
   if (!is_training()) return BatchNorm2dImpl::forward(x);
   if (sum_) return forward_over_ranks(x);
+  // A single value has no variance: the rest of an epoch may be one image.
+  if (x.numel() == x.size(1))
+    return at::batch_norm(x, weight, bias, running_mean, running_var, /*training=*/false, options.momentum().value(),
+                          options.eps(), at::globalContext().userEnabledCuDNN());
   if (!keeps_statistics_) return BatchNorm2dImpl::forward(x);
   return at::batch_norm(x, weight, bias, {}, {}, /*training=*/true, options.momentum().value(), options.eps(),
                         at::globalContext().userEnabledCuDNN());

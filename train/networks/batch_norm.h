@@ -13,7 +13,8 @@ using SumOverRanks = std::function<void(const at::Tensor& vector)>;
 
 // torch::nn::BatchNorm2d, whose statistics in training are those of all ranks' images together once there is a
 // SumOverRanks: one sum forward and one backward. Ranks may have different numbers of images. Gradients of the input
-// are those of the sum of the ranks' losses; those of weight and bias are this rank's part of them.
+// are those of the sum of the ranks' losses; those of weight and bias are this rank's part of them. Of a single value
+// per channel the running statistics are taken.
 class BatchNormImpl : public ::torch::nn::BatchNorm2dImpl {
  public:
   // momentum: how far a step moves the running statistics towards its own.

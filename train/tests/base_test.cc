@@ -53,6 +53,10 @@ TEST(Schedule, FollowsPiecesBehindTheWarmUp) {
   for (const std::int64_t step : {20, 99, 1000}) EXPECT_DOUBLE_EQ(learning_rate(schedule, step), 0.2) << step;
 }
 
+std::int64_t images_of(const TrainOptions& options, int ranks) {
+  return std::int64_t{options.batch} * options.accumulate * ranks;
+}
+
 TEST(Schedule, EpochsBecomeSteps) {
   TrainOptions options;
   options.batch = 4;
@@ -60,18 +64,18 @@ TEST(Schedule, EpochsBecomeSteps) {
   options.lr = 0.1;
   options.lr_batch = 256;
   options.lr_warmup_epochs = 1.5;
-  const Schedule cosine = make_schedule(options, 10, 100, 2);
+  const Schedule cosine = make_schedule(options, 10, 100, images_of(options, 2));
   EXPECT_DOUBLE_EQ(cosine.peak, 0.1 * 16 / 256);
   EXPECT_EQ(cosine.warmup_steps, 15);
   EXPECT_EQ(cosine.total_steps, 100);
-  EXPECT_EQ(make_schedule(options, 10, 20, 2).warmup_steps, 10);  // at most half of the run
-  EXPECT_EQ(make_schedule(options, 0, 100, 2).warmup_steps, 5);   // no epochs
-  options.synthetic_epoch = 160;                                  // 16 images in a step
-  EXPECT_EQ(make_schedule(options, 0, 100, 2).warmup_steps, 15);
-  EXPECT_EQ(make_schedule(options, 0, 100, 4).warmup_steps, 8);
+  EXPECT_EQ(make_schedule(options, 10, 20, images_of(options, 2)).warmup_steps, 10);  // at most half of the run
+  EXPECT_EQ(make_schedule(options, 0, 100, images_of(options, 2)).warmup_steps, 5);   // no epochs
+  options.synthetic_epoch = 160;                                                      // 16 images in a step
+  EXPECT_EQ(make_schedule(options, 0, 100, images_of(options, 2)).warmup_steps, 15);
+  EXPECT_EQ(make_schedule(options, 0, 100, images_of(options, 4)).warmup_steps, 8);
 
   options.lr_schedule = "0.4;3;0.5;4.26;0.1;1e18;0.01;1e300;0.001";
-  const Schedule pieces = make_schedule(options, 0, 20, 2);
+  const Schedule pieces = make_schedule(options, 0, 20, images_of(options, 2));
   EXPECT_EQ(pieces.warmup_steps, 15);  // as it is asked for
   EXPECT_DOUBLE_EQ(pieces.peak, 0.5);
   ASSERT_EQ(pieces.pieces.size(), 5U);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "train/trainer/options.h"
 #include "xoe/data/opened.h"
@@ -19,7 +20,23 @@ namespace xoe::train {
 struct Batch {
   at::Tensor images;  // [count, 3, H, W], float32
   at::Tensor labels;  // [count], int64
+  // Of data with epochs: which one, and the images' numbers in the data set. Empty: synthetic data.
+  std::int64_t epoch = 0;
+  std::int64_t left = 0;  // batches of the epoch that follow
+  std::vector<std::int64_t> records = {};
+  // Of this rank's mean loss in the mean over ranks, so that each image counts alike where ranks have different numbers
+  // of them; 1: they have equal ones.
+  double weight = 1;
   std::int64_t count() const { return labels.size(0); }
+};
+
+// Which part of the data a rank gets.
+struct Share {
+  int rank = 0;
+  int size = 1;
+  int local_size = 1;            // ranks of this host, which share its CPUs
+  std::int64_t joint_batch = 0;  // images of all ranks in a pass; 0: options.batch of each
+  bool operator==(const Share&) const = default;
 };
 
 struct DataInfo {
@@ -38,6 +55,8 @@ struct OpenedSplits {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
+  // Goes on with another part. The files stay open; restore() comes next.
+  virtual Status reshard(const Share& share) = 0;
   virtual const DataInfo& info() const noexcept = 0;
   // The number of classes; reads all records if only they tell.
   virtual Result<int> count_classes() = 0;
@@ -67,11 +86,11 @@ class BatchSource {
 using Warn = std::function<void(std::string_view)>;
 
 // A random batch, generated once, different on each rank, which lies on `device`.
-std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank, c10::Device device);
-// Images of any layout that data::open_images() reads; for evaluation its validation part, where there is one.
-// `local_size`: ranks on this host, which share its CPUs. `warn` must live as long as the source; empty: standard
-// error.
-Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, int rank, int size, int local_size,
-                                                   Warn warn);
+std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, const Share& share, c10::Device device);
+// As many as synthetic data have.
+int synthetic_classes(const TrainOptions& options) noexcept;
+// Images of any layout that data::open_images() reads; for evaluation its validation part, where there is one. `warn`
+// must live as long as the source; empty: standard error.
+Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, const Share& share, Warn warn);
 
 }  // namespace xoe::train

@@ -5,7 +5,6 @@
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/archive.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
@@ -146,17 +145,33 @@ std::vector<at::Tensor> tensors_of_rank(const Sections& sections, int rank, cons
   return tensors.toTensorVector();
 }
 
+Json progress_json(const Progress& progress) {
+  return {{"step", progress.step},
+          {"total_steps", progress.total_steps},
+          {"epoch", progress.epoch},
+          {"shift", progress.shift},
+          {"loss_scale", progress.loss_scale.scale()},
+          {"loss_scale_steps", progress.loss_scale.good_steps()},
+          {"first_joint_batch", progress.first_joint_batch}};
+}
+
+Progress progress_of(const nlohmann::json& meta, std::string position) {
+  return {.step = meta.at("step"),
+          .total_steps = meta.value("total_steps", std::int64_t{0}),
+          .epoch = meta.value("epoch", -1.0),
+          .shift = meta.value("shift", std::int64_t{0}),
+          .position = std::move(position),
+          .loss_scale =
+              meta.contains("loss_scale") ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps")) : LossScale(),
+          .first_joint_batch = meta.value("first_joint_batch", std::int64_t{0})};
+}
+
 Sections common_sections(const TrainOptions& options, const DataInfo& data, const Progress& progress, int ranks,
                          ::torch::serialize::OutputArchive& optimizer) {
   Sections sections;
-  sections["meta"] = Json({{"step", progress.step},
-                           {"total_steps", progress.total_steps},
-                           {"epoch", progress.epoch},
-                           {"shift", progress.shift},
-                           {"loss_scale", progress.loss_scale.scale()},
-                           {"loss_scale_steps", progress.loss_scale.good_steps()},
-                           {"run", identity(options, data, ranks)}})
-                         .dump();
+  Json meta = progress_json(progress);
+  meta["run"] = identity(options, data, ranks);
+  sections["meta"] = meta.dump();
   sections["optimizer"] = archive_bytes(optimizer);
   return sections;
 }
@@ -165,10 +180,10 @@ Sections common_sections(const TrainOptions& options, const DataInfo& data, cons
 
 Result<Sections> own_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
                            models::ImageModel& model, WeightAverage* average,
-                           xoe::torch::DistributedOptimizer& optimizer, int ranks) {
+                           const ::torch::optim::Optimizer& optimizer, int ranks) {
   const at::NoGradGuard no_grad;
   ::torch::serialize::OutputArchive archive;
-  optimizer.wrapped().save(archive);
+  optimizer.save(archive);
   Sections sections = common_sections(options, data, progress, ranks, archive);
   sections["model"] = model_bytes(model, copy_buffers(model));
   sections[rank_section(0)] = rank_bytes(progress, model, average);
@@ -231,34 +246,13 @@ Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, con
     }
   }
   XOE_TRY(agree(comm, read));
-  return share_state(bytes, /*step=*/0, /*expects=*/false, comm);
-}
-
-Result<std::optional<Sections>> share_state(std::string& packed, std::int64_t step, bool expects, Communicator& comm) {
-  // Of the ranks with the latest step the first one: the largest number.
-  const std::int64_t mine = packed.empty() ? -1 : step * comm.size() + comm.size() - 1 - comm.rank();
-  std::array<std::int64_t, 2> most = {mine, expects ? 1 : 0};
-  XOE_TRY(comm.allreduce(Tensor(most.data(), most.size()), ReduceOp::kMax, {.name = "first rank with a state"}));
-  if (most[0] < 0 && most[1] != 0)
-    return failure(Code::kDataLoss, "the ranks that had the state of the training have left");
-  if (most[0] < 0) return std::nullopt;
-  const int source = comm.size() - 1 - static_cast<int>(most[0] % comm.size());
-  // What a rank has of its own it keeps until all of the other has arrived.
-  std::string received;
-  XOE_TRY(broadcast_bytes(comm, comm.rank() == source ? packed : received, source));
-  if (comm.rank() != source) packed = std::move(received);
-  XOE_ASSIGN(Sections sections, unpack_sections(packed, fmt::format("the state as received from rank {}", source)));
+  XOE_TRY(broadcast_bytes(comm, bytes));
+  if (bytes.empty()) return std::nullopt;
+  XOE_ASSIGN(Sections sections, unpack_sections(bytes, "the checkpoint as received from rank 0"));
   return sections;
 }
 
-Status pass_state_on(std::string& packed, bool leaves, Communicator& comm) {
-  std::int64_t first_leaves = leaves ? 1 : 0;
-  XOE_TRY(comm.broadcast(Tensor(&first_leaves, 1), 0));
-  return first_leaves != 0 ? broadcast_bytes(comm, packed) : Status();
-}
-
-Result<std::string> keep_state(const TrainOptions& options, const std::string& packed) {
-  XOE_ASSIGN(const Sections sections, unpack_sections(packed, "the state of the training"));
+Result<std::string> keep_state(const TrainOptions& options, const Sections& sections) {
   const auto meta = nlohmann::json::parse(sections.at("meta"));
   std::string path = checkpoint_path(options.checkpoint_dir, meta.at("step"));
   XOE_TRY(write_checkpoint(options, path, sections));
@@ -274,6 +268,10 @@ Status restore_model(const Sections& sections, const TrainOptions& options, cons
 }
 
 bool has_weight_average(const Sections& sections) { return sections.contains(kAverageSection); }
+
+std::int64_t first_joint_batch_of(const Sections& sections) {
+  return progress_of(nlohmann::json::parse(sections.at("meta")), {}).first_joint_batch;
+}
 
 Status restore_average(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                        WeightAverage& average) {
@@ -299,15 +297,30 @@ Result<Progress> restore_rest(const Sections& sections, int rank, c10::Device de
   at::Generator(at::detail::getDefaultCPUGenerator()).set_state(random);
   c10::IValue position;
   own.read("position", position);
-  const auto meta = nlohmann::json::parse(sections.at("meta"));
-  return Progress{.step = meta.at("step"),
-                  .total_steps = meta.value("total_steps", std::int64_t{0}),
-                  .epoch = meta.value("epoch", -1.0),
-                  .shift = meta.value("shift", std::int64_t{0}),
-                  .position = position.toStringRef(),
-                  .loss_scale = meta.contains("loss_scale")
-                                    ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps"))
-                                    : LossScale()};
+  return progress_of(nlohmann::json::parse(sections.at("meta")), position.toStringRef());
+}
+
+std::string progress_text(const Progress& progress) {
+  Json json = progress_json(progress);
+  json["position"] = progress.position;
+  return json.dump();
+}
+
+Progress progress_of(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  return progress_of(json, json.at("position"));
+}
+
+std::string optimizer_bytes(const ::torch::optim::Optimizer& optimizer) {
+  ::torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  return archive_bytes(archive);
+}
+
+void restore_optimizer(::torch::optim::Optimizer& optimizer, const std::string& bytes) {
+  auto archive = open_archive(bytes);
+  optimizer.state().clear();  // load() adds
+  optimizer.load(archive);
 }
 
 }  // namespace xoe::train

@@ -16,6 +16,10 @@
 #include "xoe/communicator.h"
 #include "xoe/torch/optimizer.h"
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace xoe::train {
 
 // The progress of a run.
@@ -26,7 +30,12 @@ struct Progress {
   std::int64_t shift = 0;        // of the plan
   std::string position;          // of this rank's data
   LossScale loss_scale = {};     // of float16
+  // Images of all ranks in a pass when the training began; 0: not known.
+  std::int64_t first_joint_batch = 0;
 };
+// As text, and back, between ranks of one run.
+std::string progress_text(const Progress& progress);
+Progress progress_of(const std::string& text);
 
 // Collective. The sections of a checkpoint, on rank 0; none on the others.
 Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
@@ -34,10 +43,10 @@ Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data,
                               xoe::torch::DistributedOptimizer& optimizer, Communicator& comm);
 
 // What this rank alone knows of all that, once others are lost: the same, with the buffers, the random generator and
-// the position of this rank. REQUIRES: the optimizer is not sharded. `ranks`: how many there were.
+// the position of this rank. REQUIRES: the optimizer is not sharded now. `ranks`: how many there were.
 Result<Sections> own_state(const TrainOptions& options, const DataInfo& data, const Progress& progress,
                            models::ImageModel& model, WeightAverage* average,
-                           xoe::torch::DistributedOptimizer& optimizer, int ranks);
+                           const ::torch::optim::Optimizer& optimizer, int ranks);
 
 // Collective. One file for all ranks: parameters, optimizer state, the averaged buffers, and of each rank its own
 // buffers, random generator and data position; those of `average`, unless it is null. Written by rank 0; all ranks get
@@ -52,21 +61,19 @@ Result<std::string> save_checkpoint(const TrainOptions& options, const DataInfo&
 Result<std::optional<Sections>> load_checkpoint(const TrainOptions& options, const DataInfo& data, Communicator& comm,
                                                 bool any_ranks);
 
-// Collective. The sections of the first of the ranks that have some of the latest `step`, packed, which `packed` is on
-// all ranks then; nullopt where no rank has any. `data_loss` then where a rank `expects` some.
-Result<std::optional<Sections>> share_state(std::string& packed, std::int64_t step, bool expects, Communicator& comm);
+// The state of an optimizer that is not sharded.
+std::string optimizer_bytes(const ::torch::optim::Optimizer& optimizer);
+void restore_optimizer(::torch::optim::Optimizer& optimizer, const std::string& bytes);
 
-// Collective. Where rank 0, which has `packed`, leaves, all ranks get it: any other may be the first of the next world.
-Status pass_state_on(std::string& packed, bool leaves, Communicator& comm);
-
-// Writes what share_state() packed as a checkpoint. Returns its path.
-Result<std::string> keep_state(const TrainOptions& options, const std::string& packed);
+// Writes what own_state() gave as a checkpoint. Returns its path.
+Result<std::string> keep_state(const TrainOptions& options, const Sections& sections);
 
 // To be called before the DistributedOptimizer is created: restores the parameters and this rank's buffers. Here and
 // below, a rank that the state is not of takes the part of one that it is of: ranks have come or left.
 Status restore_model(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                      models::ImageModel& model);
 bool has_weight_average(const Sections& sections);
+std::int64_t first_joint_batch_of(const Sections& sections);  // as Progress has it
 // REQUIRES: has_weight_average(). Restores the average of this rank.
 Status restore_average(const Sections& sections, const TrainOptions& options, const DataInfo& data, int rank,
                        WeightAverage& average);

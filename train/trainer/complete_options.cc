@@ -30,6 +30,12 @@ Status check_together(const TrainOptions& options) {
     return failure(Code::kInvalidArgument, "{} needs --checkpoint DIR",
                    options.resume ? "--resume" : "--checkpoint-every");
   }
+  if (options.data_dir.empty() && !options.ledger.empty())
+    return failure(Code::kInvalidArgument, "--ledger tells of records of --data DIR; synthetic data have none");
+  if (options.remainder == data::Remainder::kKeep && options.sync_batchnorm)
+    return failure(Code::kInvalidArgument,
+                   "--remainder keep: the last step of an epoch may leave ranks without images, for which "
+                   "--sync-batchnorm would wait; leave out one of them");
   if (!options.weights.empty()) {
     if (const auto format = check_export_name(options.weights); !format)
       return failure(Code::kInvalidArgument, "--weights {}: {}", options.weights, format.error().message());

@@ -20,9 +20,10 @@ struct RunStart {
   std::int64_t held_out = 0;  // images for evaluation; 0: there are none
   data::ImageSize image_size = 0;
   int ranks = 1;
-  int batch = 0;  // per rank and backward pass
+  int batch = 0;  // per rank and backward pass; of the first ranks, where others have one image less
   int accumulate = 1;
-  int threads = 1;  // per rank
+  std::int64_t images = 0;  // of all ranks in a step
+  int threads = 1;          // per rank
   int buckets = 0;
   bool sharded = false;
   double peak_rate = 0;
@@ -42,6 +43,7 @@ struct Report {
   double rate = 0;      // learning rate
   SpeedStats speed;     // images/s of all ranks together
   int ranks = 1;
+  double images = 0;                // of all ranks in a step, mean of the steps
   std::int64_t skipped_images = 0;  // damaged images so far
   StepTimes share;                  // mean of all ranks
   std::vector<StepTimes> rank_shares;

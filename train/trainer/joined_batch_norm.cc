@@ -14,4 +14,6 @@ int join_batch_norms(const models::ImageModel& model, Engine& engine) {
   });
 }
 
+void part_batch_norms(const models::ImageModel& model) { models::synchronize_batch_norms(model, {}); }
+
 }  // namespace xoe::train

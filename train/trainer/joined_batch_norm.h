@@ -24,5 +24,7 @@ class PassFailed : public std::exception {
 // The network's batch norms take statistics over the ranks of `engine`, which outlives their passes; these throw
 // PassFailed. How many there are.
 int join_batch_norms(const models::ImageModel& model, Engine& engine);
+// They take this rank's own statistics again.
+void part_batch_norms(const models::ImageModel& model);
 
 }  // namespace xoe::train

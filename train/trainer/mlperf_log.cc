@@ -47,10 +47,6 @@ Json at_epoch(double epoch, std::int64_t images) {
   return metadata;
 }
 
-std::int64_t images_in_step(const RunStart& start) {
-  return std::int64_t{start.batch} * start.accumulate * start.ranks;
-}
-
 }  // namespace
 
 Result<MlperfLog> MlperfLog::open(const std::string& path, std::int64_t first_step) {
@@ -62,7 +58,7 @@ Result<MlperfLog> MlperfLog::open(const std::string& path, std::int64_t first_st
 }
 
 Status MlperfLog::started(const RunStart& start, const TrainOptions& options) {
-  const std::int64_t images = images_in_step(start);
+  const std::int64_t images = start.images;
   block_start_ = start.first_step * images;
   return file_.append(joined({
       point("submission_benchmark", start.model),

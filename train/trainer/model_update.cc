@@ -2,17 +2,10 @@
 
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "core/base/error.h"
 
 namespace xoe::train {
-
-ModelUpdate::ModelUpdate(const TrainOptions& options, models::ImageModel& model,
-                         xoe::torch::DistributedOptimizer optimizer)
-    : options_(options), optimizer_(std::move(optimizer)) {
-  if (options.ema > 0) average_.emplace(model, options.ema);
-}
 
 Result<bool> ModelUpdate::finite_gradients() {
   XOE_ASSIGN(const double norm, optimizer_.clip_grad_norm(std::numeric_limits<double>::infinity()));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "train/networks/models.h"
 #include "train/trainer/loss_scale.h"
@@ -15,12 +16,15 @@ namespace xoe::train {
 
 class ModelUpdate {
  public:
-  // `options` and `model` outlive it.
-  ModelUpdate(const TrainOptions& options, models::ImageModel& model, xoe::torch::DistributedOptimizer optimizer);
+  // `options` and the average's model outlive it. average: with --ema.
+  ModelUpdate(const TrainOptions& options, std::optional<WeightAverage> average,
+              xoe::torch::DistributedOptimizer optimizer)
+      : options_(options), optimizer_(std::move(optimizer)), average_(std::move(average)) {}
 
   xoe::torch::DistributedOptimizer& optimizer() noexcept { return optimizer_; }
   int buckets() const noexcept { return optimizer_.bucket_count(); }
   WeightAverage* average() noexcept { return average_ ? &*average_ : nullptr; }  // null: without --ema
+  std::optional<WeightAverage> take_average() { return std::exchange(average_, std::nullopt); }
   const LossScale& loss_scale() const noexcept { return loss_scale_; }
   void set_loss_scale(const LossScale& scale) noexcept { loss_scale_ = scale; }
 

@@ -20,6 +20,8 @@ template <>
 struct TextForm<train::Precision> : EnumForm<train::Precision, train::precision_name> {};
 template <>
 struct TextForm<train::MemoryFormat> : EnumForm<train::MemoryFormat, train::memory_format_name> {};
+template <>
+struct TextForm<train::OnResize> : EnumForm<train::OnResize, train::on_resize_name> {};
 
 }  // namespace xoe::describe
 
@@ -73,6 +75,7 @@ constexpr auto data_options() {
       std::tuple(
           field<&O::data_threads>("data_threads", as_in_pipeline<&Images::threads>()),
           field<&O::shuffle_buffer>("shuffle_buffer", as_in_pipeline<&Images::shuffle_buffer>()),
+          field<&O::remainder>("remainder", as_in_pipeline<&Images::remainder>()),
           field<&O::allow_missing>("allow_missing", as_in_pipeline<&Images::allow_missing>()),
           field<&O::max_bad>("max_bad", {.what = "bad images to leave out per rank and epoch; one more is an error",
                                          .least = 0,
@@ -144,6 +147,10 @@ constexpr auto recipe() {
                       .least = 0,
                       .below = 1,
                       .option = true}),
+      field<&O::on_resize>("on_resize",
+                           {.what = "when ranks come or go: scale the rate with the images of a step, keep these by "
+                                    "other batches, or keep batches and rate",
+                            .option = true}),
       field<&O::accumulate>("accumulate", {.what = "passes per step", .least = 1, .if_set = true, .option = true}),
       field<&O::sync_batchnorm>("sync_batchnorm",
                                 {.what = "statistics of batch norm over the images of all ranks", .option = true}),
@@ -211,6 +218,10 @@ constexpr auto measuring_and_checkpoints() {
 
 constexpr auto files() {
   return std::tuple(
+      field<&O::ledger>("ledger", {.what = "folder for the numbers of the records that each step consumes",
+                                   .if_set = true,
+                                   .option = true,
+                                   .placeholder = "DIR"}),
       field<&O::run_dir>("run_dir", {.what = "new folder for metrics.jsonl, TensorBoard's files and curve.svg",
                                      .if_set = true,
                                      .option = true,

@@ -30,6 +30,9 @@ std::string_view precision_name(Precision precision) {
 std::string_view memory_format_name(MemoryFormat format) {
   return describe::name_among({"auto", "nchw", "nhwc"}, format);
 }
+std::string_view on_resize_name(OnResize policy) {
+  return describe::name_among({"scale-lr", "keep-global-batch", "keep"}, policy);
+}
 bool has_momentum(OptimizerKind kind) noexcept { return row_of(kind).momentum; }
 OptimizerDefaults optimizer_defaults(OptimizerKind kind) noexcept { return row_of(kind).defaults; }
 

@@ -18,6 +18,11 @@ enum class MemoryFormat : std::uint8_t { kAuto, kNchw, kNhwc };  // the last is 
 // held-out images where the data have some. Neither changes the model.
 enum class StepKind : std::uint8_t { kTrain, kForward, kEvaluate };
 
+// What stays when the number of ranks changes: the images of each rank, so that the learning rate grows with the ranks
+// as `lr_batch` says; the images of all ranks in a step, and with them the rate; or the images of each rank and the
+// rate that the training began with.
+enum class OnResize : std::uint8_t { kScaleRate, kKeepGlobalBatch, kKeep };
+
 struct TrainOptions {
   std::string model = "resnet18";
   std::string data_dir;                     // empty: one random batch, made once (as tf_cnn_benchmarks)
@@ -49,6 +54,8 @@ struct TrainOptions {
   int accumulate = 1;                   // backward passes in a step
   bool sync_batchnorm = false;          // statistics of batch norm over the images of all ranks
   bool checkpoint_activations = false;  // blocks of the network compute their activations again in backward
+  OnResize on_resize = OnResize::kScaleRate;
+  std::optional<data::Remainder> remainder;  // of an epoch; unset: kDrop
   bool sharded = false;
   double bucket_mib = 25;
 
@@ -62,6 +69,7 @@ struct TrainOptions {
   bool resume = false;
   bool next_epoch = false;  // a resumed run begins the next epoch, so its data may have changed
 
+  std::string ledger;       // a folder for the numbers of the records that each step consumes; empty: none
   std::string run_dir;      // metrics.jsonl and curve.svg; empty: none
   std::string timeline;     // a file; empty: none
   std::string tensorboard;  // a folder for event files beside the run's; empty: none
@@ -89,6 +97,7 @@ std::string_view optimizer_name(OptimizerKind kind);       // "sgd", "adamw", "l
 std::string_view device_name(DeviceKind kind);             // "auto", "cpu", "cuda"
 std::string_view precision_name(Precision precision);      // "fp32", "bf16", "fp16"
 std::string_view memory_format_name(MemoryFormat format);  // "auto", "nchw", "nhwc"
+std::string_view on_resize_name(OnResize policy);          // "scale-lr", "keep-global-batch", "keep"
 // Whether options.momentum counts.
 bool has_momentum(OptimizerKind kind) noexcept;
 

@@ -18,7 +18,7 @@ std::vector<PassSums> Passes::run(const std::vector<Batch>& batches) {
       const auto span = trace_.span(Phase::kForward);
       loss = forward(batch, passes);
     }
-    if (!trains()) continue;
+    if (!trains() || (!setup_.emulated && !loss.defined())) continue;
     const auto span = trace_.span(Phase::kBackward);
     if (setup_.emulated) {
       setup_.emulated->backward(batch.count());
@@ -36,6 +36,10 @@ at::Tensor Passes::forward(const Batch& batch, std::vector<PassSums>& passes) {
     passes.push_back({.loss = at::zeros({}), .correct = at::zeros({}, at::kLong), .images = images});
     return {};
   }
+  if (batch.count() == 0) {  // at the end of an epoch other ranks have images, and this one's gradients are zeros
+    passes.push_back({.loss = at::zeros({}), .correct = at::zeros({}, at::kLong), .images = 0});
+    return {};
+  }
   const at::AutoGradMode for_backward(trains());
   const Autocast autocast(setup_.device, options_.precision);
   const auto loss_of = [&](const at::Tensor& logits) {
@@ -46,6 +50,7 @@ at::Tensor Passes::forward(const Batch& batch, std::vector<PassSums>& passes) {
   passes.push_back(
       {.loss = loss.detach(), .correct = logits.main.detach().argmax(1).eq(batch.labels).sum(), .images = images});
   for (const at::Tensor& auxiliary : logits.auxiliary) loss = loss + logits.auxiliary_weight * loss_of(auxiliary);
+  if (batch.weight != 1) loss = loss * batch.weight;
   return loss;
 }
 

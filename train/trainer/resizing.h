@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace xoe::train {
+
+struct RankState;
 
 // For a job whose number of ranks changes while it runs: train() returns when it shall, and is called again in the next
 // world.
@@ -18,9 +21,10 @@ struct Resizing {
   struct {
     bool evaluation = false, checkpoint = false;
   } postponed = {};
-  std::string state = {};  // of one rank at least: what the run goes on from; empty: its beginning, or a checkpoint
-  std::string loss = {};   // of which rank, where train() has returned because of it
-  std::int64_t step = 0;   // that the state is of: where ranks have different ones, the latest counts
+  // What the next call of train() goes on with in this process; null: it begins with nothing.
+  std::shared_ptr<RankState> state = {};
+  std::string loss = {};  // of which rank, where train() has returned because of it
+  std::int64_t step = 0;  // that the state is of: where ranks have different ones, the latest counts
 };
 
 }  // namespace xoe::train

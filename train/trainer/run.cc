@@ -18,13 +18,23 @@
 #include "train/trainer/joined_batch_norm.h"
 #include "train/trainer/passes.h"
 #include "train/trainer/weights.h"
+#include "xoe/data/stages.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
 
 Run::Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
          Resizing* resizing)
-    : options_(options), comm_(comm), listener_(listener), requests_{stop, resizing}, start_(Clock::now()) {}
+    : options_(options),
+      comm_(comm),
+      listener_(listener),
+      requests_{stop, resizing},
+      state_(resizing != nullptr && resizing->state ? resizing->state : std::make_shared<RankState>()),
+      setup_(state_->setup),
+      start_(Clock::now()) {
+  // It is there until this world is ready for its first step.
+  if (resizing != nullptr) resizing->state = state_;
+}
 
 Result<Outcome> Run::run() {
   auto outcome = [this]() -> Result<Outcome> {
@@ -67,25 +77,15 @@ Status Run::start_engine() {
 }
 
 Status Run::prepare() {
-  Warn warn;
-  if (first()) warn = [this](std::string_view line) { listener_.warned(line); };
-  std::optional<Sections> sections;
-  if (Resizing* const resizing = requests_.resizing; resizing != nullptr) {
-    auto shared = share_state(resizing->state, resizing->step, resizing->goes_on, comm_);
-    if (!shared) return on_all_ranks(failure(shared.error()));
-    sections = std::move(*shared);
-  }
-  goes_on_ = sections.has_value();
+  auto holders = find_holders(*state_, requests_.resizing != nullptr && requests_.resizing->goes_on, comm_);
+  if (!holders) return on_all_ranks(failure(holders.error()));
+  goes_on_ = !holders->ranks.empty();
   options_.resume = options_.resume || goes_on_;
-
-  auto local = set_up(options_, comm_, std::move(warn));
-  XOE_TRY(on_all_ranks(agree(comm_, local ? Status() : failure(local.error()))));
-  setup_ = std::move(*local);
-  XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_)));
-  XOE_TRY(on_all_ranks(agree(comm_, create_model(setup_, options_))));
+  first_joint_batch_ = goes_on_ ? holders->progress.first_joint_batch : std::int64_t{options_.batch} * comm_.size();
+  XOE_TRY(prepare_rank(*holders));
   XOE_TRY(on_all_ranks(start_engine()));
-  plan_ = make_plan(options_, setup_.data->info(), comm_.size());
 
+  std::optional<Sections> sections;
   if (options_.resume && !goes_on_) {
     auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/requests_.resizing != nullptr);
     if (!loaded) return on_all_ranks(failure(loaded.error()));
@@ -94,9 +94,81 @@ Status Run::prepare() {
       listener_.noted(fmt::format("no checkpoint in {}: starting from the beginning", options_.checkpoint_dir));
     }
   }
-  place_model(setup_, options_);
-  if (options_.sync_batchnorm && comm_.size() > 1 && join_batch_norms(*setup_.model, *engine_) == 0 && first())
-    listener_.noted(fmt::format("{} has no batch norm, so --sync-batchnorm changes nothing", options_.model));
+  if (sections) {
+    if (const std::int64_t first = first_joint_batch_of(*sections); first > 0) first_joint_batch_ = first;
+    XOE_TRY(on_all_ranks(agree(comm_, reshard())));
+  }
+  const std::int64_t images =
+      options_.on_resize == OnResize::kKeep ? first_joint_batch_ : joint_batch_of(options_, state_->share);
+  plan_ = make_plan(options_, setup_.data->info(), images * options_.accumulate);
+  XOE_TRY(prepare_model(*holders, sections));
+  XOE_TRY(create_optimizer());
+  input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
+  trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
+  if (sections) XOE_TRY(restore_checkpoint(*sections));
+  if (goes_on_) XOE_TRY(resume(state_->progress, /*same_run=*/true));
+  XOE_TRY(begin_ledger());
+  if (first()) hold(open_outputs());
+  if (step_ < plan_.total_steps) {
+    hold(fetch());
+    plan_end();
+  }
+  XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  if (requests_.resizing != nullptr) requests_.resizing->state.reset();
+  whole_optimizer_.clear();
+  return {};
+}
+
+Share Run::share() const noexcept {
+  return {.rank = comm_.rank(),
+          .size = comm_.size(),
+          .local_size = comm_.local_size(),
+          .joint_batch = options_.on_resize == OnResize::kKeepGlobalBatch ? first_joint_batch_ : 0};
+}
+
+Status Run::reshard() {
+  if (state_->share == share()) return {};
+  XOE_TRY(setup_.data->reshard(share()));
+  state_->share = share();
+  return {};
+}
+
+Status Run::prepare_rank(const Holders& holders) {
+  const auto local = [&]() -> Status {
+    XOE_TRY(choose_processors(setup_, options_, comm_.local_rank(), comm_.local_size()));
+    if (setup_.data == nullptr) {
+      Warn warn;
+      if (first()) warn = [&listener = listener_](std::string_view line) { listener.warned(line); };
+      XOE_TRY(open_data(setup_, options_, share(), std::move(warn)));
+      state_->share = share();
+    }
+    XOE_TRY(reshard());
+    return first() ? check_folders(options_) : Status();
+  };
+  XOE_TRY(on_all_ranks(agree(comm_, local())));
+  // Those that have trained together have the same files.
+  if (!holders.all) {
+    XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_)));
+    const bool has_model = static_cast<bool>(setup_.model);
+    XOE_TRY(
+        on_all_ranks(agree(comm_, has_model ? Status() : create_model(setup_, options_, setup_.data->info().classes))));
+  }
+  return {};
+}
+
+Status Run::prepare_model(const Holders& holders, std::optional<Sections>& sections) {
+  if (setup_.optimizer == nullptr) place_model(setup_, options_);
+  setup_.model->train(options_.step_kind != StepKind::kEvaluate);
+  if (options_.sync_batchnorm && comm_.size() > 1) {
+    if (join_batch_norms(*setup_.model, *engine_) == 0 && first())
+      listener_.noted(fmt::format("{} has no batch norm, so --sync-batchnorm changes nothing", options_.model));
+  } else if (options_.sync_batchnorm) {
+    part_batch_norms(*setup_.model);
+  }
+  if (goes_on_) {
+    if (options_.ema > 0 && !state_->average) state_->average.emplace(*setup_.model, options_.ema);
+    return receive_state(*state_, holders, comm_);
+  }
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
@@ -108,6 +180,12 @@ Status Run::prepare() {
                                   fmt::join(setup_.model->head(), " and "), setup_.data->info().classes));
     XOE_TRY(xoe::torch::broadcast_parameters(*setup_.model, comm_));
   }
+  if (options_.ema > 0) state_->average.emplace(*setup_.model, options_.ema);
+  return {};
+}
+
+Status Run::create_optimizer() {
+  if (options_.sharded && goes_on_) whole_optimizer_ = optimizer_bytes(*setup_.optimizer);
   XOE_ASSIGN(auto optimizer, xoe::torch::DistributedOptimizer::create(
                                  *setup_.optimizer, *setup_.model, comm_,
                                  {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
@@ -116,15 +194,55 @@ Status Run::prepare() {
                                   .find_unused = false,  // every parameter of these models is used in each step
                                   .sharded = options_.sharded,
                                   .engine = engine_.get()}));
-  update_.emplace(options_, *setup_.model, std::move(optimizer));
-  input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
-  trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
-  if (sections) XOE_TRY(resume(*sections, goes_on_));
-  if (first()) hold(open_outputs());
-  if (step_ < plan_.total_steps) hold(fetch());
-  XOE_TRY(on_all_ranks(agree(comm_, held_)));
-  if (requests_.resizing != nullptr) requests_.resizing->state = {};
+  update_.emplace(options_, std::exchange(state_->average, std::nullopt), std::move(optimizer));
   return {};
+}
+
+Status Run::begin_ledger() {
+  if (options_.ledger.empty() || !trains()) return {};
+  // Worlds of all jobs that write to this folder have different numbers.
+  std::int64_t last = state_->ledger_world;
+  if (last == 0 && !goes_on_) {
+    const auto found = data::last_ledger_world(options_.ledger);
+    if (found) last = *found;
+    if (!found) hold(failure(found.error()));
+  }
+  XOE_TRY(comm_.allreduce(Tensor(&last, 1), ReduceOp::kMax, {.name = "number of the ledger's world"}));
+  state_->ledger_world = last + 1;
+  const auto write = [this]() -> Status {
+    if (!state_->ledger) {
+      const data::OpenedData opened = setup_.data->opened().training;
+      XOE_ASSIGN(auto ledger, data::LedgerWriter::open(options_.ledger, {opened.records, opened.order}));
+      state_->ledger.emplace(std::move(ledger));
+    }
+    return state_->ledger->world(
+        {.number = state_->ledger_world, .rank = comm_.rank(), .size = comm_.size(), .first_step = step_ + 1});
+  };
+  hold(write());
+  return {};
+}
+
+Status Run::note_records() {
+  if (!state_->ledger || !trains()) return {};
+  for (const Batch& batch : input_->get())
+    XOE_TRY(state_->ledger->step({.world = state_->ledger_world,
+                                  .step = step_ + 1,
+                                  .rank = comm_.rank(),
+                                  .epoch = batch.epoch,
+                                  .left = batch.left,
+                                  .records = batch.records}));
+  return {};
+}
+
+// Epochs end where their records do, which other numbers of ranks do not reach in the same number of steps.
+void Run::plan_end() noexcept {
+  if (requests_.resizing == nullptr || first_step_ == 0 || input_->get().empty()) return;
+  const auto epochs = static_cast<std::int64_t>(options_.epochs);
+  if (plan_.steps_per_epoch <= 0 || options_.steps > 0 || static_cast<double>(epochs) != options_.epochs) return;
+  const Batch& next = input_->get().front();
+  const std::int64_t batches = next.left + 1 + (epochs - 1 - next.epoch) * setup_.data->info().batches_per_epoch;
+  const std::int64_t steps = (std::max<std::int64_t>(batches, 0) + options_.accumulate - 1) / options_.accumulate;
+  plan_.total_steps = step_ + steps;
 }
 
 Status Run::open_outputs() {
@@ -137,21 +255,14 @@ Status Run::open_outputs() {
                     environment_json(options_, Env::process(), libtorch_version()));
 }
 
-Status Run::resume(const Sections& sections, bool same_run) {
+Status Run::restore_checkpoint(const Sections& sections) {
   const bool has_average = has_weight_average(sections);
   if (update_->average() != nullptr && has_average)
     XOE_TRY(restore_average(sections, options_, setup_.data->info(), comm_.rank(), *update_->average()));
   XOE_ASSIGN(const Progress progress, restore_rest(sections, comm_.rank(), setup_.device, update_->optimizer()));
-  step_ = first_step_ = progress.step;
-  if (!same_run) checkpoint_step_ = step_;
-  update_->set_loss_scale(progress.loss_scale);
-  shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
-  hold(find_position(progress, same_run));
+  XOE_TRY(resume(progress, /*same_run=*/false));
+  checkpoint_step_ = step_;
   if (!first()) return {};
-  if (same_run) {
-    listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
-    return {};
-  }
   listener_.noted(fmt::format("resumed from step {} in {}", step_, options_.checkpoint_dir));
   if (has_average != (update_->average() != nullptr)) {
     listener_.noted(has_average ? "the averaged weights of the checkpoint are left behind: there is no --ema"
@@ -161,6 +272,23 @@ Status Run::resume(const Sections& sections, bool same_run) {
     listener_.noted(fmt::format("the number of steps was {} and is now {}, which changes the learning rates",
                                 progress.total_steps, plan_.total_steps));
   }
+  return {};
+}
+
+Status Run::resume(const Progress& progress, bool same_run) {
+  step_ = first_step_ = progress.step;
+  update_->set_loss_scale(progress.loss_scale);
+  shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
+  hold(find_position(progress, same_run));
+  if (!first() || !same_run) return {};
+  listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
+  const std::int64_t joint = joint_batch_of(options_, state_->share);
+  const std::int64_t least = joint / comm_.size() * options_.accumulate;
+  const std::int64_t most = data::share_of(joint, 0, comm_.size()) * options_.accumulate;
+  listener_.noted(fmt::format("a step has {} ({}): {} for each rank; the learning rate is up to {:.4g}",
+                              counted(joint * options_.accumulate, "image"), on_resize_name(options_.on_resize),
+                              least == most ? std::to_string(least) : fmt::format("{} or {}", least, most),
+                              plan_.schedule.peak));
   return {};
 }
 
@@ -211,7 +339,8 @@ Progress Run::progress() const {
           .epoch = epoch(),
           .shift = plan_.shift,
           .position = input_->position(),
-          .loss_scale = update_->loss_scale()};
+          .loss_scale = update_->loss_scale(),
+          .first_joint_batch = first_joint_batch_};
 }
 
 Status Run::checkpoint() {
@@ -235,6 +364,7 @@ Status Run::step() {
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
   if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
+  hold(note_records());
   seed_step(setup_, options_, comm_.rank(), step_);
   Passes passes(setup_, options_, *update_, *trace_);
   const std::vector<PassSums> pass_sums = passes.run(input_->get());
@@ -264,6 +394,7 @@ Status Run::step() {
     if (first() && !told->empty()) listener_.noted(*told);
   }
   ++step_;
+  if (state_->ledger && trains()) hold(state_->ledger->done({.world = state_->ledger_world, .step = step_}));
   keep_finished();
   const StepTimes times = trace_->take();
   const double seconds = seconds_of(Clock::now() - begin);
@@ -367,17 +498,20 @@ bool Run::evaluation_due() const noexcept {
 // Ranks that leave wait for none of what rank 0 does alone: another program waits for their GPUs.
 Result<Outcome> Run::leave_world() {
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
-  XOE_ASSIGN(const Sections sections, gather_state(options_, setup_.data->info(), progress(), *setup_.model,
-                                                   update_->average(), update_->optimizer(), comm_));
-  if (first()) requests_.resizing->state = pack_sections(sections);
-  requests_.resizing->step = step_;
-  requests_.resizing->goes_on = true;
-  XOE_TRY(pass_state_on(requests_.resizing->state, requests_.resizing->leaves(), comm_));
+  state_->progress = progress();
   outcome_.resized = true;
-  XOE_TRY(update_->optimizer().close());
+  XOE_TRY(update_->optimizer().close());  // gives each rank the whole state of a sharded optimizer
+  keep_state();
   close();
   if (!held_) return failure(held_.error());
   return outcome_;
+}
+
+void Run::keep_state() {
+  state_->trained = true;
+  requests_.resizing->state = state_;
+  requests_.resizing->step = state_->progress.step;
+  requests_.resizing->goes_on = true;
 }
 
 void Run::keep_finished() {
@@ -386,7 +520,6 @@ void Run::keep_finished() {
 }
 
 Result<Outcome> Run::survive(const Error& loss) {
-  // Until a world is ready for its first step, the state that it goes on from is still there.
   if (kept_) {
     if (options_.sharded)
       return failure(loss.code(),
@@ -395,11 +528,8 @@ Result<Outcome> Run::survive(const Error& loss) {
                      loss.message());
     const at::NoGradGuard no_grad;
     set_buffers(*setup_.model, kept_->buffers);
-    XOE_ASSIGN(const Sections sections, own_state(options_, setup_.data->info(), kept_->progress, *setup_.model,
-                                                  update_->average(), update_->optimizer(), comm_.size()));
-    requests_.resizing->state = pack_sections(sections);
-    requests_.resizing->step = kept_->progress.step;
-    requests_.resizing->goes_on = true;
+    state_->progress = kept_->progress;
+    keep_state();
   }
   requests_.resizing->loss = loss.message();
   outcome_.resized = true;
@@ -407,9 +537,18 @@ Result<Outcome> Run::survive(const Error& loss) {
   return outcome_;
 }
 
-void Run::close() {
+void Run::give_back() {
   trace_.reset();
+  if (!update_) return;
+  if (auto average = update_->take_average()) state_->average.emplace(std::move(*average));
   update_.reset();
+  for (at::Tensor& parameter : setup_.model->parameters()) parameter.mutable_grad().reset();  // memory of this world
+  if (whole_optimizer_.empty()) return;
+  restore_optimizer(*setup_.optimizer, std::exchange(whole_optimizer_, {}));
+}
+
+void Run::close() {
+  give_back();
   if (!options_.timeline.empty() && engine_) hold(engine_->stop_timeline());
 }
 
@@ -452,7 +591,7 @@ void Run::tell_start() {
 }
 
 RunStart Run::start_event() const {
-  RunStart start = describe_run(options_, setup_, plan_, comm_.size());
+  RunStart start = describe_run(options_, setup_, plan_, state_->share);
   start.buckets = update_->buckets();
   start.first_step = first_step_;
   return start;

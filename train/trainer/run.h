@@ -10,10 +10,12 @@
 #include "train/trainer/checkpoint.h"
 #include "train/trainer/events.h"
 #include "train/trainer/model_update.h"
+#include "train/trainer/rank_state.h"
 #include "train/trainer/resizing.h"
 #include "train/trainer/run_meter.h"
 #include "train/trainer/run_outputs.h"
 #include "train/trainer/setup.h"
+#include "train/trainer/state_exchange.h"
 #include "train/trainer/step_batches.h"
 #include "train/trainer/trace.h"
 
@@ -23,18 +25,35 @@ class Run {
  public:
   Run(const TrainOptions& options, Communicator& comm, Listener& listener, const std::atomic<bool>& stop,
       Resizing* resizing);
+  ~Run() { give_back(); }
+  Run(const Run&) = delete;
   Result<Outcome> run();
 
  private:
   Result<Outcome> run_steps();
   Status prepare();
+  // Data and model of this rank: as another world left them, or new ones.
+  Status prepare_rank(const Holders& holders);
+  // This rank's part of the data, as options_.on_resize has it.
+  Share share() const noexcept;
+  Status reshard();
   // Runs reductions, and writes the timeline.
   Status start_engine();
+  // The values of the model: those of other ranks, of a checkpoint, of a file, or new ones. `sections`: of the
+  // checkpoint, if there is one.
+  Status prepare_model(const Holders& holders, std::optional<Sections>& sections);
+  Status create_optimizer();
   // same_run: it goes on with other ranks; else: from a checkpoint.
-  Status resume(const Sections& sections, bool same_run);
+  Status resume(const Progress& progress, bool same_run);
+  Status restore_checkpoint(const Sections& sections);
   // Where the data go on.
   Status find_position(const Progress& progress, bool same_run);
+  void plan_end() noexcept;
   Status open_outputs();
+  // Tells the ledger of this world.
+  Status begin_ledger();
+  // Before the step is exchanged.
+  Status note_records();
   Status step();
   bool updates() const noexcept { return trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
@@ -52,11 +71,15 @@ class Run {
   Status evaluate();
   Status checkpoint();
   Result<Outcome> leave_world();
+  // For the next world.
+  void keep_state();
   // Remembers what the step that is finished leaves behind, for survive().
   void keep_finished();
   // Leaves the world because a rank was lost, with the state of the last step that this one has finished.
   Result<Outcome> survive(const Error& loss);
   Progress progress() const;
+  // Takes the optimizer of all ranks apart: what is this rank's is in state_ again.
+  void give_back();
   void close();
   Result<Outcome> finish();
   void tell_start();
@@ -77,7 +100,8 @@ class Run {
     Resizing* resizing;  // nullptr: the number of ranks stays
   } requests_;
 
-  Setup setup_;
+  const std::shared_ptr<RankState> state_;
+  Setup& setup_;
   Plan plan_;
   std::optional<RunOutputs> outputs_;  // of rank 0
   std::unique_ptr<Engine> engine_;
@@ -91,8 +115,10 @@ class Run {
   Status held_;
   std::int64_t checkpoint_step_ = -1;
   std::int64_t evaluated_step_ = -1;
-  bool goes_on_ = false;   // from another world of this run
-  bool finished_ = false;  // all that is left is that the other ranks are told
+  std::int64_t first_joint_batch_ = 0;  // of a pass on all ranks when the training began
+  bool goes_on_ = false;                // from another world of this run
+  std::string whole_optimizer_ = {};    // its state before it was sharded; empty: it is not, or has taken a step
+  bool finished_ = false;               // all that is left is that the other ranks are told
   // After the last finished step, where the training survives the loss of a rank.
   struct Kept {
     std::vector<at::Tensor> buffers;

@@ -1,5 +1,6 @@
 #include "train/trainer/run_meter.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ Result<Report> RunMeter::report(Communicator& comm) {
   report.accuracy = sums.correct / sums.images;
   report.speed = speed_.stats();
   report.ranks = comm.size();
+  report.images = sums.images / static_cast<double>(std::max<std::int64_t>(std::exchange(steps_, 0), 1));
   StepTimes mean;
   for (std::size_t i = 0; i < all.size(); i += mine.size()) {
     const StepTimes times = {.data = all[i], .compute = all[i + 1], .peers = all[i + 2], .optimizer = all[i + 3]};

@@ -1,6 +1,8 @@
 // Measures a training run: loss and accuracy, speed, and where the time goes.
 #pragma once
 
+#include <cstdint>
+
 #include "train/trainer/events.h"
 #include "train/trainer/speed.h"
 #include "xoe/communicator.h"
@@ -21,6 +23,7 @@ class RunMeter {
   void add(const StepSums& sums, const StepTimes& times) {
     sums_ += sums;
     times_ += times;
+    ++steps_;
   }
   // A step that counts for the speed.
   void add_speed(double images, double seconds) { speed_.add(images, seconds); }
@@ -34,6 +37,7 @@ class RunMeter {
 
  private:
   StepSums sums_;  // since the last report
+  std::int64_t steps_ = 0;
   StepTimes times_;
   StepTimes all_times_;
   SpeedMeter speed_;

@@ -41,7 +41,7 @@ Result<RunOutputs> RunOutputs::open(const TrainOptions& options, std::int64_t fi
 }
 
 Status RunOutputs::started(const RunStart& start, const TrainOptions& options) {
-  images_in_step_ = std::int64_t{start.batch} * start.accumulate * start.ranks;
+  images_in_step_ = start.images;
   return first_error({with(folder_, [&](RunFolder& folder) { return folder.started(start); }),
                       with(mlflow_, [&](MlflowRun& run) { return run.started(start); }),
                       with(mlperf_, [&](MlperfLog& log) { return log.started(start, options); })});

@@ -66,8 +66,8 @@ double scaled_rate(double rate, int reference_batch, std::int64_t images_per_ste
   return reference_batch == 0 ? rate : rate * static_cast<double>(images_per_step) / reference_batch;
 }
 
-Schedule make_schedule(const TrainOptions& options, double steps_per_epoch, std::int64_t total_steps, int ranks) {
-  const std::int64_t images_per_step = std::int64_t{options.batch} * options.accumulate * ranks;
+Schedule make_schedule(const TrainOptions& options, double steps_per_epoch, std::int64_t total_steps,
+                       std::int64_t images_per_step) {
   const double epoch = options.synthetic_epoch > 0
                            ? static_cast<double>(options.synthetic_epoch) / static_cast<double>(images_per_step)
                            : steps_per_epoch;

@@ -37,8 +37,10 @@ double learning_rate(const Schedule& schedule, std::int64_t step) noexcept;
 // `rate` is meant for `reference_batch` images in a step; linear scaling (P. Goyal et al., 2017). 0: no scaling.
 double scaled_rate(double rate, int reference_batch, std::int64_t images_per_step) noexcept;
 
-// The schedule of a run. steps_per_epoch: of the data; 0: it has no epochs, so that those of options.synthetic_epoch
-// count, if there are any. REQUIRES: complete_options() has read the options.
-Schedule make_schedule(const TrainOptions& options, double steps_per_epoch, std::int64_t total_steps, int ranks);
+// The schedule of a run. images_per_step: of all ranks, which the rate is scaled with. steps_per_epoch: of the data; 0:
+// it has no epochs, so that those of options.synthetic_epoch count, if there are any. REQUIRES: complete_options() has
+// read the options.
+Schedule make_schedule(const TrainOptions& options, double steps_per_epoch, std::int64_t total_steps,
+                       std::int64_t images_per_step);
 
 }  // namespace xoe::train

@@ -2,7 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
@@ -16,6 +18,7 @@
 #include "train/trainer/agree.h"
 #include "train/trainer/checkpoint_file.h"
 #include "train/trainer/files.h"
+#include "xoe/data/stages.h"
 #include "xoe/torch/layerwise.h"
 
 namespace xoe::train {
@@ -61,21 +64,27 @@ Status check_checkpoint_folder(const TrainOptions& options) {
 
 }  // namespace
 
-Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn) {
-  Setup setup;
-  const bool first = comm.rank() == 0;
-  XOE_ASSIGN(setup.device, choose_device(options.device, comm.local_rank()));
+Status choose_processors(Setup& setup, const TrainOptions& options, int local_rank, int local_size) {
+  setup.threads = set_threads(options.threads, local_size);
+  if (setup.optimizer != nullptr) return {};
+  XOE_ASSIGN(setup.device, choose_device(options.device, local_rank));
   XOE_TRY(check_precision(setup.device, options.precision));
   setup.upload = Upload(setup.device);
-  setup.threads = set_threads(options.threads, comm.local_size());
+  return {};
+}
+
+Status open_data(Setup& setup, const TrainOptions& options, const Share& share, Warn warn) {
   if (options.data_dir.empty()) {
-    setup.data = synthetic_batches(options, comm.rank(), setup.device);
+    setup.data = synthetic_batches(options, share, setup.device);
   } else {
-    XOE_ASSIGN(setup.data, image_batches(options, comm.rank(), comm.size(), comm.local_size(), std::move(warn)));
+    XOE_ASSIGN(setup.data, image_batches(options, share, std::move(warn)));
   }
-  if (first) XOE_TRY(check_checkpoint_folder(options));
-  if (first && !options.resume && !options.run_dir.empty()) XOE_TRY(check_free(options.run_dir));
-  return setup;
+  return {};
+}
+
+Status check_folders(const TrainOptions& options) {
+  XOE_TRY(check_checkpoint_folder(options));
+  return options.resume || options.run_dir.empty() ? Status() : check_free(options.run_dir);
 }
 
 Status agree_on_data(BatchSource& data, Communicator& comm) {
@@ -93,11 +102,11 @@ Status agree_on_data(BatchSource& data, Communicator& comm) {
   return {};
 }
 
-Status create_model(Setup& setup, const TrainOptions& options) {
+Status create_model(Setup& setup, const TrainOptions& options, int classes) {
   at::Generator random = at::detail::getDefaultCPUGenerator();
   random.set_current_seed(options.seed);
-  XOE_ASSIGN(setup.model, models::make_model(options.model, setup.data->info().classes, options.image_size.height,
-                                             options.image_size.width));
+  XOE_ASSIGN(setup.model,
+             models::make_model(options.model, classes, options.image_size.height, options.image_size.width));
   if (options.checkpoint_activations && setup.model->recompute_blocks(true) == 0)
     return failure(Code::kUnsupported, "{} has no blocks to recompute; leave out --checkpoint-activations",
                    options.model);
@@ -117,6 +126,18 @@ void place_model(Setup& setup, const TrainOptions& options) {
   if (options.emulated_images_per_s > 0) setup.emulated.emplace(*setup.model, options.emulated_images_per_s);
 }
 
+void warm_up(Setup& setup, const TrainOptions& options) {
+  const bool trains = options.step_kind == StepKind::kTrain;
+  const at::AutoGradMode for_backward(trains);
+  const Autocast autocast(setup.device, options.precision);
+  const at::Tensor images = at::zeros({options.batch, 3, options.image_size.height, options.image_size.width});
+  const at::Tensor labels = at::zeros({options.batch}, at::kLong).to(setup.device);
+  const at::Tensor loss = at::cross_entropy_loss(setup.model->forward(place_images(setup, images)).main, labels);
+  if (!trains) return;
+  loss.backward();
+  for (at::Tensor& parameter : setup.model->parameters()) parameter.mutable_grad().reset();
+}
+
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {
   at::Generator random = at::globalContext().defaultGenerator(setup.device);
   const std::lock_guard lock(random.mutex());
@@ -128,7 +149,11 @@ at::Tensor place_images(const Setup& setup, const at::Tensor& images) {
   return images.to(setup.device).contiguous(setup.memory_format);
 }
 
-Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
+std::int64_t joint_batch_of(const TrainOptions& options, const Share& share) noexcept {
+  return share.joint_batch > 0 ? share.joint_batch : std::int64_t{share.size} * options.batch;
+}
+
+Plan make_plan(const TrainOptions& options, const DataInfo& data, std::int64_t images_per_step) {
   Plan plan;
   plan.steps_per_epoch = static_cast<double>(data.batches_per_epoch) / options.accumulate;
   plan.total_steps = options.steps > 0 ? options.steps
@@ -136,7 +161,7 @@ Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks) {
   if (data.held_out > 0 && options.eval_every > 0) {
     plan.eval_interval = std::max<std::int64_t>(1, std::llround(options.eval_every * plan.steps_per_epoch));
   }
-  plan.schedule = make_schedule(options, plan.steps_per_epoch, plan.total_steps, ranks);
+  plan.schedule = make_schedule(options, plan.steps_per_epoch, plan.total_steps, images_per_step);
   return plan;
 }
 
@@ -151,7 +176,7 @@ void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progres
     plan.total_steps = std::max(plan.total_steps, progress.step + 1);
 }
 
-RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks) {
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, const Share& share) {
   RunStart start;
   start.model = options.model;
   for (const at::Tensor& parameter : setup.model->parameters()) start.parameters += parameter.numel();
@@ -160,8 +185,9 @@ RunStart describe_run(const TrainOptions& options, const Setup& setup, const Pla
   start.classes = setup.data->info().classes;
   start.image_size = options.image_size;
   start.held_out = setup.data->info().held_out;
-  start.ranks = ranks;
-  start.batch = options.batch;
+  start.ranks = share.size;
+  start.batch = static_cast<int>(data::share_of(joint_batch_of(options, share), 0, share.size));
+  start.images = joint_batch_of(options, share) * options.accumulate;
   start.accumulate = options.accumulate;
   start.threads = setup.threads;
   start.sharded = options.sharded;

@@ -31,13 +31,20 @@ struct Setup {
   std::optional<EmulatedAccelerator> emulated;  // computes in place of the model
 };
 
-// The local part, without communication and without the model.
-Result<Setup> set_up(const TrainOptions& options, const Communicator& comm, Warn warn);
-// Makes the model, for the number of classes that the data's info() tells.
-Status create_model(Setup& setup, const TrainOptions& options);
+// Without communication. Chooses the device, unless that is done, and sets libtorch's threads.
+Status choose_processors(Setup& setup, const TrainOptions& options, int local_rank, int local_size);
+// Opens the data for this share. REQUIRES: the device is chosen, where data are synthetic.
+Status open_data(Setup& setup, const TrainOptions& options, const Share& share, Warn warn);
+// On rank 0: whether the run may write where it is to write.
+Status check_folders(const TrainOptions& options);
+// Makes the model.
+Status create_model(Setup& setup, const TrainOptions& options, int classes);
 // Moves the model to its device and memory format, and creates an optimizer for it.
 // REQUIRES: nothing else refers to the model's parameters yet.
 void place_model(Setup& setup, const TrainOptions& options);
+// Runs a pass over blank images, since the first one takes longer: libraries prepare kernels, and memory is touched.
+// Changes the buffers and the random generator. REQUIRES: place_model().
+void warm_up(Setup& setup, const TrainOptions& options);
 // What dropout and stochastic depth leave out in a step is a function of seed, rank and step, so that a resumed run
 // goes on as one that was not interrupted.
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step);
@@ -58,13 +65,15 @@ struct Plan {
 Status agree_on_data(BatchSource& data, Communicator& comm);
 
 // Steps and learning rates from options and data.
-Plan make_plan(const TrainOptions& options, const DataInfo& data, int ranks);
+Plan make_plan(const TrainOptions& options, const DataInfo& data, std::int64_t images_per_step);
 // Continues the plan of a run that has come so far; `ranks_change`: perhaps with another number of ranks. A learning
 // rate belongs to a place in the epochs; without epochs, to a step.
 void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change);
 
 // All that does not depend on the optimizer and on the first step.
-RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, int ranks);
+RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, const Share& share);
+// Images of all ranks in a pass.
+std::int64_t joint_batch_of(const TrainOptions& options, const Share& share) noexcept;
 
 // Adds this rank's held-out images up. REQUIRES: the model is in evaluation mode; no gradients are recorded.
 Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums);

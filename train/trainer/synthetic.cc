@@ -3,18 +3,22 @@
 #include <ATen/ops/randn.h>
 
 #include "train/trainer/batches.h"
+#include "xoe/data/stages.h"
 
 namespace xoe::train {
 namespace {
 
 class SyntheticBatches : public BatchSource {
  public:
-  SyntheticBatches(const TrainOptions& options, int rank, c10::Device device) {
-    info_.classes = options.classes > 0 ? options.classes : 1000;
-    auto random = at::detail::createCPUGenerator(options.seed * 7919 + static_cast<std::uint64_t>(rank));
-    batch_.images =
-        at::randn({options.batch, 3, options.image_size.height, options.image_size.width}, random).to(device);
-    batch_.labels = at::randint(info_.classes, {options.batch}, random, at::kLong).to(device);
+  SyntheticBatches(const TrainOptions& options, const Share& share, c10::Device device)
+      : options_(options), device_(device) {
+    info_.classes = synthetic_classes(options);
+    draw(share);
+  }
+
+  Status reshard(const Share& share) override {
+    draw(share);
+    return {};
   }
 
   const DataInfo& info() const noexcept override { return info_; }
@@ -29,14 +33,28 @@ class SyntheticBatches : public BatchSource {
   Result<std::optional<Batch>> next_held_out() override { return std::nullopt; }
 
  private:
+  void draw(const Share& share) {
+    const std::int64_t count =
+        share.joint_batch > 0 ? data::share_of(share.joint_batch, share.rank, share.size) : options_.batch;
+    auto random = at::detail::createCPUGenerator(options_.seed * 7919 + static_cast<std::uint64_t>(share.rank));
+    batch_.images = at::randn({count, 3, options_.image_size.height, options_.image_size.width}, random).to(device_);
+    if (share.joint_batch > 0)
+      batch_.weight = static_cast<double>(count * share.size) / static_cast<double>(share.joint_batch);
+    batch_.labels = at::randint(info_.classes, {count}, random, at::kLong).to(device_);
+  }
+
+  TrainOptions options_;
+  c10::Device device_;
   DataInfo info_;
   Batch batch_;
 };
 
 }  // namespace
 
-std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, int rank, c10::Device device) {
-  return std::make_unique<SyntheticBatches>(options, rank, device);
+int synthetic_classes(const TrainOptions& options) noexcept { return options.classes > 0 ? options.classes : 1000; }
+
+std::unique_ptr<BatchSource> synthetic_batches(const TrainOptions& options, const Share& share, c10::Device device) {
+  return std::make_unique<SyntheticBatches>(options, share, device);
 }
 
 }  // namespace xoe::train

@@ -119,8 +119,10 @@ std::string start_json(const RunStart& start) {
 }
 
 std::string report_json(const Report& report) {
-  Json json = {{"event", "report"},   {"step", report.step},         {"epoch", report.epoch},
-               {"loss", report.loss}, {"accuracy", report.accuracy}, {"rate", report.rate}};
+  Json json = {{"event", "report"},           {"step", report.step},
+               {"epoch", report.epoch},       {"loss", report.loss},
+               {"accuracy", report.accuracy}, {"rate", report.rate},
+               {"ranks", report.ranks},       {"images_per_step", report.images}};
   add_speed(json, report.speed, report.ranks);
   json["skipped_images"] = report.skipped_images;
   json["share"] = share_json(report.share);

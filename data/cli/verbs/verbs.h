@@ -30,6 +30,7 @@ void add_stats(CLI::App& app, int& code);
 void add_index(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 void add_compare(CLI::App& app, int& code);
+void add_ledger(CLI::App& app, int& code);
 
 // "--split train" or "--split validation".
 inline void add_split_option(CLI::App& verb, bool& training) {

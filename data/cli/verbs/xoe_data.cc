@@ -10,8 +10,8 @@ int main(int argc, char** argv) {
       "Examples:\n  xoe data make --images 3000 --classes 10 data\n  xoe data verify --decode data\n"
       "  xoe data stats data\n\n`xoe data VERB --help` tells more.");
   int code = 0;
-  for (const auto add :
-       {add_make, add_make_xray, add_convert, add_inspect, add_verify, add_stats, add_index, add_bench, add_compare})
+  for (const auto add : {add_make, add_make_xray, add_convert, add_inspect, add_verify, add_stats, add_index, add_bench,
+                         add_compare, add_ledger})
     add(app, code);
   if (const auto answer = understand(app, argc, argv)) return tell(*answer);
   return code;

@@ -100,9 +100,12 @@ inline constexpr int kAutoLabelOffset = std::numeric_limits<int>::min();
 struct ImagePipelineOptions {
   std::string directory = {};  // or one file, for TFRecord, idx and tar
   SourceFormat format = SourceFormat::kAuto;
-  std::string pattern = {};    // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
-                               // training, else "validation-*"
-  int batch = 32;              // images per rank and batch
+  std::string pattern = {};  // of file names, with * and ?, for TFRecord and tar; empty: "train-*" and the like when
+                             // training, else "validation-*"
+  int batch = 32;            // images per rank and batch
+  // Images of all ranks in a batch, in place of `batch`, where they are to be shared out among any number of ranks: the
+  // first ranks have one image more than the others where `size` does not divide it. 0: size * batch. From 0 to 2^30.
+  std::int64_t joint_batch = 0;
   ImageSize image_size = 224;  // of what is delivered
   int rank = 0;                // this rank of
   int size = 1;                // so many
@@ -171,6 +174,10 @@ struct ImagePipelineOptions {
 // stay full; with kKeep the batch shrinks. A batch without any good image in kDrop or kPad is `data_loss`.
 class ImageIterator : public Iterator<ImageBatch> {
  public:
+  // Goes on as rank `rank` of `size`, of which `processes` are on this host, with batches of joint_batch images of all
+  // ranks, or `batch` of each where that is 0. The files stay open; the position is the beginning, so that a restore()
+  // comes next. `invalid_argument`: an option out of range, or too few records.
+  virtual Status reshard(int rank, int size, int processes, std::int64_t joint_batch) = 0;
   // Continues with the first batch of an epoch. After a failure the position is undefined until a restore() succeeds.
   virtual Status start_epoch(std::int64_t epoch) = 0;
   virtual std::int64_t records_per_epoch() const = 0;  // over all ranks, before dropping or padding

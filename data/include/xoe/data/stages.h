@@ -38,6 +38,11 @@ struct ShardPlan {
 };
 // REQUIRES: 0 <= rank < size, batch > 0, total >= 0.
 ShardPlan plan_shard(std::int64_t total, int rank, int size, int batch, Remainder remainder);
+// The same for batches of `joint` elements of all ranks together, which `size` need not divide: then the first ranks
+// have one element more in each than the others. REQUIRES: joint >= 1.
+ShardPlan plan_joint_shard(std::int64_t total, int rank, int size, std::int64_t joint, Remainder remainder);
+// Elements of this rank among `count` that ranks take in turn, rank 0 first.
+std::int64_t share_of(std::int64_t count, int rank, int size) noexcept;
 
 // A uniform number that depends on the three keys alone: the source of all randomness here.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) noexcept;
@@ -97,6 +102,7 @@ struct ShardBatchesOptions {
   int size = 1;
   int batch = 1;  // elements per rank
   Remainder remainder = Remainder::kDrop;
+  std::int64_t joint = 0;  // elements of all ranks in a batch, see plan_joint_shard(); 0: size * batch
 };
 // The order that `size` ranks share out among themselves. Most orders are the same for any number of ranks.
 template <class T>

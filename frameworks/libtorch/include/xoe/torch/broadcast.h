@@ -1,6 +1,11 @@
 // Copies a model and an optimizer from one rank to all.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
 #include "xoe/communicator.h"
 
 namespace torch::nn {
@@ -22,5 +27,19 @@ Status broadcast_parameters(::torch::nn::Module& module, Communicator& comm, int
 // `invalid_argument` on every rank. For an optimizer that a DistributedOptimizer holds sharded, use save_state() and
 // load_state() instead.
 Status broadcast_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm, int root = 0);
+
+// Copies tensors that the ranks of `from` have alike to the ranks of `to`: each of `from` gives as many bytes, and no
+// tensor changes before all have arrived. Collective, also for ranks that are in neither; all pass tensors of the same
+// shapes and types, in the same order, and the same ranks, in ascending order, of which `from` has one at least.
+Status send_in_parts(std::span<const at::Tensor> tensors, Communicator& comm, std::span<const int> from,
+                     std::span<const int> to);
+
+// The tensors of an optimizer's state, in the order of its parameters, and all its step counts as one more: for
+// send_in_parts(). Collective: every rank gets as many tensors as `root` has; those that it did not have are zeros. The
+// optimizer is one that a DistributedOptimizer can shard, else `unsupported`.
+Result<std::vector<at::Tensor>> same_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm,
+                                                     int root);
+// Takes the step counts, the last of these tensors, over into the optimizer.
+void set_step_counts(::torch::optim::Optimizer& optimizer, const at::Tensor& counts);
 
 }  // namespace xoe::torch

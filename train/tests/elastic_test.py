@@ -1,0 +1,236 @@
+"""`xoe train` on ranks that are killed and come back, under `xoe run --min-np`: what stays of batches and learning rates (--on-resize),
+and the ledger, which proves that each record of an epoch was trained on exactly once."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import zlib
+
+XOE = pathlib.Path(os.environ["XOE_BIN_DIR"]) / "xoe"
+HANGS = 900  # seconds
+RECORDS = 250
+
+
+class Job:
+    """A training of three ranks, of which one must be left, over the images of `folder`."""
+
+    def __init__(self, folder, *options, restarts=1, name="job"):
+        self.folder, self.output = folder, folder / f"{name}.out"
+        train = [
+            XOE, "train", "--data", folder / "data", "--model", "mlp", "--image-size", 8, "--device", "cpu", "--threads", 1, "--data-threads", 0,
+            "--report-every", 1, *options,
+        ]  # fmt: skip
+        run = [XOE, "run", "-np", 3, "--min-np", 1, "--restarts", restarts, "--timeout", HANGS]
+        words = [*run, "sh", "-c", 'echo "pid $$"; exec "$@"', "sh", *train]
+        with self.output.open("w") as out:
+            self.process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+
+    def text(self):
+        return self.output.read_text()
+
+    def until(self, pattern, times=1):
+        end = time.monotonic() + HANGS
+        while len(re.findall(pattern, self.text())) < times:
+            assert time.monotonic() < end and self.process.poll() is None, f"no {pattern}: {self.text()}"
+            time.sleep(0.01)
+
+    def kill(self, slot):
+        os.kill(int(re.findall(rf"(?m)^\[{slot}\] pid (\d+)", self.text())[-1]), signal.SIGKILL)
+
+    def kill_at_random(self, draw, most):
+        """Kills ranks, one after the other, until the job ends; gives how many."""
+        killed = 0
+        while self.process.poll() is None and killed < most:
+            time.sleep(draw.uniform(0, 0.4))
+            worlds = self.text().count("is the first with")
+            try:
+                self.kill(draw.randrange(3))
+            except (ProcessLookupError, IndexError):
+                continue
+            killed += 1
+            end = time.monotonic() + 10
+            while self.process.poll() is None and self.text().count("is the first with") == worlds and time.monotonic() < end:
+                time.sleep(0.01)
+        return killed
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(timeout=HANGS)
+
+    def end(self):
+        code = self.process.wait(timeout=HANGS)
+        assert code == 0, self.text()
+
+
+def reports(run):
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line["event"] == "report"]
+
+
+def check(*folders, options=()):
+    """What xoe data ledger says, and its exit code."""
+    done = subprocess.run([XOE, "data", "ledger", "--json", *options, *folders], capture_output=True, text=True, check=False)
+    return (json.loads(done.stdout) if done.stdout else {}), done.returncode, done.stderr
+
+
+class ElasticTest(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory(prefix="xoe-elastic-")
+        self.addCleanup(made.cleanup)
+        self.folder = pathlib.Path(made.name)
+        make = [XOE, "data", "make", "--images", RECORDS, "--classes", 3, "--size-min", 16, "--size-max", 16, self.folder / "data"]
+        subprocess.run(list(map(str, make)), check=True, capture_output=True)
+
+    def start(self, *options, **more):
+        job = Job(self.folder, *options, **more)
+        self.addCleanup(job.process.wait)
+        self.addCleanup(job.process.kill)
+        return job
+
+    def sizes_and_rates(self, policy, batch):
+        """{ranks: (images of a step, learning rate)} of a training that loses a rank, which comes back."""
+        run = self.folder / "run"
+        rate = ("--lr", 0.1, "--lr-batch", 100, "--lr-warmup", 0)
+        job = self.start("--on-resize", policy, "--batch", batch, *rate, "--steps", 10**6, "--run-dir", run)
+        job.until(r"(?m)^\[0\] +5 ")
+        job.kill(1)
+        job.until(r"is the first with 3 ranks")
+        count = len(reports(run))
+        end = time.monotonic() + HANGS
+        while len(reports(run)) < count + 3:
+            assert time.monotonic() < end, job.text()
+            time.sleep(0.02)
+        job.stop()
+        found = {}
+        for report in reports(run):
+            found.setdefault(report["ranks"], set()).add((report["images_per_step"], round(report["rate"], 6)))
+        # The first step after a loss or a join has the new size already.
+        self.assertEqual([len(values) for values in found.values()], [1, 1], found)
+        return {ranks: values.pop() for ranks, values in found.items()}, job.text()
+
+    def test_the_rate_is_scaled_with_the_ranks(self):
+        found, text = self.sizes_and_rates("scale-lr", 4)
+        self.assertEqual(found, {3: (12, 0.012), 2: (8, 0.008)})
+        self.assertIn("a step has 8 images (scale-lr): 4 for each rank; the learning rate is up to 0.008", text)
+
+    def test_the_global_batch_is_kept_by_other_batches(self):
+        found, text = self.sizes_and_rates("keep-global-batch", 5)
+        self.assertEqual(found, {3: (15, 0.015), 2: (15, 0.015)})
+        self.assertIn("a step has 15 images (keep-global-batch): 7 or 8 for each rank", text)
+
+    def test_batches_and_rate_are_kept(self):
+        found, _ = self.sizes_and_rates("keep", 4)
+        self.assertEqual(found, {3: (12, 0.012), 2: (8, 0.012)})
+
+    def test_each_record_exactly_once_whatever_is_killed(self):
+        seed = random.randrange(2**32)
+        for options in (("--on-resize", "keep-global-batch", "--remainder", "keep"), ("--remainder", "keep", "--accumulate", 2)):
+            with self.subTest(options=options, seed=seed):
+                ledger = self.folder / f"ledger-{len(options)}-{options[1]}"
+                job = self.start("--batch", 2, "--epochs", 6, "--ledger", ledger, *options, restarts=100, name=ledger.name)
+                job.until(r"(?m)^\[\d\] +3 ")
+                killed = job.kill_at_random(random.Random(seed), 12)
+                job.end()
+                proof, code, said = check(ledger)
+                self.assertEqual(code, 0, (proof, said, job.text()))
+                # With two passes a step, the last one may reach into another epoch.
+                self.assertIn([epoch["epoch"] for epoch in proof["epochs"]], (list(range(6)), list(range(7))), job.text())
+                self.assertLessEqual(sum(epoch["steps"] for epoch in proof["epochs"][6:]), 1)
+                for epoch in proof["epochs"][:6]:
+                    self.assertTrue(epoch["exact"] and epoch["records"] == RECORDS and epoch["missing"] == 0, epoch)
+                self.assertGreater(killed, 0)
+                self.assertGreater(proof["worlds"], 1)
+                print(f"{killed} ranks killed, {proof['worlds']} worlds, {len(proof['in_flight'])} entries of steps in flight", flush=True)
+
+    def test_a_rest_that_fills_no_step_is_told(self):
+        ledger = self.folder / "ledger"
+        job = self.start("--batch", 2, "--epochs", 3, "--ledger", ledger, restarts=5)
+        job.until(r"(?m)^\[\d\] +5 ")
+        job.kill(2)
+        job.end()
+        proof, code, _ = check(ledger)
+        self.assertEqual(code, 3, proof)
+        proof, code, _ = check(ledger, options=("--allow-rest",))
+        self.assertEqual(code, 0, proof)
+        self.assertTrue(all(epoch["doubled"] == 0 and epoch["missing"] < 6 for epoch in proof["epochs"]), proof)
+
+    def test_a_job_that_is_killed_goes_on_from_its_checkpoint(self):
+        ledger, checkpoints = self.folder / "ledger", self.folder / "checkpoints"
+        options = ("--batch", 5, "--epochs", 4, "--ledger", ledger, "--on-resize", "keep-global-batch", "--remainder", "keep")
+        kept = ("--checkpoint", checkpoints, "--checkpoint-every", 7)
+        job = self.start(*options, *kept, restarts=0)
+        job.until(r"(?m)^\[\d\] +25 ")
+        job.process.kill()
+        job.process.wait()
+        again = self.start(*options, *kept, "--resume", restarts=0, name="again")
+        again.end()
+        self.assertRegex(again.text(), r"resumed from step \d+")
+        proof, code, said = check(ledger)
+        self.assertEqual(code, 0, (proof, said))
+        self.assertTrue(all(epoch["exact"] for epoch in proof["epochs"]) and proof["worlds"] == 2, proof)
+
+    def test_planted_faults_are_found(self):
+        ledger = self.folder / "ledger"
+        self.start("--batch", 5, "--epochs", 2, "--ledger", ledger, "--remainder", "keep", restarts=0).end()
+        self.assertEqual(check(ledger)[1], 0)
+        path = sorted(ledger.iterdir())[0]
+        good = path.read_bytes()
+        lines = good.split(b"\n")
+        at = next(i for i, line in enumerate(lines) if line.startswith(b"step "))
+        words = lines[at].rsplit(b" ", 1)[0].split(b" ")
+        step, rank, epoch = int(words[2]), int(words[3]), int(words[4])
+
+        def plant(changed):
+            text = b" ".join(changed)
+            path.write_bytes(b"\n".join([*lines[:at], text + b" #%08x" % zlib.crc32(text), *lines[at + 1 :]]))
+            return check(ledger)
+
+        # A record is missing.
+        proof, code, _ = plant(words[:-1])
+        self.assertEqual(code, 3)
+        self.assertEqual(proof["epochs"][epoch]["first_missing"], [int(words[-1])])
+        # One that is another's is there twice.
+        others = next(line for line in lines[at + 1 :] if line.startswith(b"step ")).split(b" ")
+        proof, code, _ = plant([*words, others[6]])
+        self.assertEqual(code, 3)
+        doubled = proof["epochs"][epoch]["first_doubled"]
+        self.assertEqual([one["record"] for one in doubled], [int(others[6])])
+        self.assertIn({"world": int(words[1]), "step": step, "rank": rank}, doubled[0]["places"])
+        # None that the data set has.
+        proof, code, _ = plant([*words, b"%d" % RECORDS])
+        self.assertEqual((code, proof["epochs"][epoch]["first_unknown"]), (3, [RECORDS]))
+        # What a rank consumed is not told, and a byte is another one.
+        path.write_bytes(b"\n".join([*lines[:at], *lines[at + 1 :]]))
+        proof, code, _ = check(ledger)
+        self.assertEqual((code, proof["silent"]), (4, [{"world": int(words[1]), "step": step, "rank": rank}]))
+        path.write_bytes(good.replace(lines[at], lines[at].replace(b"step", b"stop"), 1))
+        _, code, said = check(ledger)
+        self.assertEqual(code, 4)
+        self.assertRegex(said, rf"line {at + 1} is damaged")
+        # Only one epoch, one that has not been, other numbers of records, and no ledger.
+        path.write_bytes(good)
+        self.assertEqual(check(ledger, options=("--epoch", "1"))[1], 0)
+        self.assertEqual(check(ledger, options=("--epoch", "7"))[1], 5)
+        self.assertEqual(check(ledger, options=("--records", f"{RECORDS + 20}"))[1], 3)
+        self.assertEqual(check(self.folder / "none")[1], 1)
+
+    def test_what_cannot_be_is_refused(self):
+        for words, said in (
+            (["--synthetic", "--ledger", self.folder / "ledger"], "--ledger tells of records of --data DIR"),
+            (["--data", self.folder / "data", "--remainder", "keep", "--sync-batchnorm"], "--sync-batchnorm would wait"),
+            (["--data", self.folder / "data", "--on-resize", "some"], "--on-resize"),
+        ):
+            done = subprocess.run([XOE, "train", *words], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
