@@ -292,15 +292,21 @@ bool StoreService::admit(Connection& connection, bool knows_secret) {
   return true;
 }
 
-void StoreService::begin_world(int version, std::span<const WorldMember> members) {
-  values_.clear();
-  bytes_ = 0;
-  // An empty store has room for these keys.
-  static_cast<void>(set(kWorldVersionKey, world_text(version, members)));
+void StoreService::begin_world(int version, std::span<const WorldMember> members, bool all_live) {
+  oldest_ = all_live ? version_ : version;
   version_ = version;
+  std::erase_if(values_, [this](const auto& entry) { return !version_of(entry.first) || has_passed(entry.first); });
+  bytes_ = 0;
+  for (const auto& [key, value] : values_) bytes_ += key.size() + value.size();
+  values_.insert_or_assign(std::string(kWorldVersionKey), world_text(version, members));
+  bytes_ += kWorldVersionKey.size() + values_.at(std::string(kWorldVersionKey)).size();
   for (const auto& [key, waiting] : std::exchange(waiters_, {})) {
     if (const auto value = find(key)) {
       wake(waiting, *value);
+      continue;
+    }
+    if (version_of(key) && !has_passed(key)) {
+      waiters_.emplace(key, waiting);
       continue;
     }
     for (const int fd : waiting) {
@@ -314,7 +320,7 @@ void StoreService::begin_world(int version, std::span<const WorldMember> members
 
 std::optional<std::string_view> StoreService::find(std::string_view key) const {
   if (const auto found = values_.find(key); found != values_.end()) return found->second;
-  if (version_of(key) == version_ && world_of(key) == key) return std::string_view();
+  if (version_of(key) && !has_passed(key) && world_of(key) == key) return std::string_view();
   if (!key.starts_with(kWorldVersionKey) || key.size() <= kWorldVersionKey.size()) return std::nullopt;
   const auto version = parse_integer(key.substr(kWorldVersionKey.size() + 1));
   if (key[kWorldVersionKey.size()] != '/' || !version || *version < 1 || *version > version_) return std::nullopt;
@@ -323,7 +329,7 @@ std::optional<std::string_view> StoreService::find(std::string_view key) const {
 
 bool StoreService::has_passed(std::string_view key) const {
   const auto version = version_of(key);
-  return version && *version < version_;
+  return version && *version < oldest_;
 }
 
 void StoreService::remove(std::string_view key) {

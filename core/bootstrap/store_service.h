@@ -47,8 +47,9 @@ class StoreService {
   int fd() const noexcept { return epoll_.get(); }
   // Starts a version of the world after a restart of ranks or a change of their number; 0 announces that this is
   // possible. Removes all keys, fails pending gets and later requests for the keys of earlier versions (world_keys()),
-  // and sets kWorldVersionKey. `members`: empty: all ranks.
-  void begin_world(int version, std::span<const WorldMember> members = {});
+  // and sets kWorldVersionKey. `members`: empty: all ranks. `all_live`: all that were in the version before still are,
+  // and go over at a step of theirs: until then they need its keys, which are kept until the next call.
+  void begin_world(int version, std::span<const WorldMember> members = {}, bool all_live = false);
   // Whether a rank has set the key.
   bool has(std::string_view key) const { return values_.contains(key); }
   void remove(std::string_view key);
@@ -111,6 +112,7 @@ class StoreService {
   StoreLimits limits_;
   std::map<std::string, std::string, std::less<>> values_;
   int version_ = 0;  // of the world
+  int oldest_ = 0;   // version whose keys are served
   std::vector<FailingRank> failing_;
   std::vector<LostPeers> lost_peers_;
   std::size_t lost_count_ = 0;  // numbers in them

@@ -268,7 +268,11 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
                            .host = host});
       return;
     case Kind::kSupervisorLost:
-      if (elastic_) failures_.push_back(elastic_->leave_out(shares_[host].host.name, now));
+      if (elastic_) {
+        failures_.push_back(
+            fmt::format("host {}: the process that supervises its ranks was killed", agents_[host]->host()));
+        failures_.push_back(elastic_->leave_out(shares_[host].host.name, now));
+      }
       events_.push_back({.kind = SupervisorEvent::Kind::kSupervisorLost,
                          .value = std::exchange(hosts_[host].unfinished, 0),
                          .at = event_time(host, frame.time),

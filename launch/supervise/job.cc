@@ -60,7 +60,7 @@ class Job {
       if (processes_->is_started(rank)) running_.insert(running_.end(), rank);
     ends_to_come_ = static_cast<int>(running_.size());
     if (options.changes_size()) allow_resizing();
-    if (restarts_.allowed()) begin_world();
+    if (restarts_.allowed()) begin_world(/*all_live=*/false);
   }
 
   JobOutcome run() {
@@ -87,7 +87,7 @@ class Job {
             [this](int slot, int signal) {
               processes_->send({.kind = SupervisorCommand::Kind::kSignalRank, .signal = signal, .rank = slot});
             },
-        .begin_world = [this] { begin_next_world(); },
+        .begin_world = [this](bool all_live) { begin_next_world(all_live); },
         .formed =
             [this] {
               store_->take_lost_peers();
@@ -154,7 +154,7 @@ class Job {
       faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
     count_ended(1, Clock::now());
-    if (options_.elastic.least > 0 && failed && schedule_return(event))
+    if (options_.elastic.least > 0 && failed && end == Resizing::End::kApart && schedule_return(event))
       tell(fmt::format("it is restarted: {}", restarts_left()));
     return true;
   }
@@ -226,16 +226,17 @@ class Job {
   }
 
   // The store comes before the page: ranks that see a version there find it in the store.
-  void begin_world() {
-    store_->begin_world(world_version_, resizing_ ? resizing_->world() : std::vector<bootstrap::WorldMember>());
+  void begin_world(bool all_live) {
+    store_->begin_world(world_version_, resizing_ ? resizing_->world() : std::vector<bootstrap::WorldMember>(),
+                        all_live);
     if (!resizing_) return;
     processes_->publish_world(world_version_, resizing_->members());
     resizing_->begun(world_version_);
   }
-  void begin_next_world() {
+  void begin_next_world(bool all_live = false) {
     ++world_version_;
     begun_at_ = Clock::now();
-    begin_world();
+    begin_world(all_live);
   }
 
   void wait() {

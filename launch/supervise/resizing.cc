@@ -117,7 +117,7 @@ void Resizing::change_world(const bootstrap::StoreService& store, Clock::time_po
     if (comes) slot.state = State::kJoining;
     changes = changes || leaves || comes;
   }
-  if (changes) actions_.begin_world();
+  if (changes) actions_.begin_world(/*all_live=*/true);
 }
 
 void Resizing::run_timers(Clock::time_point now) {
@@ -151,7 +151,7 @@ void Resizing::signal(Slot& slot, int signal) {
 
 // The ranks of a job that ends form no world any more.
 void Resizing::begin_world() {
-  if (!stopped_) actions_.begin_world();
+  if (!stopped_) actions_.begin_world(/*all_live=*/false);
 }
 
 std::optional<Resizing::Clock::time_point> Resizing::next() const {
@@ -183,6 +183,7 @@ Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
     actions_.tell(fmt::format("the rank that was to {}{} {}", came ? "join" : "leave", with, how));
   }
   if (before.state == State::kJoining || before.state == State::kAsked) begin_world();
+  if (before.signalled || before.going) return by_itself && !came ? End::kHarmful : End::kAsTold;
   return by_itself && before.state != State::kStarting ? End::kHarmful : End::kApart;
 }
 
@@ -204,7 +205,7 @@ bool Resizing::lose(int number) {
   slot.failed = true;
   clear(slot);
   slot.device = std::move(device);
-  actions_.begin_world();
+  actions_.begin_world(/*all_live=*/false);
   return true;
 }
 

@@ -32,10 +32,11 @@ namespace xoe::launch {
 struct ResizeActions {
   std::function<void(int slot, const std::string& device)> start;
   std::function<void(int slot, int signal)> signal;  // to all processes of the rank
-  std::function<void()> begin_world;                 // with members(); calls begun()
-  std::function<void()> formed;                      // all members of that world have joined
-  std::function<void(std::string line)> tell;        // the user
-  std::function<void(std::size_t host)> left;        // no process of the job is in its slots, nor will be
+  // With members(); calls begun(). all_live: no member of the version before is lost.
+  std::function<void(bool all_live)> begin_world;
+  std::function<void()> formed;                // all members of that world have joined
+  std::function<void(std::string line)> tell;  // the user
+  std::function<void(std::size_t host)> left;  // no process of the job is in its slots, nor will be
 };
 
 // A slot at the start of the job.
@@ -73,6 +74,7 @@ class Resizing {
   enum class End : std::uint8_t {
     kOfMember,  // it counts for the job
     kApart,     // of a rank that the others can do without
+    kAsTold,    // the same, and it was to leave
     kHarmful,   // the same, but it failed by itself while the others may have waited for it
   };
   // A rank has ended, or could not be started. `failed`: it did not end well.

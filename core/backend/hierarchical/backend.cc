@@ -323,7 +323,7 @@ Result<std::unique_ptr<Backend>> HierarchicalBackend::split(int color, int key) 
   std::unique_ptr<shm::ShmBackend> own(static_cast<shm::ShmBackend*>(local.release()));
   std::unique_ptr<HierarchicalBackend> group(
       new HierarchicalBackend(context_, std::move(ranks), number, std::move(own)));
-  XOE_TRY(group->connect());
+  if (const Status connected = group->connect(); !connected) return failure(context_->cause_of(connected.error()));
   return group;
 }
 
@@ -338,7 +338,9 @@ Result<std::unique_ptr<LeaderChannel>> HierarchicalBackend::leader_channel() {
   if (placement_.local_rank() != 0) return std::unique_ptr<LeaderChannel>();
   std::vector<int> leaders;
   for (const int leader : placement_.leaders()) leaders.push_back(ranks_[index(leader)]);
-  return make_leader_channel(context_, leaders, placement_.host(), key(fmt::format("leaders/{}", channel)));
+  auto made = make_leader_channel(context_, leaders, placement_.host(), key(fmt::format("leaders/{}", channel)));
+  if (!made) return failure(context_->cause_of(made.error()));
+  return made;
 }
 
 }  // namespace xoe::hierarchical

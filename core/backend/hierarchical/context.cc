@@ -101,6 +101,11 @@ Status Context::check_version() {
   return found || found.error().code() != Code::kUnavailable ? Status() : failure(found.error());
 }
 
+Error Context::cause_of(const Error& seen) {
+  if (seen.code() != Code::kUnavailable || check_version()) return seen;
+  return Error(Code::kPeerLost, seen.message() + ": a rank was lost, or their number changes");
+}
+
 Status Context::connect_hosts() {
   bootstrap::MeshEvents events;
   events.message = [this](bootstrap::HostMesh& mesh, int host, const std::string& message) {

@@ -26,13 +26,13 @@ from netns_hosts import SKIPPED, Hosts, why_not
 
 SLOTS = {"nodeA": 1, "nodeB": 2, "nodeC": 1}
 LEAVING = ("nodeB", "nodeC")  # nodeA has the launcher
-IMAGES = 60
-HANGS = 300  # seconds without a step: beside a load of 20 a rank that starts takes a while
+IMAGES = 1500  # of which some are held out
 SILENCE = 3  # --host-timeout
 
 
 class Training:
-    def __init__(self, hosts, folder, xoe):
+    def __init__(self, hosts, folder, xoe, hangs):
+        self.hangs = hangs
         self.hosts, self.folder, self.xoe = hosts, pathlib.Path(folder), xoe
         self.named, self.output = self.folder / "named", self.folder / "output"
         self.ledger, self.run_folder = self.folder / "ledger", self.folder / "run"
@@ -60,6 +60,11 @@ class Training:
     def text(self):
         return self.output.read_text(errors="replace")
 
+    def said(self):
+        """What the launcher said, and the last lines of the ranks."""
+        lines = self.text().splitlines()
+        return "\n".join([line for line in lines if not line.startswith("[") or "error" in line][-60:])
+
     def steps(self):
         """How many have been reported so far."""
         try:
@@ -68,12 +73,12 @@ class Training:
             return 0
 
     def until(self, condition, what):
-        end = time.monotonic() + HANGS
+        end = time.monotonic() + self.hangs
         while not condition():
             if self.process.poll() is not None:
-                raise AssertionError(f"the job has ended with {self.process.returncode} ({what}): {self.text()[-4000:]}")
+                raise AssertionError(f"the job has ended with {self.process.returncode} ({what}): {self.said()}")
             if time.monotonic() > end:
-                raise AssertionError(f"it hangs: {what}: {self.text()[-4000:]}")
+                raise AssertionError(f"it hangs: {what}: {self.said()}")
             time.sleep(0.005)
 
     def step_after(self, before, what):
@@ -91,8 +96,24 @@ class Training:
                 found.append(int(pid))
         return found
 
+    def certain(self):
+        """How many ranks have the training's state for certain: those of the last world, but for what was lost since."""
+        try:
+            events = json.loads((self.folder / "out/elastic.json").read_text())["events"]
+        except OSError:
+            return sum(SLOTS.values())
+        there = sum(SLOTS.values())
+        for event in events:
+            if event["what"] == "world":
+                there = event["ranks"]
+            elif event["what"] == "rank_lost":
+                there -= 1
+            elif event["what"] in ("host_lost", "host_leaves"):
+                there -= SLOTS[event["host"]]
+        return there
+
     def ranks(self, host):
-        return self.processes(host, "xoe-trainer")
+        return self.processes(host, "xoe-train")
 
     def agents(self, host):
         return self.processes(host, "agent")
@@ -111,9 +132,13 @@ class Churn:
         found = [(host, pid) for host in hosts for pid in find(host)]
         return self.draw.choice(found) if found else None
 
+    def spare(self, ranks):
+        """With the last rank that has it the training's state is lost: that ends what this is about."""
+        return self.training.certain() > ranks
+
     def kill_rank(self, since):
         chosen = self.host_with(self.training.ranks, self.training.there)
-        if chosen is None:
+        if chosen is None or not self.spare(1):
             return False
         os.kill(chosen[1], signal.SIGKILL)
         # One that had not joined yet is named without its number.
@@ -122,7 +147,7 @@ class Churn:
 
     def kill_agent(self, since):
         chosen = self.host_with(self.training.agents, self.training.there & set(LEAVING))
-        if chosen is None:
+        if chosen is None or not self.spare(SLOTS[chosen[0]]):
             return False
         os.kill(chosen[1], signal.SIGKILL)
         self.expect(rf"host {chosen[0]}: ", since)
@@ -142,7 +167,7 @@ class Churn:
     def cut_link(self, since):
         """Longer than the time after which a host counts as lost, or shorter."""
         host = self.draw.choice(LEAVING)
-        if host not in self.training.there:
+        if host not in self.training.there or not self.spare(SLOTS[host]):
             return False
         for_good = self.draw.random() < 0.7 and self.training.ranks(host)
         self.training.hosts.call("mute", host)
@@ -180,6 +205,7 @@ class Churn:
         kind = self.draw.choice([self.kill_rank, self.kill_rank, self.kill_agent, self.pause_rank, self.cut_link, self.notice,
                                  self.leave, self.join, self.join])
         since = len(self.training.text())
+        self.last = kind.__name__
         begun = time.monotonic()
         if not kind(since):
             return None
@@ -190,7 +216,7 @@ class Churn:
 
 
 def check_ledger(training):
-    done = subprocess.run([training.xoe, "data", "ledger", str(training.ledger), "--records", str(IMAGES), "--json"],
+    done = subprocess.run([training.xoe, "data", "ledger", str(training.ledger), "--json"],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(f"xoe data ledger: {done.returncode}: {done.stdout[-3000:]} {done.stderr[-3000:]}")
@@ -198,7 +224,7 @@ def check_ledger(training):
 
 
 def churn(hosts, folder, options):
-    training = Training(hosts, folder, f"{options.bin}/xoe")
+    training = Training(hosts, folder, f"{options.bin}/xoe", options.hangs)
     training.start()
     training.until(lambda: training.steps() > 3, "the first steps")
     churning = Churn(training, random.Random(options.seed))
@@ -206,8 +232,8 @@ def churn(hosts, folder, options):
     while done < options.events:
         if churning.event() is not None:
             done += 1
-            if done % 25 == 0:
-                print(f"{done} events, {training.steps()} steps", flush=True)
+            if done % options.tell == 0:
+                print(f"{done} events, the last: {churning.last}; {training.steps()} steps", flush=True)
         time.sleep(churning.draw.uniform(0, 0.6))
     # What is asked to end ends at a step, with its records in the ledger.
     launcher = training.processes("nodeA", "xoe")
@@ -215,8 +241,8 @@ def churn(hosts, folder, options):
     training.step_after(before, "the end")
     main = min(pid for pid in launcher if b"--host-discovery-script" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(main, signal.SIGTERM)
-    code = training.process.wait(timeout=HANGS)
-    if code not in (0, 128 + signal.SIGTERM):
+    code = training.process.wait(timeout=training.hangs)
+    if code not in (0, 130, 128 + signal.SIGTERM):  # 130: of a training that was interrupted
         raise AssertionError(f"exit code {code}: {training.text()[-3000:]}")
     if not hosts.all_gone(30):
         raise AssertionError(f"left on the hosts: {hosts.left()}")
@@ -232,6 +258,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bin")
     parser.add_argument("--events", type=int, default=25)
+    parser.add_argument("--hangs", type=float, default=300, help="seconds without a step: a rank takes a while to start on a busy machine")
+    parser.add_argument("--tell", type=int, default=25, help="a line after so many events")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     options = parser.parse_args()
     if why := why_not():
