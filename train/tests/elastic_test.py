@@ -16,6 +16,7 @@ import zlib
 XOE = pathlib.Path(os.environ["XOE_BIN_DIR"]) / "xoe"
 HANGS = 900  # seconds
 RECORDS = 250
+EPOCHS = 60  # while ranks are killed
 
 
 class Job:
@@ -134,16 +135,16 @@ class ElasticTest(unittest.TestCase):
         for options in (("--on-resize", "keep-global-batch", "--remainder", "keep"), ("--remainder", "keep", "--accumulate", 2)):
             with self.subTest(options=options, seed=seed):
                 ledger = self.folder / f"ledger-{len(options)}-{options[1]}"
-                job = self.start("--batch", 2, "--epochs", 6, "--ledger", ledger, *options, restarts=100, name=ledger.name)
+                job = self.start("--batch", 2, "--epochs", EPOCHS, "--ledger", ledger, *options, restarts=100, name=ledger.name)
                 job.until(r"(?m)^\[\d\] +3 ")
                 killed = job.kill_at_random(random.Random(seed), 12)
                 job.end()
                 proof, code, said = check(ledger)
                 self.assertEqual(code, 0, (proof, said, job.text()))
                 # With two passes a step, the last one may reach into another epoch.
-                self.assertIn([epoch["epoch"] for epoch in proof["epochs"]], (list(range(6)), list(range(7))), job.text())
-                self.assertLessEqual(sum(epoch["steps"] for epoch in proof["epochs"][6:]), 1)
-                for epoch in proof["epochs"][:6]:
+                self.assertIn([epoch["epoch"] for epoch in proof["epochs"]], (list(range(EPOCHS)), list(range(EPOCHS + 1))), job.text())
+                self.assertLessEqual(sum(epoch["steps"] for epoch in proof["epochs"][EPOCHS:]), 1)
+                for epoch in proof["epochs"][:EPOCHS]:
                     self.assertTrue(epoch["exact"] and epoch["records"] == RECORDS and epoch["missing"] == 0, epoch)
                 self.assertGreater(killed, 0)
                 self.assertGreater(proof["worlds"], 1)

@@ -280,8 +280,17 @@ Status Run::resume(const Progress& progress, bool same_run) {
   update_->set_loss_scale(progress.loss_scale);
   shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
   hold(find_position(progress, same_run));
-  if (!first() || !same_run) return {};
-  listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
+  if (first() && same_run) tell_resized();
+  return {};
+}
+
+void Run::tell_resized() {
+  const std::string ranks = counted(comm_.size(), "rank");
+  const auto left_at = requests_.resizing->left_at;
+  listener_.noted(left_at == Clock::time_point()
+                      ? fmt::format("step {} is the first with {}", step_ + 1, ranks)
+                      : fmt::format("step {} is the first with {}, {:.3f} s after the last one", step_ + 1, ranks,
+                                    seconds_of(Clock::now() - left_at)));
   const std::int64_t joint = joint_batch_of(options_, state_->share);
   const std::int64_t least = joint / comm_.size() * options_.accumulate;
   const std::int64_t most = data::share_of(joint, 0, comm_.size()) * options_.accumulate;
@@ -289,7 +298,6 @@ Status Run::resume(const Progress& progress, bool same_run) {
                               counted(joint * options_.accumulate, "image"), on_resize_name(options_.on_resize),
                               least == most ? std::to_string(least) : fmt::format("{} or {}", least, most),
                               plan_.schedule.peak));
-  return {};
 }
 
 Status Run::find_position(const Progress& progress, bool same_run) {
@@ -512,6 +520,7 @@ void Run::keep_state() {
   requests_.resizing->state = state_;
   requests_.resizing->step = state_->progress.step;
   requests_.resizing->goes_on = true;
+  requests_.resizing->left_at = Clock::now();
 }
 
 void Run::keep_finished() {

@@ -83,6 +83,7 @@ class Run {
   void close();
   Result<Outcome> finish();
   void tell_start();
+  void tell_resized();
   RunStart start_event() const;
 
   // For errors that all ranks return.
