@@ -50,10 +50,7 @@ class Run {
   Status find_position(const Progress& progress, bool same_run);
   void plan_end() noexcept;
   Status open_outputs();
-  // Tells the ledger of this world.
   Status begin_ledger();
-  // Before the step is exchanged.
-  Status note_records();
   Status step();
   bool updates() const noexcept { return trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }

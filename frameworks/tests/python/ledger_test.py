@@ -26,7 +26,9 @@ class Job:
         program = [ranks.interpreter(), TRAINING, folder / "ledger", EPOCHS]
         words = [ranks.BUILD / "bin" / "xoe", "run", "-np", 3, *options, "--timeout", ranks.HANGS, *program]
         with self.output.open("w") as out:
-            self.process = subprocess.Popen(list(map(str, words)), env=ranks.environment(), stdout=out, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                list(map(str, words)), env=ranks.environment(), stdout=out, stderr=subprocess.STDOUT
+            )
 
     def text(self):
         return self.output.read_text()

@@ -17,8 +17,8 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
     Every index occurs once in an epoch, except that a few are repeated at its end so that all ranks have equally many. Put
     the sampler into the ``TorchState``, call :meth:`record_batch` after each batch and :meth:`set_epoch` after each epoch.
 
-    dataset: of constant length. shuffle: in an order determined by ``seed`` and the epoch, the same on all ranks. ledger: is told
-    of the indices of each batch by :meth:`record_batch`; put it into the state, too.
+    dataset: of constant length. shuffle: in an order determined by ``seed`` and the epoch, the same on all ranks. ledger: is
+    told of the indices of each batch by :meth:`record_batch`; put it into the state, too.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0, ledger: Ledger | None = None) -> None:
