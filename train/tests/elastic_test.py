@@ -45,19 +45,30 @@ class Job:
     def kill(self, slot):
         os.kill(int(re.findall(rf"(?m)^\[{slot}\] pid (\d+)", self.text())[-1]), signal.SIGKILL)
 
+    def others_have_the_state(self):
+        """Whether the ranks of the world have trained together, and are two at least: then one can be lost."""
+        text = self.text()
+        begun = max(text.rfind(" is the first with "), 0)
+        ranks = 3 if begun == 0 else int(re.match(r" is the first with (\d)", text[begun:])[1])
+        return ranks >= 2 and re.search(r"(?m)^\[\d\] \d+ +[\d.]+ ", text[begun:]) is not None
+
     def kill_at_random(self, draw, most):
         """Kills ranks, one after the other, until the job ends; gives how many."""
         killed = 0
         while self.process.poll() is None and killed < most:
-            time.sleep(draw.uniform(0, 0.4))
-            worlds = self.text().count("is the first with")
+            time.sleep(draw.uniform(0, 0.3))
+            if not self.others_have_the_state():
+                continue
+            known = r"is the first with|the rank that was to join was killed"
+            told = len(re.findall(known, self.text()))
             try:
                 self.kill(draw.randrange(3))
-            except (ProcessLookupError, IndexError):
+            except ProcessLookupError:
                 continue
             killed += 1
-            end = time.monotonic() + 2  # a rank that was no member is lost without another world
-            while self.process.poll() is None and self.text().count("is the first with") == worlds and time.monotonic() < end:
+            end = time.monotonic() + HANGS
+            while self.process.poll() is None and len(re.findall(known, self.text())) == told:
+                assert time.monotonic() < end, self.text()
                 time.sleep(0.01)
         return killed
 
