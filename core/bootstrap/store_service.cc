@@ -320,7 +320,8 @@ void StoreService::begin_world(int version, std::span<const WorldMember> members
 
 std::optional<std::string_view> StoreService::find(std::string_view key) const {
   if (const auto found = values_.find(key); found != values_.end()) return found->second;
-  if (version_of(key) && !has_passed(key) && world_of(key) == key) return std::string_view();
+  if (const auto version = version_of(key); version && *version <= version_ && !has_passed(key) && world_of(key) == key)
+    return std::string_view();
   if (!key.starts_with(kWorldVersionKey) || key.size() <= kWorldVersionKey.size()) return std::nullopt;
   const auto version = parse_integer(key.substr(kWorldVersionKey.size() + 1));
   if (key[kWorldVersionKey.size()] != '/' || !version || *version < 1 || *version > version_) return std::nullopt;

@@ -31,10 +31,10 @@ std::uint32_t checksum_of(std::string_view text) {
       ::crc32(0, reinterpret_cast<const Bytef*>(text.data()), static_cast<uInt>(text.size())));
 }
 
-// The numbers of a line, one after the other.
-class Words {
+// The fields of a line, one after the other.
+class LineFields {
  public:
-  explicit Words(std::string_view line) : rest_(line) {}
+  explicit LineFields(std::string_view line) : rest_(line) {}
 
   std::string_view word() {
     const std::size_t end = std::min(rest_.find(' '), rest_.size());
@@ -62,34 +62,34 @@ class Words {
 
 // False: the line is not one of a ledger.
 bool parse_line(std::string_view line, bool first, std::string_view name, LedgerLines& lines) {
-  Words words(line);
-  const std::string_view kind = words.word();
+  LineFields fields(line);
+  const std::string_view kind = fields.word();
   if (first != (kind == "ledger")) return false;
   if (kind == "ledger") {
-    words.number<int>(kVersion, kVersion);
-    const auto records = words.number<std::int64_t>();
-    lines.data.push_back({.records = records, .fingerprint = words.number<std::uint64_t>(0, UINT64_MAX, 16)});
+    fields.number<int>(kVersion, kVersion);
+    const auto records = fields.number<std::int64_t>();
+    lines.data.push_back({.records = records, .fingerprint = fields.number<std::uint64_t>(0, UINT64_MAX, 16)});
   } else if (kind == "world") {
-    LedgerWorld world{.number = words.number<std::int64_t>(1), .rank = words.number<int>(0, kMostRanks)};
-    world.size = words.number<int>(world.rank + 1, kMostRanks + 1);
-    world.first_step = words.number<std::int64_t>(1);
+    LedgerWorld world{.number = fields.number<std::int64_t>(1), .rank = fields.number<int>(0, kMostRanks)};
+    world.size = fields.number<int>(world.rank + 1, kMostRanks + 1);
+    world.first_step = fields.number<std::int64_t>(1);
     world.told = name;
     lines.worlds.push_back(std::move(world));
   } else if (kind == "step") {
-    LedgerStep step{.world = words.number<std::int64_t>(1), .step = words.number<std::int64_t>(1)};
-    step.rank = words.number<int>();
-    step.epoch = words.number<std::int64_t>();
-    step.left = words.number<std::int64_t>();
-    while (words.good() && !words.empty()) step.records.push_back(words.number<std::int64_t>());
+    LedgerStep step{.world = fields.number<std::int64_t>(1), .step = fields.number<std::int64_t>(1)};
+    step.rank = fields.number<int>();
+    step.epoch = fields.number<std::int64_t>();
+    step.left = fields.number<std::int64_t>();
+    while (fields.good() && !fields.empty()) step.records.push_back(fields.number<std::int64_t>());
     lines.steps.push_back(std::move(step));
   } else if (kind == "done") {
-    LedgerDone done{.world = words.number<std::int64_t>(1)};
-    done.step = words.number<std::int64_t>(1);
+    LedgerDone done{.world = fields.number<std::int64_t>(1)};
+    done.step = fields.number<std::int64_t>(1);
     lines.done.push_back(done);
   } else {
     return false;
   }
-  return words.good() && words.empty();
+  return fields.good() && fields.empty();
 }
 
 // The line without its checksum; nullopt: it has not the right one.

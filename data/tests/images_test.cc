@@ -123,6 +123,35 @@ TEST(Images, ResumeToTheBitFromEveryPosition) {
   }
 }
 
+// In place, as one that was opened for that part.
+TEST(Images, ReshardGoesOnWithAnotherPart) {
+  auto options = small();
+  options.size = 3;
+  options.rank = 2;
+  options.batch = 2;
+  options.remainder = Remainder::kKeep;
+  const auto images = open_images(options).value();
+  for (const std::size_t at : {0U, 3U, 5U}) {
+    ASSERT_TRUE(images->reshard(2, 3, 3, 0));
+    EXPECT_EQ(drain(*images, at).size(), at);
+    const State state = images->save();
+    for (const std::int64_t joint : {0, 5}) {
+      options.size = 2;
+      options.rank = 1;
+      options.joint_batch = joint;
+      const auto other = open_images(options).value();
+      ASSERT_TRUE(other->restore(state));
+      ASSERT_TRUE(images->reshard(1, 2, 2, joint));
+      EXPECT_EQ(images->batches_per_epoch(), other->batches_per_epoch());
+      ASSERT_TRUE(images->restore(state));
+      EXPECT_EQ(drain(*images), drain(*other)) << at << " " << joint;
+    }
+  }
+  EXPECT_EQ(images->reshard(2, 2, 2, 0).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(images->reshard(0, 6, 6, 5).error().code(), Code::kInvalidArgument);  // one would have none
+  EXPECT_TRUE(images->next().has_value());                                        // it stays as it was
+}
+
 TEST(Images, ResumeRefusesOtherData) {
   const State state = open_images(small()).value()->save();
   const auto refused = [&state](const ImagePipelineOptions& options) {

@@ -143,6 +143,28 @@ TEST(ShardBatches, StepsHoldTheSameElementsForAnyNumberOfRanks) {
   EXPECT_EQ(steps(1), steps(12));
 }
 
+// Also where that does not divide them: no rank has more than one element more than another.
+TEST(ShardBatches, JointBatchesAreSharedOutAmongAnyNumberOfRanks) {
+  const auto common = shuffle(from_vector(counting(97)), 50, 5);
+  for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad, Remainder::kKeep}) {
+    const auto expected = drain(shard_batches(common, {0, 1, 15, remainder}));
+    for (const int size : {1, 2, 4, 7, 15}) {
+      std::vector<std::vector<int>> steps(expected.size());
+      for (int rank = 0; rank < size; ++rank) {
+        const auto batches = drain(shard_batches(common, {rank, size, 1, remainder, 15}));
+        ASSERT_EQ(batches.size(), expected.size());
+        for (std::size_t i = 0; i < batches.size(); ++i) {
+          const auto all = static_cast<std::int64_t>(expected[i].elements.size());
+          EXPECT_EQ(std::ssize(batches[i].elements), share_of(all, rank, size));
+          steps[i].insert(steps[i].end(), batches[i].elements.begin(), batches[i].elements.end());
+        }
+      }
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        EXPECT_THAT(steps[i], ::testing::UnorderedElementsAreArray(expected[i].elements)) << i << " of " << size;
+    }
+  }
+}
+
 TEST(ShardBatches, FillsUpWithEmptyBatches) {
   const auto batches = drain(shard_batches(from_vector(counting(5)), {1, 2, 1, Remainder::kKeep}), 6);
   ASSERT_EQ(batches.size(), 3U);

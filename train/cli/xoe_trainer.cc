@@ -109,6 +109,9 @@ class Console : public train::Listener {
     fmt::print("\r[{}{}] {}/{}", std::string(full, '='), std::string(kCells - full, ' '), step, total);
     std::fflush(stdout);
   }
+  void resized(const train::Resized& resized) override {
+    line(options_.json ? train::resized_json(resized) : train::resized_lines(resized));
+  }
   void reported(const train::Report& report) override {
     if (status_) status_->reported(report);
     line(options_.json ? train::report_json(report) : train::report_line(report));

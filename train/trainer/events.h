@@ -34,6 +34,18 @@ struct RunStart {
   std::string run_dir = {};          // an absolute path; empty: none
 };
 
+// The training goes on with other ranks.
+struct Resized {
+  std::int64_t first_step = 0;  // of theirs
+  int ranks = 1;
+  std::int64_t images = 0;  // of all ranks in a step
+  std::int64_t least = 0;   // of a rank
+  std::int64_t most = 0;
+  std::string policy = {};  // what stays
+  double peak_rate = 0;
+  double seconds = -1;  // since this rank left the world before; -1: it was in none
+};
+
 // Covers the steps since the previous report; speed covers all measured steps.
 struct Report {
   std::int64_t step = 0;  // finished so far
@@ -91,6 +103,7 @@ class Listener {
   // On every rank, with its own times.
   virtual void measured(const StepSample&) {}
   virtual void stepped(std::int64_t /*step*/, std::int64_t /*total*/) {}
+  virtual void resized(const Resized&) {}
   virtual void reported(const Report&) {}
   virtual void evaluated(const Evaluation&) {}
   virtual void warned(std::string_view /*message*/) {}  // "photos: 1 bad image left out: ..."

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "data/ledger/ledger.h"
 #include "train/trainer/checkpoint.h"
 #include "train/trainer/setup.h"
+#include "train/trainer/step_ledger.h"
 #include "train/trainer/weight_average.h"
 
 namespace xoe::train {
@@ -19,8 +19,7 @@ struct RankState {
   Progress progress = {};
   bool trained = false;                           // false: a newcomer, or a run that has not begun
   Share share = {};                               // of setup.data
-  std::optional<data::LedgerWriter> ledger = {};  // with --ledger, once it has begun
-  std::int64_t ledger_world = 0;                  // that it tells of
+  StepLedger ledger = {};
 };
 
 }  // namespace xoe::train

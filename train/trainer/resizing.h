@@ -1,6 +1,7 @@
 // What a run and its caller tell each other when the number of ranks changes.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ struct Resizing {
   std::shared_ptr<RankState> state = {};
   std::string loss = {};  // of which rank, where train() has returned because of it
   std::int64_t step = 0;  // that the state is of: where ranks have different ones, the latest counts
+  std::chrono::steady_clock::time_point left_at = {};  // when that world ended
 };
 
 }  // namespace xoe::train

@@ -200,37 +200,9 @@ Status Run::create_optimizer() {
 
 Status Run::begin_ledger() {
   if (options_.ledger.empty() || !trains()) return {};
-  // Worlds of all jobs that write to this folder have different numbers.
-  std::int64_t last = state_->ledger_world;
-  if (last == 0 && !goes_on_) {
-    const auto found = data::last_ledger_world(options_.ledger);
-    if (found) last = *found;
-    if (!found) hold(failure(found.error()));
-  }
-  XOE_TRY(comm_.allreduce(Tensor(&last, 1), ReduceOp::kMax, {.name = "number of the ledger's world"}));
-  state_->ledger_world = last + 1;
-  const auto write = [this]() -> Status {
-    if (!state_->ledger) {
-      const data::OpenedData opened = setup_.data->opened().training;
-      XOE_ASSIGN(auto ledger, data::LedgerWriter::open(options_.ledger, {opened.records, opened.order}));
-      state_->ledger.emplace(std::move(ledger));
-    }
-    return state_->ledger->world(
-        {.number = state_->ledger_world, .rank = comm_.rank(), .size = comm_.size(), .first_step = step_ + 1});
-  };
-  hold(write());
-  return {};
-}
-
-Status Run::note_records() {
-  if (!state_->ledger || !trains()) return {};
-  for (const Batch& batch : input_->get())
-    XOE_TRY(state_->ledger->step({.world = state_->ledger_world,
-                                  .step = step_ + 1,
-                                  .rank = comm_.rank(),
-                                  .epoch = batch.epoch,
-                                  .left = batch.left,
-                                  .records = batch.records}));
+  Status held;
+  XOE_TRY(state_->ledger.begin_world(options_.ledger, setup_.data->opened().training, goes_on_, step_ + 1, comm_, held));
+  hold(held);
   return {};
 }
 
@@ -280,16 +252,22 @@ Status Run::resume(const Progress& progress, bool same_run) {
   update_->set_loss_scale(progress.loss_scale);
   shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
   hold(find_position(progress, same_run));
-  if (!first() || !same_run) return {};
-  listener_.noted(fmt::format("step {} is the first with {}", step_ + 1, counted(comm_.size(), "rank")));
-  const std::int64_t joint = joint_batch_of(options_, state_->share);
-  const std::int64_t least = joint / comm_.size() * options_.accumulate;
-  const std::int64_t most = data::share_of(joint, 0, comm_.size()) * options_.accumulate;
-  listener_.noted(fmt::format("a step has {} ({}): {} for each rank; the learning rate is up to {:.4g}",
-                              counted(joint * options_.accumulate, "image"), on_resize_name(options_.on_resize),
-                              least == most ? std::to_string(least) : fmt::format("{} or {}", least, most),
-                              plan_.schedule.peak));
+  if (first() && same_run) tell_resized();
   return {};
+}
+
+void Run::tell_resized() {
+  const std::int64_t joint = joint_batch_of(options_, state_->share);
+  Resized resized{.first_step = step_ + 1,
+                  .ranks = comm_.size(),
+                  .images = joint * options_.accumulate,
+                  .least = joint / comm_.size() * options_.accumulate,
+                  .most = data::share_of(joint, 0, comm_.size()) * options_.accumulate,
+                  .policy = std::string(on_resize_name(options_.on_resize)),
+                  .peak_rate = plan_.schedule.peak};
+  if (const auto left_at = requests_.resizing->left_at; left_at != Clock::time_point())
+    resized.seconds = seconds_of(Clock::now() - left_at);
+  listener_.resized(resized);
 }
 
 Status Run::find_position(const Progress& progress, bool same_run) {
@@ -364,7 +342,7 @@ Status Run::step() {
   for (auto& group : setup_.optimizer->param_groups()) group.options().set_lr(rate);
   if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
-  hold(note_records());
+  hold(state_->ledger.note(step_ + 1, input_->get()));
   seed_step(setup_, options_, comm_.rank(), step_);
   Passes passes(setup_, options_, *update_, *trace_);
   const std::vector<PassSums> pass_sums = passes.run(input_->get());
@@ -394,7 +372,7 @@ Status Run::step() {
     if (first() && !told->empty()) listener_.noted(*told);
   }
   ++step_;
-  if (state_->ledger && trains()) hold(state_->ledger->done({.world = state_->ledger_world, .step = step_}));
+  hold(state_->ledger.done(step_));
   keep_finished();
   const StepTimes times = trace_->take();
   const double seconds = seconds_of(Clock::now() - begin);
@@ -512,6 +490,7 @@ void Run::keep_state() {
   requests_.resizing->state = state_;
   requests_.resizing->step = state_->progress.step;
   requests_.resizing->goes_on = true;
+  requests_.resizing->left_at = Clock::now();
 }
 
 void Run::keep_finished() {

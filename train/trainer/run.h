@@ -50,10 +50,7 @@ class Run {
   Status find_position(const Progress& progress, bool same_run);
   void plan_end() noexcept;
   Status open_outputs();
-  // Tells the ledger of this world.
   Status begin_ledger();
-  // Before the step is exchanged.
-  Status note_records();
   Status step();
   bool updates() const noexcept { return trains() && !setup_.emulated; }
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
@@ -83,6 +80,7 @@ class Run {
   void close();
   Result<Outcome> finish();
   void tell_start();
+  void tell_resized();
   RunStart start_event() const;
 
   // For errors that all ranks return.

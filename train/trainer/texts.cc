@@ -87,6 +87,15 @@ std::string outcome_lines(const Outcome& outcome) {
                             outcome.speed.mean / outcome.ranks, outcome.speed.mean);
 }
 
+std::string resized_lines(const Resized& resized) {
+  std::string text = fmt::format("step {} is the first with {}", resized.first_step, counted(resized.ranks, "rank"));
+  if (resized.seconds >= 0) text += fmt::format(", {:.3f} s after the last one", resized.seconds);
+  const std::string each = resized.least == resized.most ? std::to_string(resized.least)
+                                                         : fmt::format("{} or {}", resized.least, resized.most);
+  return text + fmt::format("\na step has {} ({}): {} for each rank; the learning rate is up to {:.4g}",
+                            counted(resized.images, "image"), resized.policy, each, resized.peak_rate);
+}
+
 std::string summary_line(const std::string& name, const Outcome& outcome) {
   return fmt::format("{}: accuracy={} images_per_s={:.1f} curve={} timeline={}", name,
                      outcome.accuracy < 0 ? "none" : fmt::format("{:.4f}", outcome.accuracy), outcome.speed.mean,
@@ -115,6 +124,17 @@ std::string start_json(const RunStart& start) {
                {"steps_per_epoch", start.steps_per_epoch}};
   if (!start.checkpoints.empty()) json["checkpoints"] = start.checkpoints;
   if (!start.run_dir.empty()) json["run_dir"] = start.run_dir;
+  return line_of(json);
+}
+
+std::string resized_json(const Resized& resized) {
+  Json json = {{"event", "resized"},
+               {"first_step", resized.first_step},
+               {"ranks", resized.ranks},
+               {"images_per_step", resized.images},
+               {"policy", resized.policy},
+               {"peak_rate", resized.peak_rate}};
+  if (resized.seconds >= 0) json["seconds"] = resized.seconds;
   return line_of(json);
 }
 

@@ -52,7 +52,7 @@ class Training:
                "--restarts", "10000", "--blacklist-cooldown-range", "1,2", "--host-timeout", SILENCE, "--change-interval", "0.2",
                "--output-dir", self.folder / "out"]
         train = ["train", "--data", self.folder / "data", "--model", "mlp", "--image-size", "16", "--device", "cpu", "--batch", "4",
-                 "--threads", "1", "--epochs", "100000", "--report-every", "1", "--run-dir", self.run_folder, "--ledger", self.ledger]
+                 "--threads", "1", "--remainder", "keep", "--epochs", "100000", "--report-every", "1", "--run-dir", self.run_folder, "--ledger", self.ledger]
         with self.output.open("w") as out:
             self.process = subprocess.Popen(self.hosts.command("nodeA", self.xoe, *map(str, run), self.xoe, *map(str, train)),
                                             stdout=out, stderr=subprocess.STDOUT)
@@ -219,7 +219,7 @@ def check_ledger(training):
     done = subprocess.run([training.xoe, "data", "ledger", str(training.ledger), "--json"],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise AssertionError(f"xoe data ledger: {done.returncode}: {done.stdout[-3000:]} {done.stderr[-3000:]}")
+        raise AssertionError(f"xoe data ledger: {done.returncode}: {done.stdout[:6000]} {done.stderr[-3000:]}")
     print(f"ledger: {done.stdout.strip()[:400]}")
 
 

@@ -9,6 +9,7 @@ at whose beginning it becomes a rank is longer than the median of those that fol
     train/bench/elastic/run.py --rounds 20 --model resnet18 --image-size 32
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -47,7 +48,7 @@ class Training:
         program = ["sh", "-c", 'echo "pid $$"; exec "$@"', "sh", *train]
         run = [xoe, "run", "-np", options.ranks, "--min-np", 1, *more, *program]
         self.changed = threading.Condition()
-        self.lines, self.steps, self.pids = [], [], {}
+        self.lines, self.steps, self.pids, self.pauses = [], [], {}, []
         self.process = subprocess.Popen(
             list(map(str, run)), env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True,
@@ -66,6 +67,9 @@ class Training:
     def note(self, now, line):
         if begun := re.match(r"\[(\d+)\] pid (\d+)", line):
             self.pids[int(begun[1])] = int(begun[2])
+        elif event := re.match(r'\[\d+\] (\{"event":"resized".*\})', line):
+            found = json.loads(event[1])
+            self.pauses.append((found["ranks"], found["seconds"]))
         elif report := re.match(r'\[\d+\] (\{"event":"report".*\})', line):
             found = json.loads(report[1])
             self.steps.append((now, found["step"], found["ranks"]))
@@ -91,7 +95,7 @@ class Training:
 
 
 def intervals(times):
-    return [after - before for before, after in zip(times, times[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 def kill_one(training, options, number):
@@ -111,7 +115,8 @@ def loss(options, number):
     try:
         killed, step = kill_one(training, options, number)
         training.until(lambda: training.steps_of(options.ranks - 1, killed))
-        return {"went_on_s": training.steps_of(options.ranks - 1, killed)[0] - killed, "step_s": step}
+        went_on = training.steps_of(options.ranks - 1, killed)[0] - killed
+        return {"went_on_s": went_on, "step_s": step, "pause_s": training.pauses[0][1]}
     finally:
         training.end()
 
@@ -126,7 +131,8 @@ def join(options, number):
         first = training.steps_of(options.ranks, alone)
         before = training.steps_of(options.ranks - 1, killed)[-1]
         step = statistics.median(intervals(first))
-        return {"joining_step_s": first[0] - before, "step_s": step, "cost_steps": (first[0] - before) / step - 1}
+        pause = next(pause for ranks, pause in training.pauses if ranks == options.ranks)
+        return {"joining_step_s": first[0] - before, "pause_s": pause, "step_s": step, "cost_steps": (first[0] - before) / step - 1}
     finally:
         training.end()
 
@@ -157,8 +163,11 @@ def main():
     if losses:
         rows.append(row("a step before the kill", [one["step_s"] for one in losses], "s"))
         rows.append(row("the same without one step's computing", [one["went_on_s"] - one["step_s"] for one in losses], "s"))
+        rows.append(row("of that between the two worlds", [one["pause_s"] for one in losses], "s"))
     if joins:
         rows.append(row("the step with which a rank joined", [one["joining_step_s"] for one in joins], "s"))
+        rows.append(row("between the two worlds", [one["pause_s"] for one in joins], "s"))
+        rows.append(row("a pause of a join, in steps", [one["pause_s"] / one["step_s"] for one in joins], "steps"))
         rows.append(row("a step after the join", [one["step_s"] for one in joins], "s"))
         rows.append(row("a join costs the others", [one["cost_steps"] for one in joins], "steps"))
     facts = machine()

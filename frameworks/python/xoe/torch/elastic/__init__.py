@@ -15,7 +15,8 @@ A training function gets a state to which all ranks can return::
 """
 
 from xoe.elastic import ObjectState, State, run
+from xoe.ledger import Ledger
 from xoe.torch.elastic.sampler import ElasticSampler
 from xoe.torch.elastic.state import TorchState
 
-__all__ = ["ElasticSampler", "ObjectState", "State", "TorchState", "run"]
+__all__ = ["ElasticSampler", "Ledger", "ObjectState", "State", "TorchState", "run"]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from xoe import world as _world
+from xoe.ledger import Ledger
 
 
 class ElasticSampler(torch.utils.data.Sampler[int]):
@@ -16,13 +17,15 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
     Every index occurs once in an epoch, except that a few are repeated at its end so that all ranks have equally many. Put
     the sampler into the ``TorchState``, call :meth:`record_batch` after each batch and :meth:`set_epoch` after each epoch.
 
-    dataset: of constant length. shuffle: in an order determined by ``seed`` and the epoch, the same on all ranks.
+    dataset: of constant length. shuffle: in an order determined by ``seed`` and the epoch, the same on all ranks. ledger: is
+    told of the indices of each batch by :meth:`record_batch`; put it into the state, too.
     """
 
-    def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
+    def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0, ledger: Ledger | None = None) -> None:
         self.dataset = dataset
         self.shuffle = shuffle
         self.seed = seed
+        self.ledger = ledger
         self.epoch = 0
         self.processed_num = 0
         self.reset()
@@ -37,6 +40,11 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         """Records that every rank has processed a batch of ``batch_size``."""
         del batch_idx
         self.processed_num += batch_size * self.num_replicas
+        if self.ledger is not None:
+            batch = self._mine[self._told : self._told + batch_size]
+            self._told += batch_size
+            left = -(-max(len(self._mine) - self._told, 0) // batch_size)
+            self.ledger.step(batch, self.epoch, left)
 
     def reset(self) -> None:
         """Distributes the indices that are not processed yet over the current ranks."""
@@ -50,6 +58,8 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
             order = list(range(length))
         self.remaining_indices = order[min(self.processed_num, length) :]
         self.num_samples = -(-len(self.remaining_indices) // self.num_replicas)
+        self._mine: list[int] = []  # of this rank, in the loop under way
+        self._told = 0  # so many of them, to the ledger
 
     def __iter__(self) -> Iterator[int]:
         indices = self.remaining_indices
@@ -57,7 +67,8 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         if missing > 0:
             repeats = -(-missing // len(indices))
             indices = indices + (indices * repeats)[:missing]
-        return iter(indices[self.rank :: self.num_replicas])
+        self._mine, self._told = indices[self.rank :: self.num_replicas], 0
+        return iter(self._mine)
 
     def __len__(self) -> int:
         return self.num_samples

@@ -7,17 +7,19 @@ from typing import Any
 
 import torch
 
+from xoe._collective import barrier
 from xoe.elastic import ObjectState
+from xoe.ledger import Ledger
 from xoe.objects import broadcast_object
 from xoe.torch import optimizer_state
 from xoe.torch.broadcasting import broadcast_optimizer_state, broadcast_parameters
 from xoe.torch.elastic.sampler import ElasticSampler
 
-_Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler)
+_Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler, Ledger)
 
 
 class TorchState(ObjectState):
-    """Any number of models, optimizers and samplers, under any names, and plain objects.
+    """Any number of models, optimizers, samplers and ledgers, under any names, and plain objects.
 
     For example::
 
@@ -41,8 +43,14 @@ class TorchState(ObjectState):
         self._copies = {name: copy.deepcopy(value.state_dict()) for name, value in self._kept.items()}
 
     def save(self) -> None:
+        ledgers = [value for value in self._kept.values() if isinstance(value, Ledger)]
+        if ledgers:
+            # What one rank commits, all have noted; where one could not, nothing is committed here either.
+            barrier()
         self._copy()
         super().save()
+        for ledger in ledgers:
+            ledger.commit()
 
     def restore(self) -> None:
         for name, value in self._kept.items():
@@ -66,7 +74,7 @@ class TorchState(ObjectState):
 
     def reset(self) -> None:
         for value in self._kept.values():
-            if isinstance(value, ElasticSampler):
+            if isinstance(value, (ElasticSampler, Ledger)):
                 value.reset()
 
     def __setattr__(self, name: str, value: Any) -> None:
