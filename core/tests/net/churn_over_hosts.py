@@ -61,9 +61,10 @@ class Training:
         return self.output.read_text(errors="replace")
 
     def said(self):
-        """What the launcher said, and the last lines of the ranks."""
-        lines = self.text().splitlines()
-        return "\n".join([line for line in lines if not line.startswith("[") or "error" in line][-60:])
+        """What the launcher said, and errors of ranks: around the first of these, and at the end."""
+        lines = [line for line in self.text().splitlines() if not line.startswith("[") or "error" in line]
+        first = next((at for at, line in enumerate(lines) if line.startswith("[")), 0)
+        return "\n".join([*lines[max(0, first - 25):first + 15], "...", *lines[-25:]])
 
     def steps(self):
         """How many have been reported so far."""
@@ -204,6 +205,9 @@ class Churn:
     def event(self):
         kind = self.draw.choice([self.kill_rank, self.kill_rank, self.kill_agent, self.pause_rank, self.cut_link, self.notice,
                                  self.leave, self.join, self.join])
+        if kind in (self.kill_rank, self.kill_agent, self.cut_link):
+            # Who has joined has the training's state when a step is done.
+            self.training.step_after(self.training.steps() + 1, "before the event")
         since = len(self.training.text())
         self.last = kind.__name__
         begun = time.monotonic()
