@@ -24,6 +24,7 @@ struct ImagePlan {
   ImageTransform transform;      // as the options say
   MapAndBatchOptions batching;
   Remainder remainder = Remainder::kDrop;
+  int wanted_batch = 0;    // where there is no joint batch
   int wanted_threads = 0;  // kAutoThreads: options.threads is what that came to
   std::int64_t batches_per_epoch = 0;
   std::uint64_t order_fingerprint = 0;

@@ -113,11 +113,8 @@ Status plan_for_rank(ImagePlan& plan, std::int64_t records) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     return failure(Code::kInvalidArgument, "images: rank {} of {}", options.rank, options.size);
   std::int64_t joint = options.joint_batch;
-  if (joint > 0) {
-    options.batch = static_cast<int>(share_of(joint, 0, options.size));
-  } else {
-    joint = std::int64_t{options.size} * options.batch;
-  }
+  options.batch = joint > 0 ? static_cast<int>(share_of(joint, 0, options.size)) : plan.wanted_batch;
+  if (joint == 0) joint = std::int64_t{options.size} * options.batch;
   const std::int64_t batches = plan_joint_shard(records, options.rank, options.size, joint, plan.remainder).batches;
   if (batches == 0)
     return failure(Code::kInvalidArgument, "{}: {} {} too few for {} with batches of {}", options.directory,
@@ -152,6 +149,7 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& w
                               .keep_full = remainder != Remainder::kKeep,
                               .name_elements = false},  // records have names of their own
                  .remainder = remainder,
+                 .wanted_batch = options.batch,
                  .wanted_threads = options.threads};
   plan_threads(plan.batching, options, options.threads);
   plan.options.threads = plan.batching.threads;

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -22,13 +23,13 @@ EPOCHS = 40  # while ranks are killed
 class Job:
     """A training of three ranks, of which one must be left, over the images of `folder`."""
 
-    def __init__(self, folder, *options, restarts=1, name="job"):
+    def __init__(self, folder, *options, ranks=3, restarts=1, name="job"):
         self.folder, self.output = folder, folder / f"{name}.out"
         train = [
             XOE, "train", "--data", folder / "data", "--model", "mlp", "--image-size", 8, "--device", "cpu", "--threads", 1, "--data-threads", 0,
             "--report-every", 1, *options,
         ]  # fmt: skip
-        run = [XOE, "run", "-np", 3, "--min-np", 1, "--restarts", restarts, "--timeout", HANGS]
+        run = [XOE, "run", "-np", ranks, "--min-np", 1, "--restarts", restarts, "--timeout", HANGS]
         words = [*run, "sh", "-c", 'echo "pid $$"; exec "$@"', "sh", *train]
         with self.output.open("w") as out:
             self.process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
@@ -187,6 +188,41 @@ class ElasticTest(unittest.TestCase):
         proof, code, said = check(ledger)
         self.assertEqual(code, 0, (proof, said))
         self.assertTrue(all(epoch["exact"] for epoch in proof["epochs"]) and proof["worlds"] == 2, proof)
+
+    def weights(self, checkpoints, step):
+        file = self.folder / f"{checkpoints.name}-{step}.safetensors"
+        source = checkpoints / f"step-{step:08}.ckpt"
+        done = subprocess.run([XOE, "train", "export", source, file], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, (done, sorted(checkpoints.iterdir())))
+        return file.read_bytes()
+
+    def go_on(self, checkpoints, step, ranks, steps, options):
+        """The weights of so many ranks that go on from a checkpoint."""
+        folder = self.folder / f"from-{step}-with-{ranks}"
+        folder.mkdir()
+        shutil.copy(checkpoints / f"step-{step:08}.ckpt", folder)
+        kept = ("--checkpoint", folder, "--resume", "--steps", step + steps)
+        self.start(*options, *kept, ranks=ranks, name=folder.name).end()
+        return self.weights(folder, step + steps)
+
+    def test_a_newcomer_has_the_state_to_the_bit(self):
+        # As rank 0 it writes the checkpoints. The rate is the same in each step.
+        checkpoints = self.folder / "checkpoints"
+        options = ("--batch", 4, "--optimizer", "adamw", "--ema", 0.9, "--lr-schedule", 0.001, "--lr-warmup", 0, "--checkpoint-every", 1,
+                   "--checkpoint-keep", 10**6)  # fmt: skip
+        job = self.start(*options, "--checkpoint", checkpoints, "--steps", 10**6)
+        job.until(r"(?m)^\[0\] +5 ")
+        job.kill(0)
+        job.until(r"\[0\] step \d+ is the first with 3 ranks")
+        found = re.findall(r"step (\d+) is the first with (\d) ranks", job.text())
+        self.assertEqual([ranks for _, ranks in found], ["2", "3"], job.text())
+        lost, joined = (int(step) - 1 for step, _ in found)
+        job.until(rf"(?m)^\[0\] +{joined + 4} ")
+        job.stop()
+        self.assertGreater(joined, lost, job.text())
+        since = min(joined - lost, 3)
+        self.assertEqual(self.go_on(checkpoints, joined - since, 2, since, options), self.weights(checkpoints, joined))
+        self.assertEqual(self.go_on(checkpoints, joined, 3, 3, options), self.weights(checkpoints, joined + 3))
 
     def test_planted_faults_are_found(self):
         ledger = self.folder / "ledger"

@@ -37,7 +37,9 @@ class ImageBatches : public BatchSource {
   }
 
   const DataInfo& info() const noexcept override { return info_; }
-  Result<int> count_classes() override { return training_->count_classes(); }
+  Result<int> count_classes() override {
+    return info_.classes > 0 ? Result<int>(info_.classes) : training_->count_classes();
+  }
   void set_classes(int classes) override { info_.classes = classes; }
 
   Status reshard(const Share& share) override {

@@ -148,7 +148,7 @@ Status Run::prepare_rank(const Holders& holders) {
   XOE_TRY(on_all_ranks(agree(comm_, local())));
   // Those that have trained together have the same files.
   if (!holders.all) {
-    XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_)));
+    XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_, goes_on_ ? holders.ranks.front() : 0)));
     const bool has_model = static_cast<bool>(setup_.model);
     XOE_TRY(
         on_all_ranks(agree(comm_, has_model ? Status() : create_model(setup_, options_, setup_.data->info().classes))));
@@ -201,7 +201,8 @@ Status Run::create_optimizer() {
 Status Run::begin_ledger() {
   if (options_.ledger.empty() || !trains()) return {};
   Status held;
-  XOE_TRY(state_->ledger.begin_world(options_.ledger, setup_.data->opened().training, goes_on_, step_ + 1, comm_, held));
+  XOE_TRY(
+      state_->ledger.begin_world(options_.ledger, setup_.data->opened().training, goes_on_, step_ + 1, comm_, held));
   hold(held);
   return {};
 }

@@ -87,17 +87,17 @@ Status check_folders(const TrainOptions& options) {
   return options.resume || options.run_dir.empty() ? Status() : check_free(options.run_dir);
 }
 
-Status agree_on_data(BatchSource& data, Communicator& comm) {
+Status agree_on_data(BatchSource& data, Communicator& comm, int counter) {
   // Ranks with different files would have different numbers of batches, and wait for each other for ever.
   const data::GatherTexts gather = [&](const std::string& text) { return gather_texts(comm, text); };
   const OpenedSplits mine = data.opened();
   XOE_TRY(data::compare_opened(mine.training, comm.rank(), gather));
   XOE_TRY(data::compare_opened(mine.held_out, comm.rank(), gather));
-  // Where only the labels tell the number of classes, rank 0 reads them for all.
-  const auto counted = comm.rank() == 0 ? data.count_classes() : Result<int>(0);
+  // Where only the labels tell the number of classes, one rank reads them for all.
+  const auto counted = comm.rank() == counter ? data.count_classes() : Result<int>(0);
   XOE_TRY(agree(comm, counted ? Status() : failure(counted.error())));
   std::int64_t classes = *counted;
-  XOE_TRY(comm.broadcast(Tensor(&classes, 1), 0));
+  XOE_TRY(comm.broadcast(Tensor(&classes, 1), counter));
   data.set_classes(static_cast<int>(classes));
   return {};
 }

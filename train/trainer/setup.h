@@ -61,8 +61,8 @@ struct Plan {
   Schedule schedule;
 };
 
-// Collective. The same errors on all ranks. Also sets the number of classes.
-Status agree_on_data(BatchSource& data, Communicator& comm);
+// Collective. The same errors on all ranks. Also sets the number of classes, which rank `counter` knows or counts.
+Status agree_on_data(BatchSource& data, Communicator& comm, int counter);
 
 // Steps and learning rates from options and data.
 Plan make_plan(const TrainOptions& options, const DataInfo& data, std::int64_t images_per_step);
