@@ -40,8 +40,11 @@ def _create(options: Any, backend_options: Any = None) -> Any:
     from xoe.torch.distributed.group import Group
     from xoe.torch.distributed.initialize import initialize_engine
     from xoe.torch.distributed.members import Members, set_name
+    from xoe.torch.distributed.reconfigure import ReconfigurableGroup
 
     ranks, name, timeout = list(options.global_ranks_in_group), str(options.group_id), options.timeout
+    if getattr(options, "enable_reconfigure", False):
+        return ReconfigurableGroup(options.store, options.group_rank, options.group_size, name, timeout)
     if ranks:
         members = subgroups.take(name, ranks, timeout)
     else:

@@ -89,25 +89,31 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     calls in the same order.
     """
 
-    def __init__(self, store: Any, rank: int, size: int, name: str, timeout: timedelta, members: Members) -> None:
+    def __init__(self, store: Any, rank: int, size: int, name: str, timeout: timedelta, members: Members | None) -> None:
+        """members: None: :meth:`_attach` comes later."""
         super().__init__(rank, size)
         self._store = store
-        self._members = members
         self._name = name
         self._timeout = timeout
         self._description = ""
         self._alone = False
         self._batch: list[Work] | None = None
         self._completer = Completer(f"xoe group {name}")
-        label = f"torch {members.name}"
-        self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(timeout))
         self._waits_in_stream = os.environ.get("XOE_GPU_WAIT") == "stream"
+        if members is not None:
+            self._attach(members, rank, size)
+        _groups.add(self)
+
+    def _attach(self, members: Members, rank: int, size: int) -> None:
+        """Makes all that depends on the members."""
+        self._members = members
+        label = f"torch {members.name}"
+        self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(self._timeout))
         self._one_host = members.engine.topology()[5] == 1
         self._shared = SharedStorages(members.engine)
         self._end_of_backward = EndOfBackward(failed=self._shared.close)
-        self._messages = PointToPoint(members.engine, members.process_set, members.name, timeout)
+        self._messages = PointToPoint(members.engine, members.process_set, members.name, self._timeout)
         self._monitored = MonitoredBarrier(members.store, rank, size)
-        _groups.add(self)
 
     def _work(
         self,
@@ -330,6 +336,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     group_desc = property(getGroupDesc)
     supports_splitting = True
     supports_coalescing = False
+    supports_reconfigure = False
 
     @property
     def _device_types(self) -> list[torch.device]:
@@ -358,7 +365,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
             return None
         job_ranks = [_c10d.get_global_rank(self, rank) for rank in ranks]
         timeout = timeout or self._timeout
-        members = make_engine(_c10d._get_default_store(), job_ranks, _c10d.get_rank(), timeout)
+        members = make_engine(job_ranks, timeout)
         group = Group(
             PrefixStore(f"{group_name}/", self._store), ranks.index(self.rank()), len(ranks), str(group_name), timeout, members
         )
