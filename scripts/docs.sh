@@ -15,7 +15,7 @@ fi
 
 if [[ -z $programs ]]; then
   programs=build/release/bin
-  scripts/setup.sh --with docs release:xoe,xoe-train,xoe-bench,xoe-data,xoe-doctor,xoe-report,xoe-sweep,xoe-timeline,xoe-pool
+  scripts/setup.sh --with docs release:xoe,xoe-train,xoe-bench,xoe-data,xoe-doctor,xoe-notice,xoe-report,xoe-sweep,xoe-timeline,xoe-pool
   install_docs_tools
 fi
 tools=build/peers/docs/bin

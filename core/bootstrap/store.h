@@ -18,7 +18,7 @@ namespace xoe::bootstrap {
 class StoreService;
 
 // Where the launcher restarts failed ranks or changes their number, its store has the version of the world under this
-// key: "0", "1", ..., or, if not all ranks are in it, with the slots of its members: "2 0,1,3". A new version removes
+// key, as world_text() writes it: "0", "1", ..., or, if not all ranks are in it, with its members. A new version removes
 // all other keys, and pending get()s fail with `unavailable`. The versions that have begun are also keys to wait for:
 // "world_version/1", "world_version/2", ...; however many, they take no room.
 inline constexpr std::string_view kWorldVersionKey = "world_version";

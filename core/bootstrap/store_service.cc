@@ -292,12 +292,11 @@ bool StoreService::admit(Connection& connection, bool knows_secret) {
   return true;
 }
 
-void StoreService::begin_world(int version, std::span<const int> slots) {
+void StoreService::begin_world(int version, std::span<const WorldMember> members) {
   values_.clear();
   bytes_ = 0;
   // An empty store has room for these keys.
-  static_cast<void>(set(kWorldVersionKey, slots.empty() ? std::to_string(version)
-                                                        : fmt::format("{} {}", version, fmt::join(slots, ","))));
+  static_cast<void>(set(kWorldVersionKey, world_text(version, members)));
   version_ = version;
   for (const auto& [key, waiting] : std::exchange(waiters_, {})) {
     if (const auto value = find(key)) {

@@ -16,6 +16,7 @@
 #include "core/bootstrap/failing_rank.h"
 #include "core/bootstrap/socket_address.h"
 #include "core/bootstrap/store_protocol.h"
+#include "core/bootstrap/world_members.h"
 #include "xoe/status.h"
 
 namespace xoe::bootstrap {
@@ -46,8 +47,8 @@ class StoreService {
   int fd() const noexcept { return epoll_.get(); }
   // Starts a version of the world after a restart of ranks or a change of their number; 0 announces that this is
   // possible. Removes all keys, fails pending gets and later requests for the keys of earlier versions (world_keys()),
-  // and sets kWorldVersionKey. `slots`: of the members; empty: all ranks.
-  void begin_world(int version, std::span<const int> slots = {});
+  // and sets kWorldVersionKey. `members`: empty: all ranks.
+  void begin_world(int version, std::span<const WorldMember> members = {});
   // Whether a rank has set the key.
   bool has(std::string_view key) const { return values_.contains(key); }
   void remove(std::string_view key);

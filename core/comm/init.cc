@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "core/bootstrap/own_keys.h"
 #include "core/bootstrap/store.h"
 #include "core/bootstrap/user_key.h"
+#include "core/bootstrap/world_members.h"
 #include "core/comm/init.h"
 #include "core/comm/join_hosts.h"
 #include "xoe/communicator.h"
@@ -32,36 +34,14 @@ constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
 // A newcomer waits until the others let it in, which they do at a step of theirs; the launcher ends it with the job.
 constexpr std::chrono::nanoseconds kNewcomerTimeout = std::chrono::hours(24 * 20);
 
-struct World {
-  int version = 0;
-  bool last = true;             // no other version follows
-  std::vector<int> slots = {};  // of its members, in their order; empty: all ranks
-};
-
 // A name for the group that all ranks form now; its keys in the store begin with it. All ranks call init() equally
 // often in a world version, so each counts for itself. Ranks can be threads of one process.
-std::string next_group(const bootstrap::LaunchInfo& info, const World& world) {
+std::string next_group(const bootstrap::LaunchInfo& info, const std::optional<bootstrap::World>& world) {
   static std::mutex mutex;
   static std::map<std::tuple<std::string, std::string, int, int>, int> formed;
   const std::lock_guard lock(mutex);
-  const int number = formed[{info.store, info.job, info.topology.rank, world.version}]++;
-  return (world.last ? std::string() : bootstrap::world_keys(world.version)) + std::to_string(number);
-}
-
-Result<World> parse_world(const std::string& text) {
-  World world{.last = false};
-  const auto space = text.find(' ');
-  const auto version = parse_integer(text.substr(0, space));
-  bool good = version.has_value();
-  if (version) world.version = static_cast<int>(*version);
-  if (space != std::string::npos)
-    for (const std::string& word : split_text(text.substr(space + 1), ',')) {
-      const auto slot = parse_integer(word);
-      good = good && slot && *slot >= 0 && *slot < bootstrap::kMostSlots;
-      if (good) world.slots.push_back(static_cast<int>(*slot));
-    }
-  if (!good) return failure(Code::kInternal, "store: '{}' is not a world version", text);
-  return world;
+  const int number = formed[{info.store, info.job, info.topology.rank, world ? world->version : 0}]++;
+  return (world ? bootstrap::world_keys(world->version) : std::string()) + std::to_string(number);
 }
 
 // The versions of the world of ranks: each restart of failed ranks, and each change of their number, makes another one.
@@ -69,15 +49,18 @@ Result<World> parse_world(const std::string& text) {
 class WorldVersion {
  public:
   WorldVersion(const bootstrap::LaunchInfo& info, const Env& env)
-      : info_(info), changes_(env.has("XOE_RESTARTS") && !info.store.empty() && info.topology.size > 1) {}
+      : info_(info),
+        changes_(!info.store.empty() &&
+                 (env.has(bootstrap::kWorldVariable) || (env.has("XOE_RESTARTS") && info.topology.size > 1))) {}
 
-  Result<World> current(std::chrono::nanoseconds timeout) {
-    if (!changes_) return World();
+  // Without a value there is one world, which all ranks are in.
+  Result<std::optional<bootstrap::World>> current(std::chrono::nanoseconds timeout) {
+    if (!changes_) return std::nullopt;
     if (!store_) {
       XOE_ASSIGN(store_, bootstrap::open_store(info_, timeout));
     }
     XOE_ASSIGN(const std::string text, store_->get(bootstrap::kWorldVersionKey, timeout));
-    XOE_ASSIGN(World world, parse_world(text));
+    XOE_ASSIGN(bootstrap::World world, bootstrap::parse_world(text));
     known_ = world.version;
     return world;
   }
@@ -197,33 +180,34 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
                                .deterministic = env.text("XOE_DETERMINISTIC").value_or("placement"),
                                .encrypt = encrypt == 1};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
-  XOE_ASSIGN(const BackendChoice choice, choose_backend(request, topology.local_size != topology.size, by_mpi));
   WorldVersion version(info, env);
   // A program that cannot see changes would take part in none.
   XOE_ASSIGN(const bootstrap::WorldView view, bootstrap::WorldView::of_process(env));
   bool newcomer = false;
   while (true) {
-    XOE_ASSIGN(const World world, version.current(settings.start_timeout));
+    XOE_ASSIGN(const auto world, version.current(settings.start_timeout));
     bootstrap::LaunchInfo mine = info;
-    if (!world.slots.empty()) {
-      const auto member = std::ranges::find(world.slots, topology.rank);
-      if (member == world.slots.end()) {
+    if (world && !world->members.empty()) {
+      const auto member = std::ranges::find(world->members, topology.rank, &bootstrap::WorldMember::slot);
+      if (member == world->members.end()) {
         newcomer = true;
         XOE_TRY(version.await_membership());
         continue;
       }
-      const int rank = static_cast<int>(member - world.slots.begin());
-      const int size = static_cast<int>(world.slots.size());
-      mine.topology = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+      mine.topology = topology_of(world->members, static_cast<std::size_t>(member - world->members.begin()));
     }
+    const int number = world ? world->version : 0;
+    // Ranks of several hosts may be left on one, or the other way round.
+    XOE_ASSIGN(const BackendChoice choice,
+               choose_backend(request, mine.topology.local_size != mine.topology.size, by_mpi));
     mine.group = next_group(info, world);
     JoinSettings now = settings;
-    if (world.version > 0 && !env.has("XOE_START_TIMEOUT"))
+    if (number > 0 && !env.has("XOE_START_TIMEOUT"))
       now.start_timeout = std::max(now.start_timeout, newcomer ? kNewcomerTimeout : kRestartTimeout);
     auto joined =
-        choice.shm || topology.size == 1 ? join_one_host(mine, env, now) : join_many_hosts(mine, env, now, choice);
+        choice.shm || mine.topology.size == 1 ? join_one_host(mine, env, now) : join_many_hosts(mine, env, now, choice);
     if (joined) {
-      joined->version = world.version;
+      joined->version = number;
       joined->view = view;
       const Status ready = on_joined ? on_joined(*joined) : Status();
       if (ready && view.may_change() && mine.topology.rank == 0) version.formed();

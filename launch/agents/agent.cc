@@ -9,7 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/bootstrap/own_address.h"
+#include "core/bootstrap/world_members.h"
 #include "launch/agents/store_address.h"
+#include "launch/output/report.h"
 #include "launch/plan/cores.h"
 #include "launch/remote/host_clock.h"
 #include "launch/remote/program.h"
@@ -22,6 +24,8 @@ constexpr auto kSupervisorTimeout = std::chrono::seconds(12);
 // Without a job yet: the launcher of many hosts is silent while it starts the shells to all of them.
 constexpr auto kTimeoutBeforeJob = std::chrono::seconds(60);
 constexpr auto kStatusEvery = std::chrono::milliseconds(500);
+// After SIGTERM: as many seconds as most clouds and schedulers give.
+constexpr auto kSignalledDeparture = std::chrono::seconds(30);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
 
@@ -57,6 +61,7 @@ void Agent::run(const std::string& version) {
       on_frame(**frame);
     }
     on_signals();
+    watch_departure();
     on_supervisor();
     const auto now = Clock::now();
     streams_.pump(polled_, launcher_, now);
@@ -92,6 +97,7 @@ void Agent::wait() {
   if (status_ && !gone_) timeout = std::min<std::chrono::nanoseconds>(timeout, kStatusEvery);
   streams_.add_to(polled_);
   relay_.add_to(polled_, launcher_);
+  if (departure_) departure_->add_to(polled_);
   ::poll(polled_.data(), polled_.size(),
          static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(timeout).count()));
 }
@@ -137,7 +143,11 @@ void Agent::on_frame(const remote::Frame& frame) {
       return command({.kind = SupervisorCommand::Kind::kSignal, .signal = static_cast<int>(frame.value)});
     case Kind::kEnd: return command({.kind = SupervisorCommand::Kind::kEnd});
     case Kind::kKill: return kill_all();
-    case Kind::kRestart: return restart(static_cast<int>(frame.rank));
+    case Kind::kRestart: return to_rank(frame.rank, {.kind = SupervisorCommand::Kind::kRestart});
+    case Kind::kSignalRank:
+      return to_rank(frame.rank,
+                     {.kind = SupervisorCommand::Kind::kSignalRank, .signal = static_cast<int>(frame.value)});
+    case Kind::kWorld: return publish_world(frame);
     case Kind::kNoMoreRestarts: return command({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
     case Kind::kInput: return streams_.feed(frame.text);
     case Kind::kInputEnd: return streams_.end_input();
@@ -189,6 +199,22 @@ Status Agent::prepare_job(std::string_view text, std::string& program) {
   return {};
 }
 
+// The pages that the ranks here share with this agent, if the launcher asks for them.
+Status Agent::make_pages() {
+  const auto asks_for = [this](std::string_view page) {
+    return std::ranges::any_of(job_->env, [page](const auto& variable) { return variable.first == page; });
+  };
+  if (asks_for(bootstrap::kStatusVariable)) {
+    XOE_ASSIGN(auto status, bootstrap::StatusPage::create(job_->ranks.size()));
+    status_.emplace(std::move(status));
+  }
+  if (asks_for(bootstrap::kWorldVariable)) {
+    XOE_ASSIGN(auto world, bootstrap::WorldPage::create());
+    world_.emplace(std::move(world));
+  }
+  return {};
+}
+
 void Agent::start() {
   if (!plan_ || supervisor_ || ended_) return;
   std::vector<RankEnds> ends;
@@ -196,29 +222,36 @@ void Agent::start() {
   if (!streams) return refuse(streams.error(), kHostFailed);
   streams_ = std::move(*streams);
   if (joined_) streams_.copy_to(*joined_->output, *joined_->options);
-  const auto asks_for_status = [](const auto& variable) { return variable.first == bootstrap::kStatusVariable; };
-  if (std::ranges::any_of(job_->env, asks_for_status)) {
-    auto status = bootstrap::StatusPage::create(job_->ranks.size());
-    if (!status) return refuse(status.error(), kHostFailed);
-    status_.emplace(std::move(*status));
-  }
-  const RankCommands commands(*plan_, ends, inherited_, status_ ? status_->path() : "");
+  if (const Status made = make_pages(); !made) return refuse(made.error(), kHostFailed);
+  const RankCommands commands(*plan_, ends, inherited_, status_ ? status_->path() : "", world_ ? world_->path() : "");
   auto not_inherited = streams_.descriptors();
   if (status_) not_inherited.push_back(status_->fd());
+  if (world_) not_inherited.push_back(world_->fd());
   // A supervisor that outlives this process must not keep the connection open.
   if (joined_) not_inherited.insert(not_inherited.end(), {launcher_.in(), launcher_.out()});
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
-  auto supervisor = SupervisorLink::start(commands.requests(), not_inherited, job_->restarts);
+  auto supervisor =
+      SupervisorLink::start(commands.requests(), not_inherited, job_->restarts, static_cast<std::size_t>(job_->first));
   if (!supervisor) return refuse(supervisor.error(), kHostFailed);
   supervisor_.emplace(std::move(*supervisor));
+  if (!job_->notices.empty()) departure_.emplace(job_->notices, inherited_);
 }
 
-void Agent::restart(int rank) {
+void Agent::to_rank(std::int64_t rank, SupervisorCommand told) {
   if (!job_) return;
   const auto found = std::ranges::find(job_->ranks, rank, &AgentRank::rank);
-  if (found != job_->ranks.end())
-    command({.kind = SupervisorCommand::Kind::kRestart, .rank = static_cast<int>(found - job_->ranks.begin())});
+  if (found == job_->ranks.end()) return;
+  told.rank = static_cast<int>(found - job_->ranks.begin());
+  command(told);
+}
+
+void Agent::publish_world(const remote::Frame& frame) {
+  const auto world = bootstrap::parse_world(fmt::format("{} {}", frame.value, frame.text));
+  if (!world_ || !world) return;
+  std::vector<int> slots;
+  for (const bootstrap::WorldMember& member : world->members) slots.push_back(member.slot);
+  world_->publish(world->version, slots);
 }
 
 // The doctor is another program, which loads foreign libraries: it replaces this one and goes on with the connection.
@@ -240,11 +273,30 @@ void Agent::refuse(const Error& error, int exit_code) {
 // A user on this host, or its batch system, ends the agent: the signal is passed on to the ranks.
 void Agent::on_signals() {
   while (const auto signal = signals_.next()) {
+    // Where the others can go on, one who ends this agent says that its host is to be taken away.
+    if (world_ && !departing_ && (*signal == SIGTERM || *signal == SIGUSR1)) {
+      depart(kSignalledDeparture, fmt::format("it got {} and is to leave", signal_name(*signal)));
+      continue;
+    }
     if (joined_ && (*signal == SIGTERM || *signal == SIGINT || *signal == SIGQUIT || *signal == SIGHUP))
       pass_on(*signal);
     else if (*signal == SIGTERM || *signal == SIGINT)
       command({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
   }
+}
+
+void Agent::watch_departure() {
+  if (!departure_) return;
+  for (const auto& [left, why] : departure_->pump())
+    if (left.count() < 0)
+      launcher_.send({.kind = remote::Frame::Kind::kDeparting, .value = -1, .text = why});
+    else
+      depart(left, "it is to be taken away: " + why);
+}
+
+void Agent::depart(std::chrono::milliseconds left, const std::string& why) {
+  if (std::exchange(departing_, true)) return;
+  launcher_.send({.kind = remote::Frame::Kind::kDeparting, .value = left.count(), .text = why});
 }
 
 // The launcher gives it to the ranks of all hosts. Before they run there is nothing to save.
@@ -284,8 +336,7 @@ void Agent::on_supervisor() {
         gone_ = true;
         send_reported();
         break;
-      case SupervisorEvent::Kind::kHostLost:
-      case SupervisorEvent::Kind::kSignalled: break;
+      default: break;  // it is none of a supervisor
     }
   }
 }

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "core/bootstrap/status_page.h"
+#include "core/bootstrap/world_page.h"
 #include "launch/agents/agent_streams.h"
+#include "launch/agents/departure_watch.h"
 #include "launch/output/output.h"
 #include "launch/plan/job_plan.h"
 #include "launch/remote/frame_connection.h"
@@ -62,7 +64,11 @@ class Agent {
   // To the supervisor, while there are processes of the job.
   void command(const SupervisorCommand& command);
   void kill_all();
-  void restart(int rank);
+  void to_rank(std::int64_t rank, SupervisorCommand told);
+  void publish_world(const remote::Frame& frame);
+  Status make_pages();
+  void watch_departure();
+  void depart(std::chrono::milliseconds left, const std::string& why);
   void become_probe();
   void refuse(const Error& error, int exit_code);
   bool done(Clock::time_point now) const;
@@ -77,6 +83,9 @@ class Agent {
   std::optional<JobPlan> plan_;
   std::optional<bootstrap::StatusPage> status_;  // where the launcher shows a panel
   Clock::time_point next_status_ = {};
+  std::optional<bootstrap::WorldPage> world_;  // where the number of ranks changes
+  std::optional<DepartureWatch> departure_;
+  bool departing_ = false;  // the launcher was told
   std::optional<SupervisorLink> supervisor_;
   AgentStreams streams_;
   remote::Relay relay_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/bootstrap/own_address.h"
+#include "core/bootstrap/world_page.h"
 #include "launch/agents/store_address.h"
 
 namespace xoe::launch {
@@ -35,13 +37,16 @@ AgentStartup::AgentStartup(const RunOptions& options, const HostsPlan& plan, con
 
 tl::expected<StartedAgents, remote::HostFailure> AgentStartup::run(bool start) {
   all_ = !start;
+  may_miss_ = start && options_.elastic.least > 0;
   if (const auto connected = connect_all(); !connected)
     return tl::unexpected(remote::HostFailure{.lines = {connected.error().message()}, .exit_code = kHostFailed});
   while (count(Phase::kReady) + count(Phase::kFailed) < agents_.size()) {
     if (interrupted_by_ != 0) break;
     if (Clock::now() >= deadline_) {
       time_out();
-      break;
+      if (!may_miss_ || store_ || count(Phase::kGreeted) == 0) break;
+      began_ = Clock::now();
+      deadline_ = began_ + connect_.start_timeout;
     }
     wait();
     if (store_) store_->serve();  // agents test whether they reach it
@@ -58,13 +63,26 @@ tl::expected<StartedAgents, remote::HostFailure> AgentStartup::run(bool start) {
       if (*signal == SIGINT || *signal == SIGTERM || *signal == SIGQUIT || *signal == SIGHUP) interrupted_by_ = *signal;
   }
   if (interrupted_by_ != 0) failure_.exit_code = 128 + interrupted_by_;
-  if (failure_.exit_code != 0) return tl::unexpected(std::move(failure_));
-  if (start)
-    for (auto& agent : agents_) {
-      agent->frames().send({.kind = remote::Frame::Kind::kStart});
-      agent->write();
-    }
-  return StartedAgents{.agents = std::move(agents_), .store = std::move(store_)};
+  if (interrupted_by_ != 0 || (failure_.exit_code != 0 && !enough())) return tl::unexpected(std::move(failure_));
+  StartedAgents started;
+  started.store = std::move(store_);
+  started.missing = std::move(failure_.lines);
+  for (std::size_t host = 0; host < agents_.size(); ++host) {
+    started.there.push_back(progress_[host].phase == Phase::kReady);
+    if (!start || !started.there.back()) continue;
+    agents_[host]->frames().send({.kind = remote::Frame::Kind::kStart});
+    agents_[host]->write();
+  }
+  started.agents = std::move(agents_);
+  return started;
+}
+
+// Whether the job can begin without the hosts that failed.
+bool AgentStartup::enough() const {
+  int ranks = 0;
+  for (std::size_t host = 0; host < agents_.size(); ++host)
+    if (progress_[host].phase == Phase::kReady) ranks += started_of(plan_.shares[host], options_);
+  return may_miss_ && ranks >= options_.elastic.least;
 }
 
 Status AgentStartup::connect_all() {
@@ -152,15 +170,21 @@ Status AgentStartup::send_jobs() {
   for (std::size_t host = 0; host < agents_.size(); ++host)
     if (progress_[host].phase == Phase::kGreeted && agents_[host]->method() != remote::LaunchMethod::kHere)
       others.push_back(progress_[host].hello);
-  XOE_ASSIGN(const std::string ip, store_address(options_.where.network_interface, others));
+  // Hosts that come later must reach it as well.
+  XOE_ASSIGN(const std::string ip, others.empty() && options_.elastic.changes_hosts()
+                                       ? bootstrap::own_address(options_.where.network_interface)
+                                       : store_address(options_.where.network_interface, others));
   const bool six = ip.find(':') != std::string::npos;
   XOE_ASSIGN(const auto address,
              bootstrap::SocketAddress::parse(six ? fmt::format("tcp:[{}]:0", ip) : fmt::format("tcp:{}:0", ip)));
-  XOE_ASSIGN(store_, bootstrap::StoreService::listen(address, plan_.secret, limits_for(options_.size)));
+  XOE_ASSIGN(store_,
+             bootstrap::StoreService::listen(
+                 address, plan_.secret, limits_for(options_.changes_size() ? bootstrap::kMostSlots : options_.size)));
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     Progress& progress = progress_[host];
     if (progress.phase != Phase::kGreeted) continue;
-    const std::string job = encode(job_for(plan_, plan_.shares[host], options_, store_->address()));
+    const std::string job = encode(
+        job_for(plan_, plan_.shares[host], options_, store_->address(), started_of(plan_.shares[host], options_)));
     if (job.size() > remote::kMaxFrame / 2)
       return failure(Code::kInvalidArgument,
                      "the program's arguments and variables take {} bytes; at most {} can be sent", job.size(),
@@ -198,7 +222,7 @@ void AgentStartup::fail(std::size_t host, const remote::HostFailure& failure) {
   progress_[host].phase = Phase::kFailed;
   failure_.lines.insert(failure_.lines.end(), failure.lines.begin(), failure.lines.end());
   if (failure_.exit_code == 0) failure_.exit_code = failure.exit_code;
-  if (!all_) deadline_ = std::min(deadline_, Clock::now() + kCompanyTimeout);
+  if (!all_ && !may_miss_) deadline_ = std::min(deadline_, Clock::now() + kCompanyTimeout);
 }
 
 void AgentStartup::drop(std::size_t host, const remote::HostFailure& failure) {

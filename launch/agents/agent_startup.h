@@ -13,7 +13,9 @@
 namespace xoe::launch {
 
 struct StartedAgents {
-  remote::AgentConnections agents;  // in the order of the plan's shares
+  remote::AgentConnections agents;   // in the order of the plan's shares
+  std::vector<bool> there;           // those whose hosts are ready: all, unless the job may begin without some
+  std::vector<std::string> missing;  // for the user: why others are not
   std::unique_ptr<bootstrap::StoreService> store;
 };
 
@@ -71,6 +73,7 @@ class AgentStartup {
   void drop(std::size_t host, const remote::HostFailure& failure);
   void fail_behind(std::size_t host);
   void time_out();
+  bool enough() const;
   std::size_t count(Phase phase) const;
 
   const RunOptions& options_;
@@ -81,7 +84,8 @@ class AgentStartup {
   std::vector<JoinedHost> joined_;
   Clock::time_point began_ = Clock::now();
   Clock::time_point deadline_;
-  bool all_ = false;  // check every host even after a failure
+  bool all_ = false;       // check every host even after a failure
+  bool may_miss_ = false;  // the job can begin without some
   remote::AgentConnections agents_;
   std::vector<Progress> progress_;
   std::unique_ptr<bootstrap::StoreService> store_;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "launch/output/job_streams.h"
 #include "launch/plan/cores.h"
 
 namespace xoe::launch {
@@ -14,6 +16,11 @@ constexpr auto kClosingTurn = std::chrono::milliseconds(50);
 constexpr int kPauseTimeoutMs = 500;
 // Output that was taken is acknowledged when it amounts to this.
 constexpr std::int64_t kCreditBytes = remote::kOutputWindow / 4;
+// For ranks of a host that is no longer named: until the end of a step, and of what they have to hand over.
+constexpr auto kLeaveTimeout = std::chrono::minutes(1);
+constexpr std::size_t kNoHost = SIZE_MAX;
+constexpr std::size_t kLongestReason = 300;
+constexpr std::chrono::milliseconds kLongestNotice = std::chrono::hours(24 * 7);
 
 bool ends_job(std::int64_t signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
@@ -27,23 +34,32 @@ std::string ranks_text(const HostShare& share) {
 
 }  // namespace
 
-RemoteProcesses::RemoteProcesses(const RunOptions& options, const std::vector<HostShare>& shares,
-                                 remote::AgentConnections& agents, std::vector<Stream> streams, Output& output)
-    : connect_(options.where.connect),
+RemoteProcesses::RemoteProcesses(const RunOptions& options, std::vector<HostShare> shares,
+                                 remote::AgentConnections& agents, std::vector<bool> there, std::vector<Stream> streams,
+                                 Output& output, std::unique_ptr<ElasticHosts> elastic)
+    : options_(options),
+      connect_(options.where.connect),
       output_(output),
-      shares_(shares),
+      shares_(std::move(shares)),
       agents_(agents),
       hosts_(agents_.size()),
       host_of_(streams.size() / 2),
       streams_(std::move(streams)),
       input_(output.out()),
       samples_(streams_.size() / 2),
-      remaining_(agents_.size()) {
+      elastic_(std::move(elastic)) {
   for (std::size_t host = 0; host < agents_.size(); ++host) {
-    hosts_[host].unfinished = static_cast<int>(shares_[host].ranks.size());
+    hosts_[host].unfinished = started_of(shares_[host], options);
     for (const AgentRank& rank : shares_[host].ranks) host_of_[static_cast<std::size_t>(rank.rank)] = host;
     if (const auto relay = shares_[host].relay) ++hosts_[*relay].behind;
     agents_[host]->frames().reset_silence();
+    if (there[host]) {
+      ++remaining_;
+      continue;
+    }
+    hosts_[host].gone = true;
+    for (const AgentRank& rank : shares_[host].ranks) close_streams(rank.rank);
+    if (elastic_) failures_.push_back(elastic_->leave_out(shares_[host].host.name, Clock::now()));
   }
 }
 
@@ -58,21 +74,43 @@ void RemoteProcesses::send_to_all(const remote::Frame& frame) {
 void RemoteProcesses::send(SupervisorCommand command) {
   switch (command.kind) {
     case SupervisorCommand::Kind::kEnd: return send_to_all({.kind = remote::Frame::Kind::kEnd});
-    case SupervisorCommand::Kind::kKillAll: return send_to_all({.kind = remote::Frame::Kind::kKill});
+    case SupervisorCommand::Kind::kKillAll:
+      if (elastic_) elastic_->stop();
+      return send_to_all({.kind = remote::Frame::Kind::kKill});
     case SupervisorCommand::Kind::kSignal:
       return send_to_all({.kind = remote::Frame::Kind::kSignal, .value = command.signal});
-    case SupervisorCommand::Kind::kNoMoreRestarts: return send_to_all({.kind = remote::Frame::Kind::kNoMoreRestarts});
-    case SupervisorCommand::Kind::kRestart: return restart(command.rank);
-    case SupervisorCommand::Kind::kSignalRank: return;  // only where ranks come and go: on one host
+    case SupervisorCommand::Kind::kNoMoreRestarts:
+      if (elastic_) elastic_->stop();
+      return send_to_all({.kind = remote::Frame::Kind::kNoMoreRestarts});
+    case SupervisorCommand::Kind::kRestart: return send_to_rank(remote::Frame::Kind::kRestart, command.rank);
+    case SupervisorCommand::Kind::kSignalRank:
+      return send_to_rank(remote::Frame::Kind::kSignalRank, command.rank, command.signal);
     case SupervisorCommand::Kind::kReport: return ask_for_news();
   }
 }
 
-void RemoteProcesses::restart(int rank) {
+void RemoteProcesses::send_to_rank(remote::Frame::Kind kind, int rank, int value) {
   const std::size_t host = host_of_[static_cast<std::size_t>(rank)];
   if (hosts_[host].gone) return;
-  ++hosts_[host].unfinished;
-  agents_[host]->frames().send({.kind = remote::Frame::Kind::kRestart, .rank = rank});
+  if (kind == remote::Frame::Kind::kRestart) ++hosts_[host].unfinished;
+  agents_[host]->frames().send({.kind = kind, .rank = rank, .value = value});
+  agents_[host]->write();
+}
+
+void RemoteProcesses::publish_world(int version, std::span<const int> slots) {
+  const std::string text = fmt::format("{}", fmt::join(slots, ","));
+  send_to_all({.kind = remote::Frame::Kind::kWorld, .value = version, .text = text});
+}
+
+std::vector<int> RemoteProcesses::slots_of(std::size_t host) const {
+  std::vector<int> slots;
+  for (const AgentRank& rank : shares_[host].ranks) slots.push_back(rank.rank);
+  return slots;
+}
+
+void RemoteProcesses::release_host(std::size_t host) {
+  if (hosts_[host].gone || std::exchange(hosts_[host].leaving, true)) return;
+  agents_[host]->frames().send({.kind = remote::Frame::Kind::kNoMoreRestarts});
   agents_[host]->write();
 }
 
@@ -112,11 +150,15 @@ bool RemoteProcesses::output_open(Clock::time_point /*now*/) {
   return false;
 }
 
-std::string RemoteProcesses::host_of(int rank) const { return agents_[host_index(rank)]->host(); }
+std::string RemoteProcesses::host_of(int rank) const {
+  const std::size_t host = host_index(rank);
+  return host == kNoHost ? "?" : agents_[host]->host();
+}
 
 void RemoteProcesses::add_to(std::vector<pollfd>& polled) {
   for (auto& agent : agents_) agent->add_to(polled);
   input_.add_to(polled);
+  if (elastic_) elastic_->add_to(polled);
 }
 
 void RemoteProcesses::take(const std::vector<pollfd>& polled, Clock::time_point now) {
@@ -129,6 +171,61 @@ void RemoteProcesses::take(const std::vector<pollfd>& polled, Clock::time_point 
       agents_[host]->frames().keep_alive(now, remote::keepalive_interval(connect_.host_timeout));
     agents_[host]->write();
   }
+  if (elastic_) {
+    elastic_->pump(polled, now);
+    take_newcomers(now);
+  }
+}
+
+void RemoteProcesses::take_newcomers(Clock::time_point now) {
+  for (ElasticHosts::Came& came : elastic_->take_ready()) take_in(std::move(came));
+  for (const std::string& name : elastic_->take_unwanted())
+    for (std::size_t host = 0; host < shares_.size(); ++host)
+      if (shares_[host].host.name == name && !hosts_[host].gone)
+        events_.push_back({.kind = SupervisorEvent::Kind::kHostGoes, .at = now + kLeaveTimeout, .host = host});
+  for (std::string& line : elastic_->take_news()) failures_.push_back(std::move(line));
+  if (!failures_.empty()) events_.push_back({.kind = SupervisorEvent::Kind::kNews, .at = now});
+}
+
+// A host that was there before has the same number again.
+void RemoteProcesses::take_in(ElasticHosts::Came came) {
+  const auto known =
+      std::ranges::find(shares_, came.share.host.name, [](const auto& share) { return share.host.name; });
+  const auto host = static_cast<std::size_t>(known - shares_.begin());
+  if (known == shares_.end()) {
+    shares_.push_back(std::move(came.share));
+    agents_.push_back(std::move(came.agent));
+    hosts_.emplace_back();
+  } else {
+    *known = std::move(came.share);
+    agents_[host] = std::move(came.agent);
+    hosts_[host] = HostProgress();
+  }
+  ++remaining_;
+  for (const AgentRank& rank : shares_[host].ranks) {
+    make_room(rank.rank + 1);
+    const auto slot = static_cast<std::size_t>(rank.rank);
+    host_of_[slot] = host;
+    for (const bool err : {false, true}) {
+      auto file = open_output_file(options_, rank.rank, err, true);
+      if (!file) failures_.push_back(file.error().message());
+      streams_[2 * slot + (err ? 1 : 0)] =
+          stream_to(options_, rank.rank, err, output_, Fd(), file ? std::move(*file) : OutputFile());
+    }
+  }
+  events_.push_back({.kind = SupervisorEvent::Kind::kHostCame, .at = Clock::now(), .host = host});
+}
+
+void RemoteProcesses::make_room(int slots) {
+  for (int slot = this->slots(); slot < slots; ++slot) {
+    host_of_.push_back(kNoHost);
+    samples_.emplace_back();
+    for (const bool err : {false, true}) streams_.push_back(stream_to(options_, slot, err, output_));
+  }
+}
+
+void RemoteProcesses::close_streams(int rank) {
+  for (const bool err : {false, true}) streams_[2 * static_cast<std::size_t>(rank) + (err ? 1 : 0)].close();
 }
 
 void RemoteProcesses::serve(std::size_t host, Clock::time_point now) {
@@ -167,6 +264,7 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
                            .host = host});
       return;
     case Kind::kSupervisorLost:
+      if (elastic_) failures_.push_back(elastic_->leave_out(shares_[host].host.name, now));
       events_.push_back({.kind = SupervisorEvent::Kind::kSupervisorLost,
                          .value = std::exchange(hosts_[host].unfinished, 0),
                          .at = event_time(host, frame.time),
@@ -177,6 +275,7 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
       if (ends_job(frame.value))
         events_.push_back({.kind = SupervisorEvent::Kind::kSignalled, .value = value, .at = now, .host = host});
       return;
+    case Kind::kDeparting: return on_departing(host, frame, now);
     case Kind::kInputTaken: return input_.taken(frame.value);
     case Kind::kInputClosed: return input_.close();
     case Kind::kReported: return on_reported(host, now);
@@ -205,6 +304,17 @@ void RemoteProcesses::on_reported(std::size_t host, Clock::time_point now) {
   const Clock::duration offset = progress.clock.here({}).time_since_epoch();
   progress.lateness = now - *asked + (progress.offset.value_or(offset) - offset);
   if (progress.all_gone) mark_gone(host);
+}
+
+void RemoteProcesses::on_departing(std::size_t host, const remote::Frame& frame, Clock::time_point now) {
+  if (!elastic_) return;
+  failures_.push_back(
+      fmt::format("host {}: {}", agents_[host]->host(), printable_utf8(shortened_utf8(frame.text, kLongestReason))));
+  events_.push_back({.kind = SupervisorEvent::Kind::kNews, .at = now});
+  if (frame.value < 0) return;
+  elastic_->exclude(shares_[host].host.name);
+  const auto left = std::chrono::milliseconds(std::min<std::int64_t>(frame.value, kLongestNotice.count()));
+  events_.push_back({.kind = SupervisorEvent::Kind::kHostGoes, .at = now + left, .host = host});
 }
 
 void RemoteProcesses::on_ended(std::size_t host, const remote::Frame& frame) {
@@ -240,8 +350,8 @@ void RemoteProcesses::on_status(std::size_t host, const remote::Frame& frame) {
 
 // The hosts behind it are lost with it, the farthest first.
 void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
-  // All its ranks had ended: only its answer to kReport is missing.
-  if (hosts_[host].all_gone && hosts_[host].behind == 0) {
+  // All its ranks had ended: only its answer to kReport is missing, or its own end.
+  if ((hosts_[host].all_gone || hosts_[host].leaving) && hosts_[host].behind == 0) {
     agents_[host]->kill();
     return mark_gone(host);
   }
@@ -264,6 +374,8 @@ void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
     }
   if (!behind.empty()) failure.lines.push_back(remote::explain_behind(*agents_[host], behind));
   failure.lines.push_back(ranks_text(shares_[host]));
+  if (elastic_ && !hosts_[host].leaving)
+    failure.lines.push_back(elastic_->leave_out(shares_[host].host.name, Clock::now()));
   failures_.insert(failures_.end(), failure.lines.begin(), failure.lines.end());
   lost(host);
   agents_[host]->kill();
@@ -273,8 +385,8 @@ void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
 void RemoteProcesses::mark_gone(std::size_t host) {
   if (hosts_[host].gone) return;
   hosts_[host].gone = true;
-  for (const AgentRank& rank : shares_[host].ranks)
-    for (const bool err : {false, true}) streams_[2 * static_cast<std::size_t>(rank.rank) + (err ? 1 : 0)].close();
+  for (const AgentRank& rank : shares_[host].ranks) close_streams(rank.rank);
+  if (elastic_ && hosts_[host].leaving) elastic_->note_gone(shares_[host].host.name);
   if (host == host_of_[0]) input_.close();
   disconnect_unneeded(host);
   if (--remaining_ == 0) events_.push_back({.kind = SupervisorEvent::Kind::kAllGone});
@@ -313,8 +425,10 @@ std::optional<RemoteProcesses::Clock::time_point> RemoteProcesses::next_turn(Clo
   for (std::size_t host = 0; host < agents_.size(); ++host)
     if (hosts_[host].needed() && agents_[host]->frames().closed())
       timeout = std::min<std::chrono::nanoseconds>(timeout, kClosingTurn);
-  const auto flush = first_flush(streams_);
-  return flush ? std::min(*flush, now + timeout) : now + timeout;
+  auto next = now + timeout;
+  if (const auto flush = first_flush(streams_)) next = std::min(*flush, next);
+  if (const auto turn = elastic_ ? elastic_->next_turn() : std::nullopt) next = std::min(*turn, next);
+  return next;
 }
 
 }  // namespace xoe::launch

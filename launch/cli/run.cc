@@ -1,5 +1,6 @@
 #include "launch/cli/run.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "core/command_line/help.h"
 #include "core/command_line/version.h"
 #include "launch/agents/agent_startup.h"
+#include "launch/agents/elastic_hosts.h"
 #include "launch/agents/remote_processes.h"
 #include "launch/cli/run_members.h"
 #include "launch/cli/run_texts.h"
@@ -71,7 +73,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   const auto open_files = remote::allow_open_files(options.size);
   if (!open_files) return fail(open_files.error());
   auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
-  auto streams = launch::open_remote_streams(options, *output);
+  auto streams = launch::open_remote_streams(options, plan->slots, *output);
   if (!streams) return fail(streams.error());
   auto signals = launch::SignalSource::open();
   if (!signals) return fail(signals.error());
@@ -87,12 +89,48 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
     remote::disconnect_all(started->agents);
     return 0;
   }
+  for (const std::string& line : started->missing) say(line);
+  std::unique_ptr<launch::ElasticHosts> elastic;
+  if (options.elastic.least > 0)
+    elastic = std::make_unique<launch::ElasticHosts>(options, *plan, inherited, started->store->address());
   auto processes =
-      std::make_unique<launch::RemoteProcesses>(options, plan->shares, started->agents, std::move(*streams), *output);
+      std::make_unique<launch::RemoteProcesses>(options, plan->shares, started->agents, std::move(started->there),
+                                                std::move(*streams), *output, std::move(elastic));
   const auto outcome = launch::supervise_job(options, std::move(*signals), std::move(started->store), std::move(output),
                                              std::move(processes));
   remote::disconnect_all(started->agents);
   return report(outcome, options);
+}
+
+// Waits until the user's program names enough slots.
+Result<launch::HostList> discover_hosts(const launch::RunOptions& options, const Env& env) {
+  using Clock = launch::HostDiscovery::Clock;
+  const auto inherited = remote::Inherited::current(env);
+  launch::HostDiscovery discovery(options.elastic, inherited);
+  const auto deadline = Clock::now() + options.elastic.timeout;
+  std::string last = "it has not answered";
+  bool told = false;
+  while (Clock::now() < deadline) {
+    discovery.pump(Clock::now());
+    if (const auto problem = discovery.take_problem()) say(last = *problem);
+    if (auto hosts = discovery.take()) {
+      launch::HostList list{.hosts = std::move(*hosts)};
+      const int slots = launch::all_slots(list);
+      if (slots >= options.elastic.least) return list;
+      last = fmt::format("it names {}", counted(slots, "slot"));
+      if (!std::exchange(told, true))
+        say(fmt::format("waits for {} (--min-np): the host discovery script names {}",
+                        counted(options.elastic.least, "slot"), slots));
+    }
+    std::vector<pollfd> polled;
+    discovery.add_to(polled);
+    const auto left = std::min(discovery.next_turn(), deadline) - Clock::now();
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(wait, 0, 1000)));
+  }
+  return failure(Code::kTimeout, "--host-discovery-script {}: no {} within {} (--elastic-timeout): {}",
+                 options.elastic.discovery, counted(options.elastic.least, "slot"),
+                 human_seconds(options.elastic.timeout), last);
 }
 
 Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& env, const std::string& program) {
@@ -215,13 +253,17 @@ int run(std::span<const std::string_view> arguments) {
     options.size = membership->ranks;
     return run_here(options, env);
   }
-  const auto hosts = launch::find_hosts(options, env);
+  const auto hosts = options.elastic.changes_hosts() ? discover_hosts(options, env) : launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   if (!hosts->note.empty()) say(hosts->note);
-  if (!hosts->hosts.empty() && !launch::all_here(*hosts)) {
-    if (options.changes_size())
-      return fail(Error(Code::kInvalidArgument, fmt::format("{} is for a job on this host, without -H",
-                                                            options.min_ranks > 0 ? "--min-np" : "--resize")));
+  if (options.elastic.most > 0 && hosts->hosts.empty())
+    return fail(Error(Code::kInvalidArgument,
+                      "--max-np: where are the slots? Name hosts with -H, or with --host-discovery-script"),
+                kUsageError);
+  if (!hosts->hosts.empty() &&
+      (!launch::all_here(*hosts) || options.elastic.most > 0 || options.elastic.changes_hosts())) {
+    if (options.resize_fd >= 0)
+      return fail(Error(Code::kInvalidArgument, "--resize is for a job on this host, without -H"));
     return run_on_hosts(options, *hosts, env);
   }
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);

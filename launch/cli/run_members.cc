@@ -99,7 +99,7 @@ class Leader {
     const auto plan = launch::plan_hosts(options_, list, env_, version_, *token, *secret);
     if (!plan) return refuse(joined, plan.error());
     auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
-    auto streams = launch::open_remote_streams(shown_here(plan->shares.front().ranks), *output);
+    auto streams = launch::open_remote_streams(shown_here(plan->shares.front().ranks), plan->slots, *output);
     if (!streams) return refuse(joined, streams.error());
     auto signals = launch::SignalSource::open();
     if (!signals) return refuse(joined, signals.error());
@@ -114,7 +114,7 @@ class Leader {
       return 0;
     }
     auto processes = std::make_unique<launch::RemoteProcesses>(options_, plan->shares, started->agents,
-                                                               std::move(*streams), *output);
+                                                               std::move(started->there), std::move(*streams), *output);
     const auto outcome = launch::supervise_job(options_, std::move(*signals), std::move(started->store),
                                                std::move(output), std::move(processes));
     return conclude(outcome, plan->shares, started->agents);

@@ -17,18 +17,20 @@
 namespace xoe::tools {
 namespace {
 
-constexpr std::array kVerbs = {Verb{"run", "start a program as several ranks, on this machine or several", true},
-                               Verb{"torchrun", "the same, with the options of torchrun", true},
-                               Verb{"sweep", "run a program with many settings: a grid or a random search"},
-                               Verb{"train", "train a network on images"},
-                               Verb{"bench", "measure training, collectives and scaling, and compare"},
-                               Verb{"data", "make, convert and check data sets"},
-                               Verb{"timeline", "merge, sum up and view traces of a run"},
-                               Verb{"report", "a page about a training run, for a browser"},
-                               Verb{"doctor", "is this machine, this cluster, ready? what to fix"},
-                               Verb{"pool", "share the GPUs of a team without conflicts"},
-                               Verb{"completion", "print what bash, zsh or fish needs to complete command lines", true},
-                               Verb{"help", "`xoe help VERB` tells about a verb", true}};
+constexpr std::array kVerbs = {
+    Verb{"run", "start a program as several ranks, on this machine or several", true},
+    Verb{"torchrun", "the same, with the options of torchrun", true},
+    Verb{"sweep", "run a program with many settings: a grid or a random search"},
+    Verb{"train", "train a network on images"},
+    Verb{"bench", "measure training, collectives and scaling, and compare"},
+    Verb{"data", "make, convert and check data sets"},
+    Verb{"timeline", "merge, sum up and view traces of a run"},
+    Verb{"report", "a page about a training run, for a browser"},
+    Verb{"doctor", "is this machine, this cluster, ready? what to fix"},
+    Verb{"notice", "wait until this machine is to be taken away: spot instances, maintenance"},
+    Verb{"pool", "share the GPUs of a team without conflicts"},
+    Verb{"completion", "print what bash, zsh or fish needs to complete command lines", true},
+    Verb{"help", "`xoe help VERB` tells about a verb", true}};
 
 constexpr const char* kFooter = R"(Examples:
   xoe doctor                                what this machine can do

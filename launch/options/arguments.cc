@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "launch/options/config_file.h"
 #include "launch/options/horovod_settings.h"
 #include "launch/options/option_table.h"
@@ -83,7 +84,13 @@ Result<std::size_t> apply_options(std::span<const std::string_view> arguments, R
     const auto horovods = option == nullptr ? find_horovod_flag(written.name) : std::nullopt;
     if (option == nullptr && !horovods) return unknown_option(written.name);
     const bool has_value = option != nullptr ? option->has_value() : horovods->has_value;
-    XOE_ASSIGN(const std::string_view value, take_value(written, has_value, arguments, at));
+    XOE_ASSIGN(std::string_view value, take_value(written, has_value, arguments, at));
+    std::string both;
+    if (option != nullptr && option->pair && parse_number(value) && at < arguments.size() &&
+        parse_number(arguments[at])) {
+      both = fmt::format("{},{}", value, arguments[at++]);
+      value = both;
+    }
     XOE_TRY(option == nullptr ? apply_horovod_flag(*horovods, written.name, value, run)
                               : apply_option(*option, written.name, value, run));
     if (option == nullptr || passes_on(*option))
@@ -106,8 +113,31 @@ Status check_pool(const RunOptions& options) {
                    "-H with --pool: the pool says on which hosts the GPUs are; --any-host lets it take several");
   if (!options.devices.empty() || options.resize_fd >= 0)
     return failure(Code::kInvalidArgument, "--devices and --resize with --pool: the pool gives the GPUs");
-  if (options.min_ranks > 0)
-    return failure(Code::kInvalidArgument, "--min-np with --pool: --gpus MIN:MAX says how many ranks there may be");
+  if (options.elastic.least > 0 || options.elastic.most > 0)
+    return failure(Code::kInvalidArgument, "{} with --pool: --gpus MIN:MAX says how many ranks there may be",
+                   options.elastic.least > 0 ? "--min-np" : "--max-np");
+  return {};
+}
+
+Status check_elastic(RunOptions& options) {
+  ElasticOptions& elastic = options.elastic;
+  if (elastic.changes_hosts() && elastic.least == 0) elastic.least = std::max(options.size, 1);
+  if (elastic.least == 0 && elastic.most > 0)
+    return failure(Code::kInvalidArgument, "--max-np {}: how many ranks are enough? Add --min-np", elastic.most);
+  if (elastic.least == 0 && !elastic.notices.empty())
+    return failure(Code::kInvalidArgument, "--notice {}: may the others go on? Add --min-np", elastic.notices.front());
+  if (elastic.most > 0 && elastic.most < elastic.least)
+    return failure(Code::kInvalidArgument, "--max-np {} is less than --min-np {}", elastic.most, elastic.least);
+  if (elastic.most > 0 && options.size > elastic.most)
+    return failure(Code::kInvalidArgument, "-np {} is more than --max-np {}", options.size, elastic.most);
+  if (options.size > 0 && options.size < elastic.least)
+    return failure(Code::kInvalidArgument, "--min-np {} is more than -np {}", elastic.least, options.size);
+  const HostOptions& where = options.where;
+  if (elastic.changes_hosts() && (!where.hosts.empty() || !where.hostfile.empty()))
+    return failure(Code::kInvalidArgument, "{} with --host-discovery-script: the script says which hosts there are",
+                   where.hosts.empty() ? "--hostfile" : "-H");
+  if (elastic.longest_cooldown < elastic.cooldown)
+    return failure(Code::kInvalidArgument, "--blacklist-cooldown-range: the first number is the shortest time");
   return {};
 }
 
@@ -125,7 +155,7 @@ Status check_rendezvous(const RunOptions& options) {
                             : options.pool                        ? "--pool"
                             : !options.devices.empty()            ? "--devices"
                             : options.resize_fd >= 0              ? "--resize"
-                            : options.min_ranks > 0               ? "--min-np"
+                            : options.elastic.least > 0           ? "--min-np"
                             : !where.connect.launch_agent.empty() ? "--launch-agent"
                                                                   : nullptr;
   if (other == nullptr) return {};
@@ -201,6 +231,7 @@ Result<RunArguments> parse_run_arguments(std::span<const std::string_view> argum
   XOE_TRY(check_pool(run.options));
   XOE_TRY(check_print(run));
   XOE_TRY(check_rendezvous(run.options));
+  XOE_TRY(check_elastic(run.options));
   if (!run.options.where.hosts.empty() && !run.options.where.hostfile.empty())
     return failure(Code::kInvalidArgument, "hosts are given with -H and with --hostfile {}; choose one of them",
                    run.options.where.hostfile);

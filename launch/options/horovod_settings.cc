@@ -54,7 +54,6 @@ struct IgnoredFlag {
 
 constexpr std::string_view kEngine =
     "ranks find each other without a controller; --backend chooses what they talk over";
-constexpr std::string_view kElastic = "a job keeps its hosts, and gets no more ranks than it began with; see docs/guide/from-horovod.md";
 
 constexpr std::array kIgnoredFlags{IgnoredFlag{"--gloo", kEngine},
                                    IgnoredFlag{"--use-gloo", kEngine},
@@ -71,14 +70,7 @@ constexpr std::array kIgnoredFlags{IgnoredFlag{"--gloo", kEngine},
                                    IgnoredFlag{"--log-with-timestamp", "Xoe prints warnings only"},
                                    IgnoredFlag{"--log-without-timestamp", "Xoe prints warnings only"},
                                    IgnoredFlag{"--check-build", "`xoe doctor` says which backends load", false, true},
-                                   IgnoredFlag{"-cb", "`xoe doctor` says which backends load", false, true},
-                                   IgnoredFlag{"--max-np", kElastic, true, true},
-                                   IgnoredFlag{"--max-num-proc", kElastic, true, true},
-                                   IgnoredFlag{"--host-discovery-script", kElastic, true, true},
-                                   IgnoredFlag{"--slots-per-host", kElastic, true, true},
-                                   IgnoredFlag{"--slots", kElastic, true, true},
-                                   IgnoredFlag{"--elastic-timeout", kElastic, true, true},
-                                   IgnoredFlag{"--blacklist-cooldown-range", kElastic, true, true}};
+                                   IgnoredFlag{"-cb", "`xoe doctor` says which backends load", false, true}};
 
 std::optional<bool> truth_of(std::string_view value) {
   for (const std::string_view word : {"true", "True", "TRUE", "yes", "on", "1"})

@@ -33,6 +33,7 @@ T& member_of(RunArguments& run, T Owner::*member) {
   if constexpr (std::is_same_v<Owner, ConnectOptions>) return run.options.where.connect.*member;
   if constexpr (std::is_same_v<Owner, ManifestOptions>) return run.manifest.*member;
   if constexpr (std::is_same_v<Owner, RendezvousOptions>) return run.options.rendezvous.*member;
+  if constexpr (std::is_same_v<Owner, ElasticOptions>) return run.options.elastic.*member;
 }
 
 template <auto member, bool value>
@@ -144,6 +145,28 @@ Status set_resize(RunArguments& run, std::string_view text) {
   return {};
 }
 
+Status set_notice(RunArguments& run, std::string_view text) {
+  if (text != "aws" && text != "gcp" && text != "azure" && !(text.starts_with("file:") && text.size() > 5))
+    return wrong_form();
+  run.options.elastic.notices.emplace_back(text);
+  return {};
+}
+
+// "10,300".
+Status set_cooldown(RunArguments& run, std::string_view text) {
+  const auto separator = text.find(',');
+  if (separator == std::string_view::npos) return wrong_form();
+  const auto low = parse_number(text.substr(0, separator)), high = parse_number(text.substr(separator + 1));
+  constexpr double kMost = 1e6;
+  if (!low || !high || !(*low >= 0) || !(*high >= 0) || *low > kMost || *high > kMost) return wrong_form();
+  const auto seconds = [](double number) {
+    return std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(number));
+  };
+  run.options.elastic.cooldown = seconds(*low);
+  run.options.elastic.longest_cooldown = seconds(*high);
+  return {};
+}
+
 Status set_hosts(RunArguments& run, std::string_view text) {
   XOE_ASSIGN(run.options.where.hosts, remote::parse_hosts(text));
   return {};
@@ -239,6 +262,7 @@ Status pass_to_pool(RunArguments& run, std::string_view text) {
 }
 
 constexpr std::string_view kRankOptions = "Ranks";
+constexpr std::string_view kElasticOptions = "Ranks and hosts that come and go";
 constexpr std::string_view kHostOptions = "Hosts";
 constexpr std::string_view kRendezvousOptions = "One xoe run on each host";
 constexpr std::string_view kSettingOptions = "Settings";
@@ -294,13 +318,59 @@ constexpr std::array kOptions{
            .what = "the program at the other end of this socket changes the number of ranks, up to MOST; for `xoe run "
                    "--pool`",
            .apply = set_resize},
-    Option{.group = kRankOptions,
+    Option{.group = kElasticOptions,
            .names = {"--min-np"},
            .others = {"--min-num-proc"},
            .value = "N",
            .expected = "a number of ranks",
-           .what = "go on without ranks that fail, while N are left; with --restarts they come back",
-           .apply = set_integer<&RunOptions::min_ranks, 1, kMaxRanksPerHost>},
+           .what = "go on without ranks and hosts that fail, while N ranks are left; with --restarts ranks come back",
+           .apply = set_integer<&ElasticOptions::least, 1, kMaxRanksPerHost>},
+    Option{
+        .group = kElasticOptions,
+        .names = {"--max-np"},
+        .others = {"--max-num-proc"},
+        .value = "N",
+        .expected = "a number of ranks",
+        .what = "start further ranks where there are slots, up to N (default: -np; with a discovery script all slots)",
+        .apply = set_integer<&ElasticOptions::most, 1, kMaxRanksPerHost>},
+    Option{.group = kElasticOptions,
+           .names = {"--host-discovery-script"},
+           .value = "PROGRAM",
+           .expected = "a program",
+           .what = "it prints the hosts that there are now, HOST or HOST:SLOTS a line, and is asked again each second",
+           .apply = set_text<&ElasticOptions::discovery>},
+    Option{.group = kElasticOptions,
+           .names = {"--slots-per-host"},
+           .others = {"--slots"},
+           .value = "N",
+           .expected = "a number of slots",
+           .what = "of hosts that the script prints without a number (default: 1)",
+           .apply = set_integer<&ElasticOptions::slots_per_host, 1, kMaxRanksPerHost>},
+    Option{.group = kElasticOptions,
+           .names = {"--blacklist-cooldown-range"},
+           .value = "FIRST,LONGEST",
+           .expected = "two numbers of seconds, such as 10,300",
+           .what = "for how long a host that failed is left out: first, and at most; it doubles (default: 10,300)",
+           .pair = true,
+           .apply = set_cooldown},
+    Option{.group = kElasticOptions,
+           .names = {"--notice"},
+           .value = "SOURCE",
+           .expected = "aws, gcp, azure or file:PATH",
+           .what = "each host asks there whether it is to be taken away, and leaves in time (`xoe notice`); repeatable",
+           .apply = set_notice},
+    Option{.group = kElasticOptions,
+           .names = {"--change-interval"},
+           .value = "S",
+           .expected = "seconds",
+           .what = "least time from one change of the ranks to the next that join (default: 1)",
+           .apply = set_seconds<&ElasticOptions::interval, 0>},
+    Option{.group = kElasticOptions,
+           .names = {"--elastic-timeout"},
+           .value = "S",
+           .expected = "seconds",
+           .what = "wait so long at the start until there are slots for --min-np ranks (default: 600)",
+           .apply = set_seconds<&ElasticOptions::timeout, 1>},
     Option{.group = kPoolOptions,
            .names = {"--pool"},
            .what = "take GPUs from the team's pool (xoe pool), run one rank on each, and give them back",

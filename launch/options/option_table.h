@@ -19,6 +19,7 @@ struct Option {
   std::string_view choices = {};   // "slot|node|socket": all values it can have; empty: any
   std::string_view expected = {};  // the form of its value, for messages; empty: as `choices` say
   std::string_view what;           // for the help
+  bool pair = false;               // its value may also be two words, which are two numbers
   // An error without a message: the value does not have the expected form.
   Status (*apply)(RunArguments&, std::string_view value);
 

@@ -47,6 +47,22 @@ struct RendezvousOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // for all to be there
 };
 
+// Ranks and hosts that are lost while the others go on, or come.
+struct ElasticOptions {
+  int least = 0;  // ranks: the job goes on while so many are left; 0: it ends with the first that fails
+  int most = 0;   // ranks that there may be; 0: not given
+  // A program that prints the hosts there are now, a line for each: "HOST" or "HOST:SLOTS"; empty: they stay the same.
+  std::string discovery = {};
+  int slots_per_host = 1;  // where it prints no number
+  // For how long a host that failed is left out: the first, and the longest time. Each is twice the one before.
+  std::chrono::nanoseconds cooldown = std::chrono::seconds(10);
+  std::chrono::nanoseconds longest_cooldown = std::chrono::minutes(5);
+  std::chrono::nanoseconds timeout = std::chrono::minutes(10);  // until there are enough slots for `least`
+  std::vector<std::string> notices = {};                        // sources of `xoe notice`, which every host watches
+  std::chrono::nanoseconds interval = std::chrono::seconds(1);  // at least, from one change to ranks that join
+  bool changes_hosts() const noexcept { return !discovery.empty(); }
+};
+
 struct RunOptions {
   int size = 0;  // 0: as many ranks as the hosts have slots
   Binding binding = Binding::kNone;
@@ -70,8 +86,8 @@ struct RunOptions {
   // does not. See supervise/resizing.h.
   int resize_fd = -1;
   int most_ranks = 0;
-  int min_ranks = 0;  // the job goes on without ranks that failed, while so many are left; 0: it does not
-  bool changes_size() const noexcept { return resize_fd >= 0 || min_ranks > 0; }
+  ElasticOptions elastic = {};
+  bool changes_size() const noexcept { return resize_fd >= 0 || elastic.least > 0; }
   // For how many ranks there is room: streams, variables, a place in the world.
   int slots() const noexcept { return resize_fd < 0 ? size : most_ranks; }
   bool shows(int rank) const { return !only_ranks || std::ranges::find(*only_ranks, rank) != only_ranks->end(); }

@@ -20,27 +20,9 @@ namespace {
 constexpr std::size_t kInput = SIZE_MAX;
 constexpr std::size_t kRelay = SIZE_MAX - 1;
 
-Result<OutputFile> open_file(const RunOptions& options, int rank, bool err) {
-  if (options.output_dir.empty()) return OutputFile{};
-  const std::string folder = fmt::format("{}/rank.{}", options.output_dir, rank);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    return failure(Code::kUnavailable, "--output-dir {}: cannot make {}: {}", options.output_dir, folder,
-                   error.message());
-  OutputFile file{.fd = {}, .path = fmt::format("{}/{}", folder, err ? "stderr" : "stdout")};
-  // A job of several members begins again in rounds, also in a new process of member 0, which cannot know.
-  const int before = options.rendezvous.at.empty() ? O_TRUNC : O_APPEND;
-  file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | before, 0666));
-  if (!file.fd.valid())
-    return failure(Code::kUnavailable, "--output-dir {}: cannot write {}: {}", options.output_dir, file.path,
-                   errno_text(errno));
-  return file;
-}
-
 // Opens one output stream of a rank and gives the rank's end to `end`.
 Result<Stream> open_stream(const RunOptions& options, int rank, bool err, Output& output, Fd& end) {
-  XOE_ASSIGN(auto file, open_file(options, rank, err));
+  XOE_ASSIGN(auto file, open_output_file(options, rank, err, false));
   XOE_ASSIGN(auto pipe, remote::open_pipe());
   remote::set_nonblocking(pipe[0]);
   end = std::move(pipe[1]);
@@ -157,17 +139,35 @@ Result<OpenedStreams> open_streams(const RunOptions& options, Output& output) {
   return OpenedStreams{JobStreams(std::move(streams), std::move(relay)), std::move(ends)};
 }
 
+Result<OutputFile> open_output_file(const RunOptions& options, int rank, bool err, bool again) {
+  if (options.output_dir.empty()) return OutputFile{};
+  const std::string folder = fmt::format("{}/rank.{}", options.output_dir, rank);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return failure(Code::kUnavailable, "--output-dir {}: cannot make {}: {}", options.output_dir, folder,
+                   error.message());
+  OutputFile file{.fd = {}, .path = fmt::format("{}/{}", folder, err ? "stderr" : "stdout")};
+  // A job of several members begins again in rounds, also in a new process of member 0, which cannot know.
+  const int before = !again && options.rendezvous.at.empty() ? O_TRUNC : O_APPEND;
+  file.fd = Fd(::open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | before, 0666));
+  if (!file.fd.valid())
+    return failure(Code::kUnavailable, "--output-dir {}: cannot write {}: {}", options.output_dir, file.path,
+                   errno_text(errno));
+  return file;
+}
+
 Stream stream_to(const RunOptions& options, int rank, bool err, Output& output, Fd pipe, OutputFile file) {
   Sink& sink = !options.shows(rank) ? output.none() : err ? output.err() : output.out();
   std::string tag = options.tag_output ? rank_tag(rank, sink.terminal() && options.color) : "";
   return {std::move(pipe), std::move(file.fd), std::move(file.path), std::move(tag), sink};
 }
 
-Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output) {
+Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, int slots, Output& output) {
   std::vector<Stream> streams;
-  for (int rank = 0; rank < options.size; ++rank)
+  for (int rank = 0; rank < slots; ++rank)
     for (const bool err : {false, true}) {
-      XOE_ASSIGN(auto file, open_file(options, rank, err));
+      XOE_ASSIGN(auto file, open_output_file(options, rank, err, false));
       streams.push_back(stream_to(options, rank, err, output, Fd(), std::move(file)));
     }
   show_live(options, streams, output);

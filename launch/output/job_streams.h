@@ -79,14 +79,17 @@ struct OpenedStreams {
 // to what they have. `output` outlives the streams.
 Result<OpenedStreams> open_streams(const RunOptions& options, Output& output);
 
-// The same without pipes, for output of ranks on other hosts: stdout and stderr of each rank.
-Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, Output& output);
+// The same without pipes, for output of ranks on other hosts: stdout and stderr of each slot.
+Result<std::vector<Stream>> open_remote_streams(const RunOptions& options, int slots, Output& output);
 
 // A file of --output-dir; without it invalid.
 struct OutputFile {
   Fd fd = {};
   std::string path = {};
 };
+
+// `again`: the rank was there before, and its output goes on.
+Result<OutputFile> open_output_file(const RunOptions& options, int rank, bool err, bool again);
 
 // The stream of a rank, with its tag, to where it is shown: a rank that --only-rank does not name is shown nowhere.
 Stream stream_to(const RunOptions& options, int rank, bool err, Output& output, Fd pipe = {}, OutputFile file = {});

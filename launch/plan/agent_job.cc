@@ -14,6 +14,7 @@ std::string encode(const AgentJob& job) {
                                   &job.backend, &job.directory})
     fields.text<std::uint32_t>(*text);
   remote::write_texts(fields, job.command);
+  remote::write_texts(fields, job.notices);
   fields.fixed(static_cast<std::int64_t>(job.env.size()));
   for (const auto& [name, value] : job.env) {
     fields.text<std::uint32_t>(name);
@@ -24,8 +25,8 @@ std::string encode(const AgentJob& job) {
     for (const int number : {rank.rank, rank.cross_rank, rank.cross_size}) fields.fixed(std::int64_t{number});
     fields.text<std::uint32_t>(rank.device);
   }
-  for (const int number :
-       {job.size, static_cast<int>(job.binding), job.by_socket ? 1 : 0, job.bind_gpus ? 1 : 0, job.restarts ? 1 : 0})
+  for (const int number : {job.first, job.size, static_cast<int>(job.binding), job.by_socket ? 1 : 0,
+                           job.bind_gpus ? 1 : 0, job.restarts ? 1 : 0})
     fields.fixed(std::int64_t{number});
   fields.fixed(std::int64_t{job.host_timeout.count()});
   return std::move(fields).take();
@@ -42,6 +43,7 @@ Result<AgentJob> decode_job(std::string_view text) {
                            &job.backend, &job.directory})
     *one = remote::read_text(fields);
   job.command = remote::read_texts(fields);
+  job.notices = remote::read_texts(fields);
   for (auto left = fields.fixed<std::int64_t>(0, std::ssize(text)); left > 0 && fields.ok(); --left) {
     std::string name = remote::read_text(fields);
     job.env.emplace_back(std::move(name), remote::read_text(fields));
@@ -53,6 +55,7 @@ Result<AgentJob> decode_job(std::string_view text) {
     rank.cross_size = number(1, kMaxRanks);
     rank.device = remote::read_text(fields);
   }
+  job.first = number(0, static_cast<int>(job.ranks.size()));
   job.size = number(1, kMaxRanks);
   job.binding = static_cast<Binding>(number(0, static_cast<int>(Binding::kNuma)));
   job.by_socket = number(0, 1) == 1;

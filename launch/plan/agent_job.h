@@ -34,11 +34,13 @@ struct AgentJob {
   std::vector<std::string> command = {};
   std::vector<std::pair<std::string, std::string>> env = {};
   std::vector<AgentRank> ranks = {};  // by local rank
+  int first = 0;                      // so many of them are started with the job; the others when the launcher says so
   int size = 0;                       // of the whole job
   Binding binding = Binding::kNone;
   bool by_socket = false;
   bool bind_gpus = true;
-  bool restarts = false;                                             // failed ranks may be restarted
+  bool restarts = false;                                             // ranks are restarted, or started later
+  std::vector<std::string> notices = {};                             // sources of `xoe notice` that are watched there
   std::chrono::nanoseconds host_timeout = std::chrono::seconds(10);  // of silence
 };
 

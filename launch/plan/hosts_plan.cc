@@ -15,6 +15,7 @@
 #include "core/base/text_file.h"
 #include "core/bootstrap/foreign_env.h"
 #include "core/bootstrap/status_page.h"
+#include "core/bootstrap/world_page.h"
 #include "launch/plan/binding.h"
 #include "launch/plan/job_plan.h"
 #include "launch/plan/placement.h"
@@ -71,6 +72,23 @@ bool is_rank_already(const Env& env) {
          bootstrap::started_by_openmpi(env) || bootstrap::started_by_jsrun(env) || bootstrap::started_by_mpich(env);
 }
 
+// A job that grows has room for all slots of its hosts from the start.
+Result<int> places_of(RunOptions& options, const HostList& list) {
+  ElasticOptions& elastic = options.elastic;
+  const int slots = all_slots(list);
+  if (options.size == 0) options.size = elastic.most > 0 ? std::min(slots, elastic.most) : slots;
+  if (elastic.least == 0) return options.size;
+  if (elastic.most == 0) elastic.most = elastic.changes_hosts() ? bootstrap::kMostSlots : options.size;
+  if (elastic.changes_hosts()) options.size = std::min(options.size, slots);  // the others may come
+  if (options.size < elastic.least)
+    return failure(Code::kInvalidArgument, "--min-np {}: the hosts have {}", elastic.least, counted(slots, "slot"));
+  const int places = std::max(options.size, slots);
+  if (places > bootstrap::kMostSlots)
+    return failure(Code::kInvalidArgument, "--min-np: the hosts have {}; a job whose ranks come and go has at most {}",
+                   counted(places, "slot"), bootstrap::kMostSlots);
+  return places;
+}
+
 LaunchMethod method_for(const remote::Host& host, const HostList& list, const HostOptions& where, const Env& env) {
   if (!list.meeting_at.empty()) return &host == &list.hosts.front() ? LaunchMethod::kHere : LaunchMethod::kJoined;
   if (list.slurm) return env.text("SLURMD_NODENAME") == host.name ? LaunchMethod::kHere : LaunchMethod::kSrun;
@@ -119,6 +137,8 @@ Result<std::vector<std::pair<std::string, std::string>>> variables_of(const RunO
     all.emplace_back("XOE_START_TIMEOUT", fmt::format("{}", std::chrono::duration<double>(timeout).count()));
   if (options.terminal) all.emplace_back("XOE_TERMINAL", "1");
   if (options.panel) all.emplace_back(bootstrap::kStatusVariable, "1");
+  if (options.changes_size()) all.emplace_back(bootstrap::kWorldVariable, "1");
+  if (options.elastic.least > 0) all.emplace_back("XOE_MIN_RANKS", std::to_string(options.elastic.least));
   for (const auto& [name, value] : env.all())
     if (passed_on(name)) all.emplace_back(name, value);
   XOE_ASSIGN(const auto passed, passed_variables(options, env));
@@ -170,7 +190,7 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
                              const std::string& token, const std::string& secret) {
   HostsPlan plan{
       .shares = {}, .version = version, .job = token, .secret = secret, .directory = {}, .first_host = {}, .env = {}};
-  if (options.size == 0) options.size = all_slots(list);
+  XOE_ASSIGN(plan.slots, places_of(options, list));
   auto& connect = options.where.connect;
   if (connect.launch_agent.empty() && connect.ssh_command.empty()) connect.launch_agent = list.agent;
   if (connect.host_timeout.count() == 0) {
@@ -181,7 +201,10 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
   if (!options.devices.empty() && std::ssize(options.devices) != options.size)
     return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each, in the order of the ranks",
                    options.devices.size(), counted(options.size, "rank"));
-  XOE_ASSIGN(auto placed, place_ranks(list.hosts, options.size, options.where.map_by, options.where.oversubscribe));
+  if (!options.devices.empty() && plan.slots != options.size)
+    return failure(Code::kInvalidArgument, "{}",
+                   "--devices names the GPUs of the ranks at the start; hosts with further slots share theirs out");
+  XOE_ASSIGN(auto placed, place_ranks(list.hosts, plan.slots, options.where.map_by, options.where.oversubscribe));
   if (!options.devices.empty())
     for (auto& ranks : placed)
       for (AgentRank& rank : ranks) rank.device = options.devices[static_cast<std::size_t>(rank.rank)];
@@ -190,19 +213,35 @@ Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const En
       plan.shares.push_back({.host = list.hosts[i],
                              .method = method_for(list.hosts[i], list, options.where, env),
                              .ranks = std::move(placed[i])});
-  plan_relays(plan.shares, static_cast<std::size_t>(options.where.fan_out));
+  // A host that comes and goes is no way to others.
+  if (!options.changes_size()) plan_relays(plan.shares, static_cast<std::size_t>(options.where.fan_out));
   if (connect.xoe_path.empty()) {
     std::error_code error;
     connect.xoe_path = std::filesystem::read_symlink("/proc/self/exe", error).string();
     if (error) return failure(Code::kUnavailable, "cannot read /proc/self/exe: {}", error.message());
   }
+  plan.slurm = list.slurm;
   plan.first_host = list.meeting_at.empty() ? plan.shares.front().host.name : list.meeting_at;
   XOE_ASSIGN(plan.directory, working_directory(env));
   XOE_ASSIGN(plan.env, variables_of(options, env));
   return plan;
 }
 
-AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store) {
+HostShare new_share(const HostsPlan& plan, const remote::Host& host, const RunOptions& options, const Env& env,
+                    int first_slot) {
+  HostShare share{.host = host, .method = plan.slurm ? LaunchMethod::kSrun : LaunchMethod::kSsh};
+  if (!plan.slurm) share.method = method_for(host, {}, options.where, env);
+  for (int i = 0; i < host.slots; ++i) share.ranks.push_back({.rank = first_slot + i});
+  return share;
+}
+
+int started_of(const HostShare& share, const RunOptions& options) {
+  return static_cast<int>(
+      std::ranges::count_if(share.ranks, [&](const AgentRank& rank) { return rank.rank < options.size; }));
+}
+
+AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store,
+                 int first) {
   return {.host = share.host.name,
           .first_host = plan.first_host,
           .job = plan.job,
@@ -214,11 +253,13 @@ AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions
           .command = options.command,
           .env = plan.env,
           .ranks = share.ranks,
-          .size = options.size,
+          .first = first,
+          .size = std::max(plan.slots, share.ranks.back().rank + 1),
           .binding = options.binding,
           .by_socket = options.where.map_by == MapBy::kSocket,
           .bind_gpus = options.where.bind_gpus,
-          .restarts = options.restarts > 0,
+          .restarts = options.restarts > 0 || options.changes_size(),
+          .notices = options.elastic.notices,
           .host_timeout = options.where.connect.host_timeout};
 }
 

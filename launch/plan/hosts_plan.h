@@ -28,6 +28,8 @@ struct HostsPlan {
   std::string secret;
   std::string directory;
   std::string first_host;                                // by which all hosts find rank 0's
+  int slots = 0;                                         // places for ranks, of which the first have one at the start
+  bool slurm = false;                                    // the hosts are nodes of the allocation
   std::vector<std::pair<std::string, std::string>> env;  // for the ranks of all hosts
 };
 
@@ -53,7 +55,16 @@ int all_slots(const HostList& list);
 Result<HostsPlan> plan_hosts(RunOptions& options, const HostList& list, const Env& env, const std::string& version,
                              const std::string& token, const std::string& secret);
 
-AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store);
+// Of a host that comes while the job runs. Its slots follow each other.
+HostShare new_share(const HostsPlan& plan, const remote::Host& host, const RunOptions& options, const Env& env,
+                    int first_slot);
+
+// How many ranks run on the host at the start.
+int started_of(const HostShare& share, const RunOptions& options);
+
+// `first`: how many of its ranks are started at once.
+AgentJob job_for(const HostsPlan& plan, const HostShare& share, const RunOptions& options, const std::string& store,
+                 int first);
 
 // For --dry-run: what would be started, without the secret.
 std::vector<std::string> describe(const HostsPlan& plan, const RunOptions& options);

@@ -43,10 +43,10 @@ Status check_options(const RunOptions& options) {
   if (options.slots() < options.size || options.slots() > kMaxRanksPerHost)
     return failure(Code::kInvalidArgument, "--resize: the most ranks are {}; expected {} to {}", options.slots(),
                    options.size, kMaxRanksPerHost);
-  if (options.min_ranks > 0 && options.resize_fd >= 0)
+  if (options.elastic.least > 0 && options.resize_fd >= 0)
     return failure(Code::kInvalidArgument, "--min-np with --resize: the other program says how many ranks there are");
-  if (options.min_ranks > options.size)
-    return failure(Code::kInvalidArgument, "--min-np {} is more than -np {}", options.min_ranks, options.size);
+  if (options.elastic.least > options.size)
+    return failure(Code::kInvalidArgument, "--min-np {} is more than -np {}", options.elastic.least, options.size);
   if (!options.devices.empty() && std::ssize(options.devices) != options.size)
     return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each", options.devices.size(),
                    counted(options.size, "rank"));
@@ -148,7 +148,7 @@ Result<JobPlan> plan_job(const RunOptions& options, const Env& env, const HostFa
   const bool changes = options.changes_size();
   if (changes) variables[bootstrap::kWorldVariable] = "1";
   variables.erase("XOE_MIN_RANKS");
-  if (options.min_ranks > 0) variables["XOE_MIN_RANKS"] = std::to_string(options.min_ranks);
+  if (options.elastic.least > 0) variables["XOE_MIN_RANKS"] = std::to_string(options.elastic.least);
   if (!options.backend.empty()) variables["XOE_BACKEND"] = options.backend;
   if (!options.where.network_interface.empty()) variables["XOE_INTERFACE"] = options.where.network_interface;
   XOE_ASSIGN(plan.jax, wants_jax(variables));

@@ -11,8 +11,8 @@ namespace {
 using Kind = Frame::Kind;
 
 bool known(Kind kind) {
-  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kReport) ||
-         (kind >= Kind::kHello && kind <= Kind::kReported);
+  return kind == Kind::kAlive || (kind >= Kind::kPrepare && kind <= Kind::kWorld) ||
+         (kind >= Kind::kHello && kind <= Kind::kDeparting);
 }
 
 }  // namespace

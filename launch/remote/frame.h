@@ -54,6 +54,9 @@ struct Frame {
     kOutcome = 33,  // the last one; value: the code of an Outcome, text: its lines
     // From the launcher, when it asks what came first.
     kReport = 34,  // answered by kReported, after all that has happened there
+    // From the launcher of a job whose ranks come and go.
+    kSignalRank = 35,  // rank, value: the signal, to what is left of that rank
+    kWorld = 36,       // value: the version of the world, text: the slots of its ranks, as "0,2,5"
     // From the agent.
     kHello = 64,        // text: a Hello
     kReady = 65,        // text: the program's path there and the ranks' locality, as texts; time: its clock
@@ -78,6 +81,7 @@ struct Frame {
     kSignalled = 79,  // value: the signal that it got, for the whole job
     // From the agent.
     kReported = 80,
+    kDeparting = 81,  // value: milliseconds until the host is gone; -1: it cannot be found out whether; text: why
   };
   Kind kind = Kind::kAlive;
   std::int64_t rank = 0;

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/bootstrap/store.h"
+#include "launch/output/elastic_log.h"
 #include "launch/output/job_streams.h"
 #include "launch/output/report.h"
 #include "launch/supervise/end_signals.h"
@@ -44,7 +45,7 @@ constexpr std::size_t kHere = 0;  // the host at which our own signals come
 class Job {
  public:
   Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
-      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page)
+      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes)
       : options_(options),
         started_(Clock::now()),
         signals_(std::move(signals)),
@@ -52,10 +53,13 @@ class Job {
         output_(std::move(output)),
         processes_(std::move(processes)),
         shutdown_(started_, options.timeout, options.grace),
-        ends_to_come_(options.size),
-        restarts_(options.restarts, options.restarts > 0 || page.has_value()) {
-    for (int rank = 0; rank < options.size; ++rank) running_.insert(running_.end(), rank);
-    if (page) allow_resizing(std::move(*page));
+        log_(options.changes_size() && !options.output_dir.empty() ? options.output_dir + "/elastic.json"
+                                                                   : std::string()),
+        restarts_(options.restarts, options.restarts > 0 || options.changes_size()) {
+    for (int rank = 0; rank < processes_->slots(); ++rank)
+      if (processes_->is_started(rank)) running_.insert(running_.end(), rank);
+    ends_to_come_ = static_cast<int>(running_.size());
+    if (options.changes_size()) allow_resizing();
     if (restarts_.allowed()) begin_world();
   }
 
@@ -76,7 +80,7 @@ class Job {
   }
 
  private:
-  void allow_resizing(bootstrap::WorldPage page) {
+  void allow_resizing() {
     ResizeActions actions{
         .start = [this](int slot, const std::string& device) { start_rank(slot, device); },
         .signal =
@@ -88,18 +92,46 @@ class Job {
             [this] {
               store_->take_lost_peers();
               faults_.forget_lost();
+              note({.what = "world",
+                    .version = world_version_,
+                    .ranks = static_cast<int>(resizing_->members().size()),
+                    .seconds = std::chrono::duration<double>(Clock::now() - begun_at_).count()});
             },
-        .tell = [this](const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }};
-    resizing_.emplace(Fd(options_.resize_fd), std::move(page), options_.size, options_.slots(), options_.devices,
-                      options_.grace, std::move(actions));
+        .tell = [this](const std::string& line) { tell(line); },
+        .left = [this](std::size_t host) { processes_->release_host(host); }};
+    std::vector<Place> places;
+    for (int slot = 0; slot < processes_->slots(); ++slot)
+      places.push_back({.host = processes_->host_index(slot),
+                        .device = slot < std::ssize(options_.devices) ? options_.devices[static_cast<std::size_t>(slot)]
+                                                                      : std::string(),
+                        .is = place_of(slot)});
+    resizing_.emplace(
+        Fd(options_.resize_fd), places,
+        ResizeLimits{.least = options_.elastic.least,
+                     .most = options_.elastic.most,
+                     .grace = options_.grace,
+                     .interval = options_.resize_fd < 0 ? options_.elastic.interval : std::chrono::nanoseconds()},
+        std::move(actions));
     if (Panel* panel = output_->panel())
       for (int slot = options_.size; slot < options_.slots(); ++slot)
         panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
   }
 
+  Place::Is place_of(int slot) const {
+    if (processes_->is_started(slot)) return Place::Is::kMember;
+    return processes_->has_host(processes_->host_index(slot)) ? Place::Is::kFree : Place::Is::kAbsent;
+  }
+
+  void note(const ElasticEvent& event) {
+    if (const std::string problem = log_.add(event); !problem.empty()) tell(problem);
+  }
+
+  void tell(const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }
+
   void look_at_changes() {
     if (!resizing_ || gone_) return;
     resizing_->look(*store_, Clock::now());
+    std::erase_if(departures_, [this](const SupervisorEvent& departure) { return try_to_let_go(departure); });
     // A rank that is about to be restarted need not leave first.
     for (auto restart = scheduled_restarts_.begin(); restart != scheduled_restarts_.end();) {
       const SupervisorEvent end = restart->end;
@@ -122,26 +154,51 @@ class Job {
       faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
     count_ended(1, Clock::now());
-    if (options_.min_ranks > 0 && failed && schedule_return(event))
-      output_->err().write(fmt::format("xoe run: it is restarted: {}\n", restarts_left()));
+    if (options_.elastic.least > 0 && failed && schedule_return(event))
+      tell(fmt::format("it is restarted: {}", restarts_left()));
     return true;
   }
 
   // The others go on without a member that has failed, if enough are left. False: it counts for the job.
   bool lose_member(const SupervisorEvent& event, Clock::time_point now) {
-    if (options_.min_ranks == 0 || !restarts_.allowed() || !resizing_->lose(event.rank, options_.min_ranks))
-      return false;
+    if (!resizing_ || !restarts_.allowed() || !resizing_->lose(event.rank)) return false;
     running_.erase(event.rank);
     // If the others end before they have formed a world without it, it is because of this.
     faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at},
                     /*until_formed=*/true);
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "lost");
+    note({.what = "rank_lost",
+          .host = processes_->host_of(event.rank),
+          .rank = event.rank,
+          .why = remote::describe_status(event.value)});
     const bool returns = schedule_return(event);
-    output_->err().write(fmt::format("xoe run: {}; {} go on{}\n",
-                                     describe_end(end_of(event), processes_->host_of(event.rank)),
-                                     counted(std::ssize(resizing_->members()), "rank"),
-                                     returns ? ", and it is restarted: " + restarts_left() : std::string()));
+    tell(fmt::format("{}; {}{}", describe_end(end_of(event), processes_->host_of(event.rank)), who_goes_on(),
+                     returns ? ", and it is restarted: " + restarts_left() : std::string()));
     count_ended(1, now);
+    return true;
+  }
+
+  std::string who_goes_on() const {
+    const auto left = std::ssize(resizing_->members());
+    return fmt::format("{} {} on", counted(left, "rank"), left == 1 ? "goes" : "go");
+  }
+
+  // The same for all ranks of a host.
+  bool lose_host(const Fault& fault, int unfinished, Clock::time_point now) {
+    if (!resizing_ || !restarts_.allowed() || !resizing_->lose_host(fault.host)) return false;
+    faults_.suspect(fault, /*until_formed=*/true);
+    for (const int slot : processes_->slots_of(fault.host)) {
+      running_.erase(slot);
+      if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(slot), "lost");
+    }
+    std::erase_if(scheduled_restarts_, [&](const ScheduledRestart& one) { return one.end.host == fault.host; });
+    const auto failures = processes_->take_host_failures();
+    for (const std::string& line : failures) tell(line);
+    note({.what = "host_lost",
+          .host = processes_->host_name(fault.host),
+          .why = failures.empty() ? "the process that supervises its ranks was killed" : failures.front()});
+    tell(fmt::format("{} without host {}", who_goes_on(), processes_->host_name(fault.host)));
+    count_ended(unfinished, now);
     return true;
   }
 
@@ -170,11 +227,14 @@ class Job {
 
   // The store comes before the page: ranks that see a version there find it in the store.
   void begin_world() {
-    store_->begin_world(world_version_, resizing_ ? resizing_->members() : std::vector<int>());
-    if (resizing_) resizing_->begun(world_version_);
+    store_->begin_world(world_version_, resizing_ ? resizing_->world() : std::vector<bootstrap::WorldMember>());
+    if (!resizing_) return;
+    processes_->publish_world(world_version_, resizing_->members());
+    resizing_->begun(world_version_);
   }
   void begin_next_world() {
     ++world_version_;
+    begun_at_ = Clock::now();
     begin_world();
   }
 
@@ -320,12 +380,40 @@ class Job {
       case SupervisorEvent::Kind::kHostLost: return on_lost(Cause::kHostLost, event, now);
       case SupervisorEvent::Kind::kSignalled: return on_signal(event.value, event.host);
       case SupervisorEvent::Kind::kReported: return;
+      case SupervisorEvent::Kind::kHostCame:
+        note({.what = "host_came", .host = processes_->host_name(event.host)});
+        return resizing_->take_host(event.host, processes_->slots_of(event.host));
+      case SupervisorEvent::Kind::kHostGoes: return let_go(event);
+      case SupervisorEvent::Kind::kNews:
+        for (const std::string& line : processes_->take_host_failures()) {
+          note({.what = "host_left_out", .why = line});
+          tell(line);
+        }
+        return;
     }
   }
 
+  // Where others are still to come, the host stays until they have.
+  void let_go(const SupervisorEvent& departure) {
+    if (!resizing_ || try_to_let_go(departure)) return;
+    departures_.push_back(departure);
+    tell(
+        fmt::format("host {} is to leave; the job cannot go on without it yet", processes_->host_name(departure.host)));
+  }
+
+  bool try_to_let_go(const SupervisorEvent& departure) {
+    if (!processes_->has_host(departure.host)) return true;
+    if (!resizing_->leave_host(departure.host, departure.at)) return false;
+    note({.what = "host_leaves", .host = processes_->host_name(departure.host)});
+    tell(fmt::format("host {} leaves", processes_->host_name(departure.host)));
+    return true;
+  }
+
   void on_lost(Cause cause, const SupervisorEvent& event, Clock::time_point now) {
+    const Fault fault{.cause = cause, .host = event.host, .at = event.at};
+    if (lose_host(fault, event.value, now)) return;
     forbid_restarts();
-    faults_.add({.cause = cause, .host = event.host, .at = event.at});
+    faults_.add(fault);
     shutdown_.begin(cause, now);
     count_ended(event.value, now);
   }
@@ -411,7 +499,7 @@ class Job {
   // Each host has told what happened there before it heard of the first fault: its cause is known.
   void on_news() {
     waits_for_news_ = false;
-    for (int rank = 0; rank < options_.size; ++rank) {
+    for (int rank = 0; rank < processes_->slots(); ++rank) {
       const std::size_t host = processes_->host_index(rank);
       faults_.note_lateness(host, processes_->lateness(host));
     }
@@ -421,7 +509,7 @@ class Job {
   void note_lost_peers() {
     const auto members = resizing_ ? resizing_->formed_members() : std::vector<int>();
     for (const bootstrap::LostPeers& told : store_->take_lost_peers()) {
-      if (told.rank < 0 || told.rank >= options_.slots()) continue;
+      if (told.rank < 0 || told.rank >= processes_->slots()) continue;
       std::vector<LostPeer> lost;
       for (const int rank : told.lost) {
         if (rank < 0 || rank >= (resizing_ ? static_cast<int>(members.size()) : options_.size)) continue;
@@ -497,7 +585,7 @@ class Job {
     outcome_.ran = Clock::now() - started_;
     outcome_.signalled = end_signals_.hosts();
     outcome_.file_errors = processes_->file_errors();
-    outcome_.host_failures = processes_->host_failures();
+    outcome_.host_failures = processes_->take_host_failures();
     outcome_.host = processes_->host_of(outcome_.start_rank);
     if (!faults_.empty()) {
       blame(faults_.first());
@@ -560,11 +648,14 @@ class Job {
   ShutdownPolicy shutdown_;
   JobOutcome outcome_;
   std::vector<pollfd> polled_;
-  int ends_to_come_;       // of ranks
+  int ends_to_come_ = 0;                   // of ranks
+  Clock::time_point begun_at_ = started_;  // the last version of the world
+  ElasticLog log_;
   int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
   std::vector<ScheduledRestart> scheduled_restarts_;  // by time
+  std::vector<SupervisorEvent> departures_;           // kHostGoes of hosts that the job could not do without so far
   FirstFault faults_;
   bool waits_for_news_ = false;
   RequestedStop stop_request_;
@@ -604,17 +695,15 @@ Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int o
   XOE_ASSIGN(auto supervisor, SupervisorLink::start(commands.requests(), not_inherited, options.restarts > 0 || world,
                                                     static_cast<std::size_t>(options.size)));
   opened.ends.clear();
-  auto processes =
-      std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams), std::move(status));
-  return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes),
-                       std::move(world));
+  auto processes = std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams), std::move(status),
+                                                    std::move(world), options.size, options.slots());
+  return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes));
 }
 
 JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
                          std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
-                         std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page) {
-  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes), std::move(page))
-      .run();
+                         std::unique_ptr<JobProcesses> processes) {
+  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes)).run();
 }
 
 }  // namespace xoe::launch

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "core/bootstrap/store_service.h"
-#include "core/bootstrap/world_page.h"
 #include "launch/options/options.h"
 #include "launch/output/job_outcome.h"
 #include "launch/output/output.h"
@@ -20,10 +18,9 @@ namespace xoe::launch {
 // returns when no process of the job is left. The calling process has one thread, and descriptors 0-2 are open.
 Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err);
 
-// Supervises ranks that were started already. `options.size`: how many they are.
-// `page`: where the number of ranks may change.
+// Supervises ranks that were started already.
 JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
                          std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
-                         std::unique_ptr<JobProcesses> processes, std::optional<bootstrap::WorldPage> page = {});
+                         std::unique_ptr<JobProcesses> processes);
 
 }  // namespace xoe::launch

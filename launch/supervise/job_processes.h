@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,19 @@ class JobProcesses {
   virtual ~JobProcesses() = default;
 
   virtual void send(SupervisorCommand command) = 0;
+  // Tells the ranks that the world has this version, and which slots are in it: where their number may change. The
+  // store has it already.
+  virtual void publish_world(int version, std::span<const int> slots) = 0;
+  // Whether the rank was started with the job.
+  virtual bool is_started(int rank) const = 0;
+  // Places for ranks; their number may grow.
+  virtual int slots() const = 0;
+  // Whether ranks can be started on the host.
+  virtual bool has_host(std::size_t host) const = 0;
+  // The slots of a host.
+  virtual std::vector<int> slots_of(std::size_t host) const = 0;
+  // No rank will be started on the host any more: it is let go when its processes have ended.
+  virtual void release_host(std::size_t host) = 0;
   // The next event; kAllGone is the last one.
   virtual std::optional<SupervisorEvent> next() = 0;
   // Before and after a time in which the launcher is stopped.
@@ -38,8 +52,8 @@ class JobProcesses {
   virtual std::size_t host_index(int rank) const = 0;
   // By the index in events.
   virtual std::string host_name(std::size_t host) const = 0;
-  // Messages about hosts that were lost.
-  virtual std::vector<std::string> host_failures() const = 0;
+  // Messages about hosts that were lost, since the last call.
+  virtual std::vector<std::string> take_host_failures() = 0;
   // After kReport, which asks all hosts for what has happened there, since a cause may be heard of later than its
   // effect: whether one has not answered yet; afterwards, how long a host took to.
   virtual bool awaits_news() const = 0;

@@ -1,8 +1,16 @@
 #include "launch/supervise/local_processes.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace xoe::launch {
+
+std::vector<int> LocalProcesses::slots_of(std::size_t /*host*/) const {
+  std::vector<int> all(static_cast<std::size_t>(slots_));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 std::optional<SupervisorEvent> LocalProcesses::next() {
   const auto event = supervisor_.next();
   if (event && event->kind == SupervisorEvent::Kind::kAllGone) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/bootstrap/status_page.h"
+#include "core/bootstrap/world_page.h"
 #include "launch/output/job_streams.h"
 #include "launch/supervise/job_processes.h"
 #include "launch/supervise/supervisor_link.h"
@@ -10,10 +11,25 @@ namespace xoe::launch {
 
 class LocalProcesses : public JobProcesses {
  public:
-  LocalProcesses(SupervisorLink supervisor, JobStreams streams, std::optional<bootstrap::StatusPage> status)
-      : supervisor_(std::move(supervisor)), streams_(std::move(streams)), status_(std::move(status)) {}
+  // `started`: ranks, which run already. `slots`: places for them. `world`: where their number may change.
+  LocalProcesses(SupervisorLink supervisor, JobStreams streams, std::optional<bootstrap::StatusPage> status,
+                 std::optional<bootstrap::WorldPage> world, int started, int slots)
+      : supervisor_(std::move(supervisor)),
+        streams_(std::move(streams)),
+        status_(std::move(status)),
+        world_(std::move(world)),
+        started_(started),
+        slots_(slots) {}
 
   void send(SupervisorCommand command) override { supervisor_.send(command); }
+  void publish_world(int version, std::span<const int> slots) override {
+    if (world_) world_->publish(version, slots);
+  }
+  bool is_started(int rank) const override { return rank < started_; }
+  int slots() const override { return slots_; }
+  bool has_host(std::size_t /*host*/) const override { return true; }
+  std::vector<int> slots_of(std::size_t host) const override;
+  void release_host(std::size_t /*host*/) override {}
   std::optional<SupervisorEvent> next() override;
   void pause() override {}
   void resume() override {}
@@ -24,7 +40,7 @@ class LocalProcesses : public JobProcesses {
   std::string host_of(int /*rank*/) const override { return remote::this_hostname(); }
   std::size_t host_index(int /*rank*/) const override { return 0; }
   std::string host_name(std::size_t /*host*/) const override { return remote::this_hostname(); }
-  std::vector<std::string> host_failures() const override { return {}; }
+  std::vector<std::string> take_host_failures() override { return {}; }
   // The supervisor tells of the ranks in the order in which they ended.
   bool awaits_news() const override { return false; }
   Clock::duration lateness(std::size_t /*host*/) const override { return {}; }
@@ -38,6 +54,9 @@ class LocalProcesses : public JobProcesses {
   SupervisorLink supervisor_;
   JobStreams streams_;
   std::optional<bootstrap::StatusPage> status_;
+  std::optional<bootstrap::WorldPage> world_;
+  int started_;
+  int slots_;
   bool gone_ = false;
 };
 

@@ -21,17 +21,14 @@ constexpr double kLongestLeave = 1e6;        // seconds
 
 }  // namespace
 
-Resizing::Resizing(Fd control, bootstrap::WorldPage page, int size, int most, std::span<const std::string> devices,
-                   std::chrono::nanoseconds grace, ResizeActions actions)
-    : control_(std::move(control)),
-      page_(std::move(page)),
-      grace_(grace),
-      actions_(std::move(actions)),
-      slots_(static_cast<std::size_t>(most)) {
-  for (std::size_t slot = 0; slot < static_cast<std::size_t>(size); ++slot) {
-    slots_[slot].state = State::kMember;
-    if (slot < devices.size()) slots_[slot].device = devices[slot];
-  }
+Resizing::Resizing(Fd control, std::span<const Place> places, const ResizeLimits& limits, ResizeActions actions)
+    : control_(std::move(control)), limits_(limits), actions_(std::move(actions)) {
+  for (const Place& place : places)
+    slots_.push_back({.state = place.is == Place::Is::kMember ? State::kMember
+                               : place.is == Place::Is::kFree ? State::kFree
+                                                              : State::kAbsent,
+                      .host = place.host,
+                      .device = place.device});
   formed_members_ = members();
 }
 
@@ -43,10 +40,16 @@ std::vector<int> Resizing::members() const {
   return members;
 }
 
+std::vector<bootstrap::WorldMember> Resizing::world() const {
+  std::vector<bootstrap::WorldMember> world;
+  for (const int slot : members())
+    world.push_back({.slot = slot, .host = static_cast<int>(slots_[static_cast<std::size_t>(slot)].host)});
+  return world;
+}
+
 void Resizing::begun(int version) {
   version_ = version;
   formed_ = false;
-  page_.publish(version, members());
 }
 
 void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now) {
@@ -54,6 +57,7 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
     formed_ = true;
+    formed_at_ = now;
     formed_members_ = members();
     actions_.formed();
     for (Slot& slot : slots_) {
@@ -63,17 +67,52 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
     }
     if (version_ > 0) actions_.tell(fmt::format("the job goes on with {}", counted(std::ssize(members()), "rank")));
   }
-  if (formed_ && !stopped_) change_world(store);
+  if (!stopped_) fill();
+  if (formed_ && !stopped_) change_world(store, now);
   run_timers(now);
 }
 
+int Resizing::staying() const { return static_cast<int>(std::ranges::count(slots_, State::kMember, &Slot::state)); }
+
+// Slots whose process failed are not filled by themselves: the next one may fail like it.
+void Resizing::fill() {
+  auto ranks = std::ranges::count_if(slots_, [](const Slot& slot) {
+    return slot.state == State::kStarting || slot.state == State::kJoining || slot.state == State::kMember;
+  });
+  for (Slot& slot : slots_) {
+    if (ranks >= limits_.most) return;
+    if (slot.state != State::kFree || slot.failed || slot.going) continue;
+    slot.state = State::kStarting;
+    ++ranks;
+    actions_.start(number_of(slot), slot.device);
+  }
+}
+
+bool Resizing::is_ready(const bootstrap::StoreService& store, const Slot& slot) const {
+  return slot.state == State::kStarting &&
+         store.has(fmt::format("{}/{}", bootstrap::kWorldCandidateKey, number_of(slot)));
+}
+
+// Those of a host become ready one after the other, and come together: each change costs the others a moment.
+bool Resizing::may_join(const bootstrap::StoreService& store, Clock::time_point now) {
+  const auto starting = std::ranges::count(slots_, State::kStarting, &Slot::state);
+  const auto ready = std::ranges::count_if(slots_, [&](const Slot& slot) { return is_ready(store, slot); });
+  if (ready == 0) {
+    ready_since_.reset();
+    return false;
+  }
+  if (!ready_since_) ready_since_ = now;
+  const bool rested = !formed_at_ || now - *formed_at_ >= limits_.interval;
+  return rested && (ready == starting || now - *ready_since_ >= limits_.interval);
+}
+
 // All that wait come and go with one version.
-void Resizing::change_world(const bootstrap::StoreService& store) {
+void Resizing::change_world(const bootstrap::StoreService& store, Clock::time_point now) {
   bool changes = false;
+  const bool joins = may_join(store, now);
   for (Slot& slot : slots_) {
     const bool leaves = slot.state == State::kAsked;
-    const bool comes = slot.state == State::kStarting &&
-                       store.has(fmt::format("{}/{}", bootstrap::kWorldCandidateKey, number_of(slot)));
+    const bool comes = joins && is_ready(store, slot);
     if (leaves) slot.state = State::kLeaving;
     if (comes) slot.state = State::kJoining;
     changes = changes || leaves || comes;
@@ -84,7 +123,9 @@ void Resizing::change_world(const bootstrap::StoreService& store) {
 void Resizing::run_timers(Clock::time_point now) {
   for (Slot& slot : slots_) {
     if (slot.terminate_at && now >= *slot.terminate_at) {
-      actions_.tell(fmt::format("the rank with {} did not leave in time, and is ended", slot.device));
+      actions_.tell(fmt::format("{} did not leave in time, and is ended", slot.device.empty()
+                                                                              ? fmt::format("rank {}", number_of(slot))
+                                                                              : "the rank with " + slot.device));
       end(slot, now);
     }
     if (slot.kill_at && now >= *slot.kill_at) {
@@ -96,7 +137,7 @@ void Resizing::run_timers(Clock::time_point now) {
 
 void Resizing::end(Slot& slot, Clock::time_point now) {
   slot.terminate_at.reset();
-  slot.kill_at = now + grace_;
+  slot.kill_at = now + limits_.grace;
   const State before = std::exchange(slot.state, State::kLeaving);
   // Those that lose it as a peer find a version without it.
   if (before == State::kAsked || before == State::kJoining) begin_world();
@@ -118,17 +159,23 @@ std::optional<Resizing::Clock::time_point> Resizing::next() const {
   for (const Slot& slot : slots_)
     for (const auto& time : {slot.terminate_at, slot.kill_at})
       if (time) next = std::min(next.value_or(*time), *time);
+  if (formed_ && ready_since_) {
+    const auto joins = std::max(*ready_since_, formed_at_.value_or(*ready_since_)) + limits_.interval;
+    next = std::min(next.value_or(joins), joins);
+  }
   return next;
 }
 
 Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  if (slot.state == State::kMember || slot.state == State::kFree) return End::kOfMember;
+  if (slot.state == State::kMember || slot.state == State::kFree || slot.state == State::kAbsent) return End::kOfMember;
   if (slot.state == State::kAsked && stopped_) return End::kOfMember;
   // What it left running must not use the GPU.
   actions_.signal(number, SIGKILL);
-  const Slot before = std::exchange(slot, Slot());
+  const Slot before = slot;
   const bool came = before.state == State::kStarting || before.state == State::kJoining;
+  slot.failed = (failed || came) && !before.signalled;
+  clear(slot);
   answer(came ? "failed" : "left", before.device, came ? how : std::string());
   const bool by_itself = failed && !before.signalled;
   if (by_itself || (came && !stopped_)) {
@@ -139,20 +186,79 @@ Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
   return by_itself && before.state != State::kStarting ? End::kHarmful : End::kApart;
 }
 
-bool Resizing::lose(int number, int least) {
+// It is free again, or its host has no process any more.
+void Resizing::clear(Slot& slot) {
+  const std::size_t host = slot.host;
+  const bool going = slot.going;
+  slot = Slot{.state = going ? State::kAbsent : State::kFree, .host = host, .failed = slot.failed};
+  const auto remains = [&](const Slot& other) { return other.host == host && other.state != State::kAbsent; };
+  if (going && std::ranges::none_of(slots_, remains)) actions_.left(host);
+}
+
+// Those that have not joined yet may fail to, so that they do not count.
+bool Resizing::lose(int number) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  // Those that have not joined yet may fail to.
-  const auto left = std::ranges::count(slots_, State::kMember, &Slot::state) - 1;
-  if (stopped_ || slot.state != State::kMember || left < least) return false;
+  if (limits_.least == 0 || stopped_ || slot.state != State::kMember || staying() - 1 < limits_.least) return false;
   actions_.signal(number, SIGKILL);  // what it left running
-  slot = Slot{.device = std::move(slot.device)};
+  std::string device = std::move(slot.device);
+  slot.failed = true;
+  clear(slot);
+  slot.device = std::move(device);
   actions_.begin_world();
+  return true;
+}
+
+bool Resizing::lose_host(std::size_t host) {
+  const auto lost = [host](const Slot& slot) { return slot.host == host && slot.state != State::kAbsent; };
+  const auto left = std::ranges::count_if(
+      slots_, [&](const Slot& slot) { return slot.state == State::kMember && slot.host != host; });
+  const bool has_member = std::ranges::any_of(slots_, [&](const Slot& slot) {
+    return lost(slot) && (slot.state == State::kMember || (stopped_ && slot.state == State::kAsked));
+  });
+  if (limits_.least == 0 || (has_member && (stopped_ || left < limits_.least))) return false;
+  bool changes = false;
+  for (Slot& slot : slots_) {
+    if (!lost(slot)) continue;
+    changes = changes || slot.state == State::kMember || slot.state == State::kAsked || slot.state == State::kJoining;
+    slot = Slot{.state = State::kAbsent, .host = host};
+  }
+  if (changes) begin_world();
+  return true;
+}
+
+void Resizing::take_host(std::size_t host, std::span<const int> numbers) {
+  for (const int number : numbers) {
+    const auto slot = static_cast<std::size_t>(number);
+    if (slot >= slots_.size()) slots_.resize(slot + 1);
+    slots_[slot] = Slot{.state = State::kFree, .host = host};
+  }
+}
+
+bool Resizing::leave_host(std::size_t host, Clock::time_point deadline) {
+  const auto now = Clock::now();
+  const auto left = std::ranges::count_if(
+      slots_, [&](const Slot& slot) { return slot.state == State::kMember && slot.host != host; });
+  if (stopped_ || left < std::max(limits_.least, 1)) return false;
+  for (Slot& slot : slots_)
+    if (slot.host == host && slot.state != State::kAbsent) slot.going = true;
+  for (Slot& slot : slots_) {
+    if (slot.host != host || slot.state == State::kAbsent) continue;
+    if (slot.state == State::kStarting || slot.state == State::kJoining) {
+      end(slot, now);
+    } else if (slot.state == State::kMember) {
+      slot.state = State::kAsked;
+      slot.terminate_at = deadline;
+    } else if (slot.state == State::kFree) {
+      clear(slot);
+    }
+  }
   return true;
 }
 
 void Resizing::bring_back(int number) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  if (stopped_ || slot.state != State::kFree) return;
+  if (stopped_ || slot.state != State::kFree || slot.going) return;
+  slot.failed = false;
   slot.state = State::kStarting;
   actions_.start(number, slot.device);
 }

@@ -1,7 +1,8 @@
-// A job whose number of ranks changes while it runs: because ranks fail, and others go on (--min-np), or as the program
-// asks that has the other end of a socket: `xoe pool run`, which gets GPUs and gives them back.
+// A job whose number of ranks changes while it runs: because ranks and hosts fail, and others go on (--min-np), because
+// hosts come and go, or as the program asks that has the other end of a socket: `xoe pool run`, which gets GPUs and
+// gives them back.
 //
-// A rank lives in a slot: a place in the job with a GPU of its own. Requests and answers are lines:
+// A rank lives in a slot: a place in the job, on one host, with a GPU of its own. Requests and answers are lines:
 //   join GPU            start a rank with this GPU; it becomes a member when it is ready: "joined GPU", or
 //                       "failed GPU WHY"
 //   leave GPU SECONDS   take the rank with this GPU out, at the next step: "left GPU". After SECONDS it is ended;
@@ -23,7 +24,7 @@
 
 #include "core/base/fd.h"
 #include "core/bootstrap/store_service.h"
-#include "core/bootstrap/world_page.h"
+#include "core/bootstrap/world_members.h"
 
 namespace xoe::launch {
 
@@ -34,14 +35,27 @@ struct ResizeActions {
   std::function<void()> begin_world;                 // with members(); calls begun()
   std::function<void()> formed;                      // all members of that world have joined
   std::function<void(std::string line)> tell;        // the user
+  std::function<void(std::size_t host)> left;        // no process of the job is in its slots, nor will be
+};
+
+// A slot at the start of the job.
+struct Place {
+  std::size_t host = 0;
+  std::string device = {};
+  enum class Is : std::uint8_t { kAbsent, kFree, kMember } is = Is::kMember;
+};
+
+struct ResizeLimits {
+  int least = 0;  // ranks: with fewer the job does not go on without one that fails; 0: it never does
+  int most = 0;   // free slots get ranks until there are so many; 0: they do not
+  std::chrono::nanoseconds grace = std::chrono::seconds(5);  // between SIGTERM and SIGKILL
+  std::chrono::nanoseconds interval = {};                    // at least, from one change to ranks that join
 };
 
 class Resizing {
  public:
   using Clock = std::chrono::steady_clock;
-  // `devices`: of the first `size` ranks. `grace`: between SIGTERM and SIGKILL.
-  Resizing(Fd control, bootstrap::WorldPage page, int size, int most, std::span<const std::string> devices,
-           std::chrono::nanoseconds grace, ResizeActions actions);
+  Resizing(Fd control, std::span<const Place> places, const ResizeLimits& limits, ResizeActions actions);
 
   int fd() const noexcept { return control_.get(); }  // -1: the other program has closed it
   // The events of it that look() waits for.
@@ -50,6 +64,8 @@ class Resizing {
   std::vector<int> members() const;
   // The members of the last world that has formed, to which the numbers belong by which ranks name each other.
   const std::vector<int>& formed_members() const noexcept { return formed_members_; }
+  // The same with their hosts.
+  std::vector<bootstrap::WorldMember> world() const;
   void begun(int version);
   // Takes what has arrived from the other program and in the store, and what is due.
   void look(const bootstrap::StoreService& store, Clock::time_point now);
@@ -61,11 +77,18 @@ class Resizing {
   };
   // A rank has ended, or could not be started. `failed`: it did not end well.
   End ended(int slot, bool failed, const std::string& how);
-  // A member has failed, without which the others go on: in a world that begins at once. False: fewer than `least`
-  // would be left, or it is no member.
-  bool lose(int slot, int least);
+  // A member has failed, without which the others go on: in a world that begins at once. False: too few would be left,
+  // or it is no member.
+  bool lose(int slot);
+  // The same for all slots of a host that was lost, whose processes are gone.
+  bool lose_host(std::size_t host);
   // Starts a process in the slot of a member that was lost.
   void bring_back(int slot);
+  // The host is there, with these slots, which may be new.
+  void take_host(std::size_t host, std::span<const int> slots);
+  // The host will be gone: its ranks leave at the next step, and left() is called when they have. What is there at the
+  // deadline is ended. False: too few would be left; nothing changes.
+  bool leave_host(std::size_t host, Clock::time_point deadline);
   // Whether the rank shall leave, so that a process that has ended in its slot is not started again.
   bool leaves(int slot) const;
   // The job ends: nothing joins any more, and what is not a member yet is ended.
@@ -73,6 +96,7 @@ class Resizing {
 
  private:
   enum class State : std::uint8_t {
+    kAbsent,  // its host is not there
     kFree,
     kStarting,  // its process runs, or will in a moment, and is no member yet
     kJoining,   // a member of a version that has not formed: the world can do without it
@@ -82,7 +106,10 @@ class Resizing {
   };
   struct Slot {
     State state = State::kFree;
+    std::size_t host = 0;
     std::string device = {};
+    bool failed = false;     // the last process in it: no other one is started there by itself
+    bool going = false;      // so is its host
     bool signalled = false;  // by the launcher: it does not end by itself any more
     std::optional<Clock::time_point> terminate_at = {};
     std::optional<Clock::time_point> kill_at = {};
@@ -92,8 +119,13 @@ class Resizing {
   void take(std::string_view line, Clock::time_point now);
   void join(const std::string& device);
   void leave(const std::string& device, std::string_view seconds, Clock::time_point now);
-  void change_world(const bootstrap::StoreService& store);
+  void change_world(const bootstrap::StoreService& store, Clock::time_point now);
+  bool may_join(const bootstrap::StoreService& store, Clock::time_point now);
+  bool is_ready(const bootstrap::StoreService& store, const Slot& slot) const;
+  void fill();
   void begin_world();
+  void clear(Slot& slot);
+  int staying() const;
   void run_timers(Clock::time_point now);
   void end(Slot& slot, Clock::time_point now);
   void signal(Slot& slot, int signal);
@@ -103,8 +135,7 @@ class Resizing {
   void send_answers();
 
   Fd control_;
-  bootstrap::WorldPage page_;
-  std::chrono::nanoseconds grace_;
+  ResizeLimits limits_;
   ResizeActions actions_;
   std::vector<Slot> slots_;
   std::string input_;
@@ -112,6 +143,8 @@ class Resizing {
   int version_ = 0;
   std::vector<int> formed_members_;
   bool formed_ = false;
+  std::optional<Clock::time_point> formed_at_ = {};
+  std::optional<Clock::time_point> ready_since_ = {};  // the first of those that wait to join
   bool stopped_ = false;
 };
 

@@ -45,6 +45,9 @@ struct SupervisorEvent {
     kHostLost,        // from RemoteProcesses only
     kSignalled,       // from RemoteProcesses only; value: a signal that a host got for the job
     kReported,        // all that had happened when kReport came has been told
+    kHostCame,  // from RemoteProcesses only, as those below: ranks can be started there; slots_of() has their slots
+    kHostGoes,  // it will be gone at `at`
+    kNews,      // of hosts that come or cannot: take_host_failures() has the lines
   };
   Kind kind = Kind::kAllGone;
   int rank = -1;

@@ -18,11 +18,13 @@ AgentJob some_job() {
           .env = {{"A", "1=2"}, {"B", ""}},
           .ranks = {{.rank = 3, .cross_rank = 1, .cross_size = 2, .device = "GPU-1"},
                     {.rank = 9, .cross_rank = 0, .cross_size = 1}},
+          .first = 1,
           .size = 12,
           .binding = Binding::kNuma,
           .by_socket = true,
           .bind_gpus = false,
           .restarts = true,
+          .notices = {"aws", "file:/run/x"},
           .host_timeout = std::chrono::milliseconds(1500)};
 }
 
@@ -38,6 +40,8 @@ TEST(AgentJob, SurvivesEncoding) {
   EXPECT_EQ(there.ranks[0].rank, 3);
   EXPECT_EQ(there.ranks[0].cross_size, 2);
   EXPECT_EQ(there.ranks[0].device, "GPU-1");
+  EXPECT_EQ(there.first, 1);
+  EXPECT_EQ(there.notices, job.notices);
   EXPECT_EQ(there.binding, Binding::kNuma);
   EXPECT_TRUE(there.by_socket);
   EXPECT_FALSE(there.bind_gpus);

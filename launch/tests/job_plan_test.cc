@@ -121,7 +121,7 @@ TEST(Plan, DevicesGoToTheRanksOfSeveralHosts) {
   ASSERT_EQ(hosts->shares.size(), 2U);
   std::vector<std::string> seen;
   for (const HostShare& share : hosts->shares) {
-    const auto job = decode_job(encode(job_for(*hosts, share, options, "tcp:127.0.0.1:1")));
+    const auto job = decode_job(encode(job_for(*hosts, share, options, "tcp:127.0.0.1:1", 1)));
     const Env inherited(std::map<std::string, std::string, std::less<>>{{"CUDA_VISIBLE_DEVICES", "7,8"}});
     const auto here = plan_host(*job, agent_env(*job, inherited), {.allowed_cpus = {0}}, "/bin/prog");
     ASSERT_TRUE(here) << here.error().message();

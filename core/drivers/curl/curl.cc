@@ -12,6 +12,15 @@ namespace {
 
 std::size_t drop(char* /*bytes*/, std::size_t size, std::size_t count, void* /*data*/) { return size * count; }
 
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+// A count that is not that of the bytes ends the transfer.
+std::size_t keep(char* bytes, std::size_t size, std::size_t count, void* text) {
+  auto& all = *static_cast<std::string*>(text);
+  if (all.size() + size * count > kMostBytes) return 0;
+  all.append(bytes, size * count);
+  return size * count;
+}
+
 using Count = std::int64_t;  // libcurl's curl_off_t
 int asks_to_stop(void* stop, Count /*to_receive*/, Count /*received*/, Count /*to_send*/, Count /*sent*/) {
   return static_cast<const std::stop_token*>(stop)->stop_requested() ? 1 : 0;
@@ -48,6 +57,31 @@ Result<CurlApi> load_curl() {
     return failure(Code::kUnavailable, "{} lacks functions of libcurl", library->path());
   if (api.global_init(kCurlGlobalDefault) != 0) return failure(Code::kUnavailable, "{}", "libcurl does not start");
   return api;
+}
+
+Result<HttpAnswer> http_fetch(const CurlApi& curl, const HttpRequest& request) {
+  const std::unique_ptr<CurlHandle, void (*)(CurlHandle*)> handle(curl.easy_init(), curl.easy_cleanup);
+  if (!handle) return failure(Code::kUnavailable, "{}", "libcurl does not start");
+  CurlList* list = nullptr;
+  for (const std::string& header : request.headers) list = curl.slist_append(list, header.c_str());
+  const std::unique_ptr<CurlList, void (*)(CurlList*)> headers(list, curl.slist_free_all);
+  std::array<char, kCurlErrorSize> why = {};
+  HttpAnswer answer;
+  const auto set = [&](CurlOption option, auto value) { curl.easy_setopt(handle.get(), option, value); };
+  set(CurlOption::kUrl, request.url.c_str());
+  set(CurlOption::kProtocols, kCurlHttp);
+  set(CurlOption::kNoProxy, "*");
+  set(CurlOption::kHttpHeader, headers.get());
+  if (!request.method.empty()) set(CurlOption::kCustomRequest, request.method.c_str());
+  set(CurlOption::kWriteFunction, &keep);
+  set(CurlOption::kWriteData, &answer.text);
+  set(CurlOption::kErrorBuffer, why.data());
+  set(CurlOption::kNoSignal, 1L);
+  set(CurlOption::kTimeoutMs, std::max(1L, static_cast<long>(request.limit.count())));
+  if (const int code = curl.easy_perform(handle.get()); code != 0)
+    return failure(Code::kUnavailable, "{}", why[0] != '\0' ? why.data() : curl.easy_strerror(code));
+  curl.easy_getinfo(handle.get(), kCurlResponseCode, &answer.status);
+  return answer;
 }
 
 Result<long> HttpsPoster::post(const HttpsPost& request, std::stop_token stop) {

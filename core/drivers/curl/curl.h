@@ -8,6 +8,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "xoe/status.h"
 
@@ -22,8 +23,10 @@ enum class CurlOption : int {
   kErrorBuffer = 10010,
   kPostFields = 10015,
   kHttpHeader = 10023,
+  kCustomRequest = 10036,
   kCookieFile = 10031,  // "" keeps cookies in memory
   kCookieList = 10135,
+  kNoProxy = 10177,
   kNoProgress = 43,
   kProgressData = 10057,
   kPostFieldSize = 60,
@@ -38,6 +41,7 @@ enum class CurlOption : int {
   kProgressFunction = 20219
 };
 inline constexpr int kCurlResponseCode = 0x200000 + 2;
+inline constexpr long kCurlHttp = 1;
 inline constexpr long kCurlHttps = 2;
 inline constexpr long kCurlGlobalDefault = 3;
 inline constexpr std::size_t kCurlErrorSize = 256;
@@ -56,6 +60,20 @@ struct CurlApi {
 
 // `unavailable`: libcurl is not installed.
 Result<CurlApi> load_curl();
+
+struct HttpRequest {
+  std::string url = {};     // http:// only, without a proxy
+  std::string method = {};  // empty: GET
+  std::vector<std::string> headers = {};
+  std::chrono::milliseconds limit = std::chrono::seconds(5);
+};
+struct HttpAnswer {
+  long status = 0;
+  std::string text = {};
+};
+// Of a server of this network, such as a cloud's metadata server. `unavailable`: there was no answer, or one of more
+// than 1 MiB.
+Result<HttpAnswer> http_fetch(const CurlApi& curl, const HttpRequest& request);
 
 struct HttpsPost {
   std::string url = {};      // https:// only

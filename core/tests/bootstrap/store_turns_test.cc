@@ -142,12 +142,12 @@ TEST_F(StoreTurns, ANewWorldVersionRemovesTheKeysOfTheLast) {
   send(waiting, bytes);
   EXPECT_THAT(answers(waiting), testing::ElementsAre("", "2", ""));
   EXPECT_TRUE(service_->has("rank/0"));
-  service_->begin_world(3, std::array{0, 2});
+  service_->begin_world(3, std::array{WorldMember{0}, WorldMember{2, 1}});
   EXPECT_FALSE(service_->has("rank/0"));
   bytes.clear();
   append_get(bytes, kWorldVersionKey);
   send(waiting, bytes);
-  EXPECT_THAT(answers(waiting), testing::ElementsAre("3 0,2"));
+  EXPECT_THAT(answers(waiting), testing::ElementsAre("3 0,2:1"));
 }
 
 // A rank that has read a version asks for its keys when the next one has begun.

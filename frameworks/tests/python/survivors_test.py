@@ -260,7 +260,10 @@ def test_what_cannot_be_is_refused(folder):
     for words, said in (
         (["-np", "2", "--min-np", "3", "true"], "--min-np 3 is more than -np 2"),
         (["-np", "2", "--min-np", "0", "true"], "--min-np 0: expected a number of ranks"),
-        (["-H", "nodeA:2", "--min-np", "1", "true"], "--min-np is for a job on this host"),
+        (["-H", "nodeA:2", "-np", "2", "--min-np", "1", "--host-discovery-script", "x", "true"], "the script says which hosts"),
+        (["-np", "4", "--min-np", "1", "--max-np", "2", "true"], "-np 4 is more than --max-np 2"),
+        (["-np", "2", "--max-np", "2", "true"], "Add --min-np"),
+        (["-np", "2", "--min-np", "1", "--max-np", "4", "true"], "where are the slots?"),
         (["-np", "2", "--min-np", "1", "--resize", "0:2", "true"], "--resize"),
         (["--pool", "--gpus", "1", "--min-np", "1", "true"], "--gpus MIN:MAX"),
     ):

@@ -1,0 +1,256 @@
+"""`xoe run -H ... --min-np` and `--host-discovery-script`: hosts that are lost are left behind, hosts come and go while a training goes on.
+A script stands for ssh, so that the hosts are this one."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import ranks
+
+TRAINING = ranks.ROOT / "frameworks/tests/python/resize_training.py"
+SSH = """#!/bin/sh
+while [ $# -gt 2 ]; do shift; done
+[ -e "{folder}/down.$1" ] && {{ echo "ssh: connect to host $1 port 22: No route to host" >&2; exit 255; }}
+exec env -i PATH=/usr/bin:/bin HOME="$HOME" PLAYED_HOST="$1" PLAYED_BY={folder} sh -c "$2"
+"""
+
+
+class Hosts:
+    """A job on hosts that this one plays."""
+
+    def __init__(self, folder, *options, program=None):
+        self.folder, self.stop, self.output = folder, folder / "stop", folder / "output"
+        self.named = folder / "named"
+        (folder / "ssh").write_text(SSH.format(folder=folder))
+        (folder / "ssh").chmod(0o700)
+        self.options, self.process = options, None
+        self.program = program or [ranks.interpreter(), str(TRAINING), str(self.stop)]
+
+    def start(self, *options):
+        command = [str(ranks.BUILD / "bin" / "xoe"), "run", *self.options, *options, "--timeout", str(ranks.HANGS)]
+        with self.output.open("w") as out:
+            self.process = subprocess.Popen(
+                [*command, "--ssh-command", str(self.folder / "ssh"), *self.program],
+                env=ranks.environment(),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        return self
+
+    def name(self, *hosts):
+        """Those that the discovery script prints from now on."""
+        new = self.folder / "named.new"
+        new.write_text("".join(f"{host}\n" for host in hosts))
+        new.rename(self.named)
+
+    def discovered(self):
+        return ("--host-discovery-script", f"cat {self.named}")
+
+    def processes(self, host=None):
+        """Of the job: (pid, command line), of one host or of all."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                environment = (entry / "environ").read_bytes().split(b"\0")
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if f"PLAYED_BY={self.folder}".encode() in environment and (
+                host is None or f"PLAYED_HOST={host}".encode() in environment
+            ):
+                found.append((int(entry.name), command))
+        return found
+
+    def signal(self, host, number, only_agent=False):
+        for pid, command in self.processes(host):
+            if not only_agent or b"\0agent\0" in command + b"\0":
+                os.kill(pid, number)
+
+    def text(self):
+        return self.output.read_text()
+
+    def until(self, pattern, times=1):
+        end = time.monotonic() + ranks.HANGS
+        while len(re.findall(pattern, self.text())) < times:
+            assert time.monotonic() < end and self.process.poll() is None, f"no {pattern}: {self.text()}"
+            time.sleep(0.01)
+
+    def begins(self, slot, size, times=1):
+        """Waits until the rank in this slot has begun in a world of this size; gives its pid."""
+        pattern = rf"\[{slot}\] pid (\d+) rank \d+ of {size} from step"
+        self.until(pattern, times)
+        return int(re.findall(pattern, self.text())[-1])
+
+    def end(self):
+        self.stop.touch()
+        return self.ended()
+
+    def ended(self):
+        code = self.process.wait(timeout=ranks.HANGS)
+        for _ in range(6000):
+            if not self.processes():
+                break
+            time.sleep(0.01)
+        assert not self.processes(), f"left: {self.processes()}"
+        return code, self.text()
+
+
+def test_a_host_whose_agent_is_killed_is_left_behind(folder):
+    job = Hosts(folder).start("-H", "one:2,two:2", "--min-np", "2")
+    pids = [job.begins(slot, 4) for slot in range(4)]
+    job.signal("two", signal.SIGKILL, only_agent=True)
+    killed = time.monotonic()
+    assert [job.begins(0, 2), job.begins(1, 2)] == pids[:2], "survivors keep their process"
+    job.until(r"\[0\] step \d+ by 2")
+    print(f"a step after {time.monotonic() - killed:.2f} s", flush=True)
+    code, text = job.end()
+    assert code == 0, text
+    assert "xoe run: host two: lost: the connection to its agent ended" in text
+    assert "xoe run: 2 ranks go on without host two" in text and "the job goes on with 2 ranks" in text
+
+
+def test_a_host_of_which_nothing_is_heard_is_left_behind(folder):
+    job = Hosts(folder).start("-H", "one:1,two:2", "--min-np", "1", "--host-timeout", "2")
+    pid = [job.begins(slot, 3) for slot in range(3)][0]
+    try:
+        job.signal("two", signal.SIGSTOP)
+        assert job.begins(0, 1) == pid
+        job.until(r"\[0\] step \d+ by 1")
+    finally:
+        job.signal("two", signal.SIGCONT)
+    code, text = job.end()
+    assert code == 0, text
+    assert re.search(r"host two: lost: nothing was heard of it for 2", text), text
+
+
+def test_rank_0_and_its_host_are_left_behind_like_others(folder):
+    job = Hosts(folder).start("-H", "one:1,two:1,three:1", "--min-np", "1")
+    pids = [job.begins(slot, 3) for slot in range(3)]
+    os.kill(pids[0], signal.SIGKILL)
+    assert job.begins(1, 2) == pids[1]
+    job.signal("two", signal.SIGKILL)
+    assert job.begins(2, 1) == pids[2]
+    code, text = job.end()
+    assert code == 0, text
+    assert "2 ranks go on\n" in text and "1 rank goes on without host two" in text
+
+
+def test_with_too_few_ranks_left_the_job_ends_and_names_the_host(folder):
+    job = Hosts(folder).start("-H", "one:1,two:1", "--min-np", "2")
+    for slot in range(2):
+        job.begins(slot, 2)
+    job.signal("two", signal.SIGKILL, only_agent=True)
+    code, text = job.ended()
+    assert code == 125 and "host two: lost" in text, text
+
+
+def test_a_job_begins_without_hosts_that_cannot_be_reached(folder):
+    (folder / "down.two").touch()
+    job = Hosts(folder).start("-H", "one:1,two:1,three:1", "--min-np", "2", "--restarts", "5",
+                              "--blacklist-cooldown-range", "1", "1")
+    assert job.begins(0, 2) and job.begins(2, 2)
+    assert "host two: unreachable" in job.text()
+    (folder / "down.two").unlink()
+    job.begins(1, 3)
+    job.until(r"\[0\] step \d+ by 3")
+    code, text = job.end()
+    assert code == 0, text
+
+
+def test_hosts_come_and_go_as_the_script_says(folder):
+    job = Hosts(folder)
+    job.name("one:2")
+    job.start(*job.discovered(), "-np", "2", "--min-np", "1", "--max-np", "4")
+    pids = [job.begins(slot, 2) for slot in range(2)]
+    job.name("one:2", "two:2")
+    assert [job.begins(slot, 4) for slot in range(2)] == pids
+    newcomers = [job.begins(slot, 4) for slot in (2, 3)]
+    job.name("two:2")  # the host of rank 0 goes
+    assert [job.begins(slot, 2) for slot in (2, 3)] == newcomers
+    job.until(r"host one leaves")
+    job.name("one:2", "two:2")
+    again = [job.begins(slot, 4, times=2) for slot in range(2)]
+    assert not set(again) & set(pids)
+    code, text = job.end()
+    assert code == 0, text
+    assert "lost" not in text, text
+    steps = [int(step) for step in re.findall(r"\[3\] step (\d+) by", text)]
+    assert steps == list(range(steps[0], steps[-1] + 1)), "no step is lost or computed again"
+
+
+def test_a_host_that_fails_is_left_out_for_a_while(folder):
+    job = Hosts(folder)
+    job.name("one:1", "two:1")
+    job.start(*job.discovered(), "--min-np", "1", "--blacklist-cooldown-range", "2", "60")
+    for slot in range(2):
+        job.begins(slot, 2)
+    job.signal("two", signal.SIGKILL, only_agent=True)
+    job.begins(0, 1)
+    job.until(r"host two is left out for 2 s")
+    job.begins(1, 2, times=2)  # it comes back
+    job.signal("two", signal.SIGKILL, only_agent=True)
+    job.until(r"host two is left out for 4 s")
+    code, text = job.end()
+    assert code == 0, text
+
+
+def test_a_host_that_is_to_be_taken_away_leaves_at_a_step(folder):
+    job = Hosts(folder).start("-H", "one:1,two:1,three:1", "--min-np", "1")
+    for slot in range(3):
+        job.begins(slot, 3)
+    job.signal("two", signal.SIGTERM, only_agent=True)
+    job.until(r"host two: it got SIGTERM and is to leave")
+    job.until(r"host two leaves")
+    job.begins(0, 2), job.begins(2, 2)
+    code, text = job.end()
+    assert code == 0 and "lost" not in text, text
+    steps = [int(step) for step in re.findall(r"\[2\] step (\d+) by", text)]
+    assert steps == list(range(1, steps[-1] + 1)), "no step is lost or computed again"
+
+
+def test_a_host_is_told_by_a_file(folder):
+    notice = folder / "leaving"
+    job = Hosts(folder).start("-H", "one:1,two:1", "--min-np", "1", "--notice", f"file:{notice}")
+    for slot in range(2):
+        job.begins(slot, 2)
+    notice.write_text("20 the power is cut\n")  # both hosts are told; the job needs one of them
+    job.until(r"host \w+: it is to be taken away: the file \S+ is there: the power is cut")
+    job.until(r"host \w+ leaves")
+    job.until(r"the job cannot go on without it yet")
+    code, text = job.end()
+    assert code == 0 and "lost" not in text, text
+
+
+def test_no_process_is_left_when_the_launcher_is_killed(folder):
+    job = Hosts(folder)
+    job.name("one:1")
+    job.start(*job.discovered(), "--min-np", "1")
+    job.begins(0, 1)
+    job.name("one:1", "two:1")
+    job.begins(1, 2)
+    job.process.kill()
+    job.ended()
+
+
+def test_a_script_that_fails_changes_nothing(folder):
+    job = Hosts(folder)
+    job.name("one:1", "two:1")
+    job.start(*job.discovered(), "--min-np", "1")
+    for slot in range(2):
+        job.begins(slot, 2)
+    job.named.unlink()
+    job.until(r"--host-discovery-script .*exited with code 1.*No such file")
+    job.name("one:1", "two 2:x")
+    job.until(r"is not a host, or HOST:SLOTS")
+    before = len(re.findall(r"\[1\] step \d+ by 2", job.text()))
+    job.until(r"\[1\] step \d+ by 2", times=before + 5)
+    code, text = job.end()
+    assert code == 0, text
+
+
+ranks.drive(globals())

@@ -1,0 +1,140 @@
+#include "launch/agents/elastic_hosts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/bootstrap/world_page.h"
+
+namespace xoe::launch {
+
+ElasticHosts::ElasticHosts(const RunOptions& options, const HostsPlan& plan, const remote::Inherited& inherited,
+                           std::string store)
+    : options_(options),
+      plan_(plan),
+      inherited_(inherited),
+      store_(std::move(store)),
+      roster_(options.elastic.cooldown, options.elastic.longest_cooldown),
+      slots_(plan.slots) {
+  std::vector<remote::Host> hosts;
+  for (const HostShare& share : plan.shares) {
+    shares_.emplace(share.host.name, share);
+    hosts.push_back(share.host);
+  }
+  roster_.name(hosts);
+  static_cast<void>(roster_.take_wanted(Clock::now()));
+  for (const remote::Host& host : hosts) roster_.note_there(host.name);
+  if (options.elastic.changes_hosts()) discovery_.emplace(options.elastic, inherited);
+}
+
+std::string ElasticHosts::leave_out(const std::string& host, Clock::time_point now) {
+  const auto pause = roster_.note_failed(host, now);
+  // Without a script, and without restarts, what is lost stays lost.
+  if (!discovery_ && options_.restarts == 0) {
+    roster_.strike(host);
+    return fmt::format("host {} is left out from now on", host);
+  }
+  return fmt::format("host {} is left out for {}", host, human_seconds(pause));
+}
+
+void ElasticHosts::stop() {
+  if (std::exchange(stopped_, true)) return;
+  for (HostArrival& arrival : arrivals_) arrival.cancel();
+  arrivals_.clear();
+  discovery_.reset();
+}
+
+void ElasticHosts::add_to(std::vector<pollfd>& polled) {
+  if (discovery_) discovery_->add_to(polled);
+  for (HostArrival& arrival : arrivals_) arrival.add_to(polled);
+}
+
+void ElasticHosts::pump(const std::vector<pollfd>& polled, Clock::time_point now) {
+  if (stopped_) return;
+  for (HostArrival& arrival : arrivals_) arrival.pump(polled, now);
+  for (auto arrival = arrivals_.begin(); arrival != arrivals_.end();) {
+    if (arrival->state() != HostArrival::State::kFailed) {
+      ++arrival;
+      continue;
+    }
+    const auto& lines = arrival->failure().lines;
+    news_.insert(news_.end(), lines.begin(), lines.end());
+    news_.push_back(leave_out(arrival->share().host.name, now));
+    arrival = arrivals_.erase(arrival);
+  }
+  if (discovery_) {
+    discovery_->pump(now);
+    if (const auto hosts = discovery_->take()) roster_.name(*hosts);
+    if (auto problem = discovery_->take_problem()) news_.push_back(std::move(*problem));
+  }
+  for (const remote::Host& host : roster_.take_wanted(now)) invite(host, now);
+}
+
+std::optional<ElasticHosts::Clock::time_point> ElasticHosts::next_turn() const {
+  if (stopped_) return std::nullopt;
+  auto next = roster_.next_turn();
+  const auto earlier = [&next](Clock::time_point time) { next = std::min(next.value_or(time), time); };
+  if (discovery_) earlier(discovery_->next_turn());
+  for (const HostArrival& arrival : arrivals_) earlier(arrival.deadline());
+  // The end of a shell may come after that of its pipes.
+  if (!arrivals_.empty()) earlier(Clock::now() + remote::keepalive_interval(options_.where.connect.host_timeout) / 2);
+  return next;
+}
+
+// A host that was there before has its slots again.
+std::optional<HostShare> ElasticHosts::share_of(const remote::Host& host) {
+  auto [found, isnew] = shares_.try_emplace(host.name);
+  HostShare& share = found->second;
+  const int had = static_cast<int>(share.ranks.size());
+  if (slots_ + host.slots - had > bootstrap::kMostSlots) {
+    if (isnew) shares_.erase(found);
+    news_.push_back(fmt::format("host {} is left out: the job has had hosts with {}, and may have {}", host.name,
+                                counted(slots_, "slot"), bootstrap::kMostSlots));
+    return std::nullopt;
+  }
+  HostShare wanted = new_share(plan_, host, options_, inherited_.env, slots_);
+  if (isnew) {
+    share = wanted;
+  } else {
+    for (int i = 0; i + had < host.slots; ++i) share.ranks.push_back({.rank = slots_ + i});
+  }
+  slots_ += std::max(host.slots - had, 0);
+  wanted = share;
+  wanted.host = host;
+  wanted.ranks.resize(static_cast<std::size_t>(host.slots));
+  return wanted;
+}
+
+void ElasticHosts::invite(const remote::Host& host, Clock::time_point now) {
+  auto share = share_of(host);
+  if (!share) return;
+  auto agent = remote::connect_agent(host.name, share->method, options_.where.connect, inherited_);
+  if (!agent) {
+    news_.push_back(agent.error().message());
+    news_.push_back(leave_out(host.name, now));
+    return;
+  }
+  std::string job = encode(job_for(plan_, *share, options_, store_, 0));
+  arrivals_.emplace_back(std::move(*share), std::move(*agent), plan_.version, std::move(job), options_.where.connect);
+}
+
+std::vector<ElasticHosts::Came> ElasticHosts::take_ready() {
+  std::vector<Came> ready;
+  for (auto arrival = arrivals_.begin(); arrival != arrivals_.end();) {
+    if (arrival->state() != HostArrival::State::kReady) {
+      ++arrival;
+      continue;
+    }
+    roster_.note_there(arrival->share().host.name);
+    ready.push_back({.share = arrival->share(), .agent = arrival->take_agent()});
+    arrival = arrivals_.erase(arrival);
+  }
+  return ready;
+}
+
+std::vector<std::string> ElasticHosts::take_unwanted() {
+  return stopped_ ? std::vector<std::string>() : roster_.take_unwanted();
+}
+
+}  // namespace xoe::launch

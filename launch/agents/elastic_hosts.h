@@ -1,0 +1,69 @@
+// The hosts of a job that come and go while it runs.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/agents/host_arrival.h"
+#include "launch/agents/host_discovery.h"
+#include "launch/agents/host_roster.h"
+#include "launch/plan/hosts_plan.h"
+
+namespace xoe::launch {
+
+class ElasticHosts {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // `store`: its address. The references outlive this.
+  ElasticHosts(const RunOptions& options, const HostsPlan& plan, const remote::Inherited& inherited, std::string store);
+
+  // A host was lost, or could not be reached at the start. Returns a line for the user.
+  std::string leave_out(const std::string& host, Clock::time_point now);
+  // A host will be gone: it does not come again for the longest time that hosts are left out.
+  void exclude(const std::string& host) { roster_.exclude(host, Clock::now()); }
+  // A host has left, as it was asked to.
+  void note_gone(const std::string& host) { roster_.note_gone(host); }
+  // The job ends: none comes any more.
+  void stop();
+
+  // Before and after poll().
+  void add_to(std::vector<pollfd>& polled);
+  void pump(const std::vector<pollfd>& polled, Clock::time_point now);
+  std::optional<Clock::time_point> next_turn() const;
+
+  struct Came {
+    HostShare share;
+    std::unique_ptr<remote::AgentConnection> agent;
+  };
+  // Hosts on which ranks can be started, each once.
+  std::vector<Came> take_ready();
+  // Hosts that are to leave, each once.
+  std::vector<std::string> take_unwanted();
+  // Lines for the user.
+  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
+
+ private:
+  void invite(const remote::Host& host, Clock::time_point now);
+  std::optional<HostShare> share_of(const remote::Host& host);
+
+  const RunOptions& options_;
+  const HostsPlan& plan_;
+  const remote::Inherited& inherited_;
+  const std::string store_;
+  std::optional<HostDiscovery> discovery_;
+  HostRoster roster_;
+  std::map<std::string, HostShare> shares_;  // of all hosts that there have been
+  int slots_;                                // that they have
+  std::list<HostArrival> arrivals_;
+  std::vector<std::string> news_;
+  bool stopped_ = false;
+};
+
+}  // namespace xoe::launch

@@ -1,0 +1,107 @@
+#include "launch/agents/host_discovery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+
+namespace xoe::launch {
+namespace {
+
+constexpr auto kEvery = std::chrono::seconds(1);
+constexpr auto kTimeout = std::chrono::seconds(60);
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kQuoted = 200;
+
+std::string last_line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  const auto begin = text.rfind('\n');
+  if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
+  return std::string(text.substr(0, kQuoted));
+}
+
+}  // namespace
+
+Result<std::vector<remote::Host>> parse_discovered(std::string_view text, int slots_per_host) {
+  std::vector<remote::Host> hosts;
+  for (std::string line : split_text(text, '\n')) {
+    std::erase_if(line, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
+    if (line.empty()) continue;
+    const auto parsed = remote::parse_hosts(line);
+    if (!parsed || parsed->size() != 1)
+      return failure(Code::kInvalidArgument, "\"{}\" is not a host, or HOST:SLOTS{}", line.substr(0, kQuoted),
+                     parsed ? "" : ": " + parsed.error().message());
+    remote::Host host = parsed->front();
+    // Brackets hold the colons of an address.
+    const auto colon = line.find(':', line.find(']') == std::string::npos ? 0 : line.find(']'));
+    if (colon == std::string::npos) host.slots = slots_per_host;
+    if (host.slots > kMaxRanksPerHost)
+      return failure(Code::kInvalidArgument, "host {} has {}; at most {} ranks run on one host", host.name,
+                     counted(host.slots, "slot"), kMaxRanksPerHost);
+    if (std::ranges::find(hosts, host.name, &remote::Host::name) == hosts.end()) hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+HostDiscovery::HostDiscovery(const ElasticOptions& options, const remote::Inherited& inherited)
+    : options_(options), inherited_(inherited) {}
+
+void HostDiscovery::add_to(std::vector<pollfd>& polled) const {
+  if (!child_) return;
+  for (const int fd : {child_->out.get(), child_->err.get(), child_->process.fd()})
+    polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+}
+
+HostDiscovery::Clock::time_point HostDiscovery::next_turn() const { return child_ ? started_ + kTimeout : next_; }
+
+void HostDiscovery::pump(Clock::time_point now) {
+  if (!child_) return now >= next_ ? start(now) : void();
+  for (auto* const from : {&child_->out, &child_->err})
+    while (from->valid()) {
+      const std::string bytes = remote::read_some(*from);
+      if (bytes.empty()) break;
+      (from == &child_->out ? out_ : err_) += bytes;
+    }
+  child_->process.reap();
+  if (out_.size() > kMostBytes || err_.size() > kMostBytes || now >= started_ + kTimeout) {
+    child_->process.kill();
+    complain(now >= started_ + kTimeout ? fmt::format("it has not ended after {}", human_seconds(kTimeout))
+                                        : "it prints more than 1 MiB");
+    child_.reset();
+    next_ = now + kEvery;
+  } else if (child_->process.status() && !child_->out.valid()) {
+    end(now);
+  }
+}
+
+void HostDiscovery::start(Clock::time_point now) {
+  out_.clear();
+  err_.clear();
+  started_ = now;
+  auto child = remote::ChildProcess::start({"/bin/sh", "-c", options_.discovery}, inherited_);
+  next_ = now + kEvery;
+  if (!child) return complain(child.error().message());
+  child_.emplace(std::move(*child));
+  child_->in = Fd();
+}
+
+void HostDiscovery::end(Clock::time_point now) {
+  const int status = *child_->process.status();
+  child_.reset();
+  next_ = now + kEvery;
+  if (status != 0)
+    return complain(remote::describe_status(status) + (err_.empty() ? std::string() : ": " + last_line(err_)));
+  auto hosts = parse_discovered(out_, options_.slots_per_host);
+  if (!hosts) return complain(hosts.error().message());
+  complained_.clear();
+  answer_ = std::move(*hosts);
+}
+
+void HostDiscovery::complain(std::string why) {
+  if (why == complained_) return;
+  complained_ = why;
+  problem_ = fmt::format("--host-discovery-script {}: {}", options_.discovery, why);
+}
+
+}  // namespace xoe::launch
