@@ -1,4 +1,4 @@
-"""The call of an elastic :func:`xoe.run`, in variables: ranks that come later read it, too, when rank 0's input is at its end."""
+"""The call of an elastic :func:`xoe.run`, in variables: ranks that come later read it, too, after rank 0's input has ended."""
 
 from __future__ import annotations
 

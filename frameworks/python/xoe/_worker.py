@@ -1,4 +1,4 @@
-"""A rank of :func:`xoe.run`: reads the function from rank 0's standard input, or from variables, calls it, and sends its result."""
+"""A rank of :func:`xoe.run`: reads the function from rank 0's input, or from variables, calls it, and sends its result."""
 
 from __future__ import annotations
 

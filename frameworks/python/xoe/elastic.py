@@ -53,8 +53,8 @@ class State:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Makes all ranks form the world again at the next :meth:`commit` or :meth:`check_host_updates`, in a job whose ranks may
-        change. The launcher's changes need no such call. Any thread may call it, on any rank."""
+        """Makes all ranks form the world again at the next :meth:`commit` or :meth:`check_host_updates`, in a job whose ranks
+        may change. The launcher's changes need no such call. Any thread may call it, on any rank."""
         self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:

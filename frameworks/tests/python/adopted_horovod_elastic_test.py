@@ -15,7 +15,19 @@ LEGACY = {"TF_USE_LEGACY_KERAS": "1"}  # the programs are of Keras 2
 def outcomes(folder, file, *options, **variables):
     """What became of each test of a file."""
     tests = adopted.checkout("horovod", file)
-    words = [ranks.interpreter(), "-m", "pytest", "-v", "-rA", "-p", "horovod_launch", "-p", "no:cacheprovider", *options, tests]
+    words = [
+        ranks.interpreter(),
+        "-m",
+        "pytest",
+        "-v",
+        "-rA",
+        "-p",
+        "horovod_launch",
+        "-p",
+        "no:cacheprovider",
+        *options,
+        tests,
+    ]
     path = f"{adopted.checkout('horovod', 'test/utils')}:{tests.parent}"
     given = adopted.environment(folder)
     printed = adopted.call(
@@ -28,7 +40,10 @@ def outcomes(folder, file, *options, **variables):
 
 def expect(found, passed, different=(), skipped=()):
     results, printed = found
-    by = {kind: sorted(name for name, what in results.items() if what == kind) for kind in ("PASSED", "FAILED", "SKIPPED", "ERROR")}
+    by = {
+        kind: sorted(name for name, what in results.items() if what == kind)
+        for kind in ("PASSED", "FAILED", "SKIPPED", "ERROR")
+    }
     print(f"  {by}", flush=True)
     assert by == {"PASSED": sorted(passed), "FAILED": sorted(different), "SKIPPED": sorted(skipped), "ERROR": []}, printed
 
@@ -38,9 +53,7 @@ def test_states_and_samplers(folder):
 
 
 def test_horovod_run(folder):
-    expect(
-        outcomes(folder, "test/single/test_elastic_run.py"), ["test_run_with_discovery_script", "test_run_with_hosts"]
-    )
+    expect(outcomes(folder, "test/single/test_elastic_run.py"), ["test_run_with_discovery_script", "test_run_with_hosts"])
 
 
 def test_programs_of_pytorch(folder):

@@ -18,7 +18,6 @@ def train(killed, told):
 
     import torch
 
-    import xoe
     import xoe.torch as hvd
 
     torch.set_num_threads(1)

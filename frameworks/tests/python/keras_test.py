@@ -261,7 +261,12 @@ def test_elastic_callbacks_count():
 
     elastic = [hvd.elastic.UpdateEpochStateCallback(state), hvd.elastic.UpdateBatchStateCallback(state)]
     data, batches = shard(), len(INPUTS) // BATCH
-    options = {"batch_size": BATCH // SIZE, "shuffle": False, "verbose": 0, "callbacks": [*elastic, Look(), Commits(state, batches // 2)]}
+    options = {
+        "batch_size": BATCH // SIZE,
+        "shuffle": False,
+        "verbose": 0,
+        "callbacks": [*elastic, Look(), Commits(state, batches // 2)],
+    }
     model.fit(*data, epochs=2, **options)
     assert seen == [(epoch, batch) for epoch in range(2) for batch in range(batches)], seen
     assert (state.epoch, state.batch) == (2, 0)

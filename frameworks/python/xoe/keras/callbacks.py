@@ -264,8 +264,8 @@ class UpdateBatchStateCallback(keras.callbacks.Callback):
 
 
 class UpdateEpochStateCallback(keras.callbacks.Callback):
-    """Keeps ``state.epoch`` up to date: how many epochs are done, of all calls of ``fit`` together. Whether it goes on with
-    ``fit(initial_epoch=state.epoch, epochs=EPOCHS)`` or with ``fit(epochs=EPOCHS - state.epoch)``, as in Horovod, is the same."""
+    """Keeps ``state.epoch`` up to date: how many epochs are done, of all calls of ``fit`` together. It may go on with
+    ``fit(initial_epoch=state.epoch, epochs=EPOCHS)`` or, as in Horovod, with ``fit(epochs=EPOCHS - state.epoch)``."""
 
     def __init__(self, state: Any) -> None:
         super().__init__()

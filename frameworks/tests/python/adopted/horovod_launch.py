@@ -11,6 +11,7 @@ import types
 import unittest.mock
 
 import horovod.runner.launch
+
 from xoe._command import program
 
 # A newcomer loads its program before the others hear of it; the tests' programs wait 3 s for that, and longer if they are told so.

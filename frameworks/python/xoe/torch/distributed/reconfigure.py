@@ -15,10 +15,9 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 import torch.distributed.distributed_c10d as _c10d
-from torch._C import _distributed_c10d
 
 from xoe._addresses import host_name
-from xoe.errors import HorovodInternalError, InvalidArgumentError, OperationTimeoutError, PeerLostError, UnavailableError
+from xoe.errors import HorovodInternalError, InvalidArgumentError, UnavailableError
 from xoe.torch.distributed.callbacks import Sequence
 from xoe.torch.distributed.group import Group
 from xoe.torch.distributed.initialize import ranks_at
@@ -76,8 +75,6 @@ class ReconfigurableGroup(Group):
         self._rank, self._size = rank, size
         self._handle = f"{_KIND} {host_name()} {os.getpid()} {secrets.token_hex(16)}"
         self._used: set[int] = set()
-        self._own_abort = False
-        self._error: Exception | None = None
         self._detach()
 
     def _detach(self) -> None:
@@ -125,7 +122,7 @@ class ReconfigurableGroup(Group):
             members = start_engine(ranks_at(hosts, rank, told), f"reconfigured {opts.uuid}", self._store, timeout)
         except HorovodInternalError as error:
             return self._ended(_named(error, handles))
-        self._rank, self._size, self._own_abort, self._error = rank, len(handles), False, None
+        self._rank, self._size, self._aborted, self.error = rank, len(handles), False, None
         self._attach(members, rank, len(handles))
         self._has_members = True
         if self in _c10d._world.pg_group_ranks:
@@ -146,25 +143,6 @@ class ReconfigurableGroup(Group):
     def _ended(self, error: Exception | None) -> Work:
         return Work([_Ended(error)], None, [], self._completer, Sequence("", ""))
 
-    def _work(self, *arguments: Any, **options: Any) -> Work:
-        work = super()._work(*arguments, **options)
-        work.on_error = self._note
-        return work
-
-    def _note(self, error: Exception) -> None:
-        if isinstance(error, HorovodInternalError) and self._error is None and not self._own_abort:
-            self._error = error
-
-    def get_error(self) -> Any:
-        """PyTorch's ErrorType for what ended this group's operations: REMOTE_ERROR where a member was lost, TIMEOUT, COMM_ERROR.
-        SUCCESS: nothing has, or this process's own :meth:`abort`."""
-        kinds = _distributed_c10d.ErrorType
-        if self._error is None:
-            return kinds.SUCCESS
-        if isinstance(self._error, PeerLostError):
-            return kinds.REMOTE_ERROR
-        return kinds.TIMEOUT if isinstance(self._error, OperationTimeoutError) else kinds.COMM_ERROR
-
     def _leave(self) -> None:
         if self._has_members:
             self._shared.close()
@@ -175,9 +153,8 @@ class ReconfigurableGroup(Group):
 
     def abort(self) -> None:
         """Fails all pending operations, here and at the peers; :meth:`reconfigure` makes the group usable again."""
-        self._own_abort = True
         if self._has_members:
-            self._members.abort()
+            super().abort()
 
     def shutdown(self) -> None:
         """Closes the group."""
