@@ -4,6 +4,7 @@ the job ends and says why; and torchrun, which starts all of them again.
 
 import re
 import subprocess
+import time
 
 import ranks
 
@@ -173,14 +174,17 @@ def test_torchrun_starts_all_ranks_again(folder):
 
 
 def test_torchrun_takes_another_host(folder):
-    """--nnodes 1:2: when the second one comes, all ranks start again, on both."""
+    """--nnodes 1:2: when the second one comes, all ranks start again, on both. Without the variable torchrun 2.15 tells no newcomer where
+    to meet, with whatever backend."""
+    own = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     at = f"127.0.0.1:{ranks.free_port()}"
     options = ("--nnodes", "1:2", "--rdzv-backend", "c10d", "--rdzv-endpoint", at, "--rdzv-id", "job", "--nproc-per-node", "2")
-    one = torchrun(folder, *options, words=("4",), XOE_HOSTNAME="one")
+    one = torchrun(folder, *options, words=("4",), XOE_HOSTNAME="one", **own)
     try:
         while not (folder / "begun.2").exists():
             assert one.poll() is None, one.communicate()[0]
-        two = torchrun(folder, *options, words=("4",), XOE_HOSTNAME="two")
+            time.sleep(0.05)
+        two = torchrun(folder, *options, words=("4",), XOE_HOSTNAME="two", **own)
         try:
             texts = [process.communicate(timeout=ranks.HANGS)[0] for process in (one, two)]
         finally:

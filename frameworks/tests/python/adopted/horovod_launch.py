@@ -5,6 +5,7 @@ the least number of hosts at the start, which have no counterpart here: the laun
 first hosts that have slots enough.
 """
 
+import importlib
 import subprocess
 import sys
 import types
@@ -19,14 +20,17 @@ WAIT = ("--discovery-wait", "300")
 
 
 def module(name, **values):
-    """Makes a module, and those above it."""
+    """Makes a module, and those above it that there are not."""
     parent, _, own = name.rpartition(".")
-    if parent not in sys.modules:
-        module(parent)
+    try:
+        above = importlib.import_module(parent)
+    except ModuleNotFoundError:
+        above = module(parent)
     made = types.ModuleType(name)
     vars(made).update(values, __path__=[])
     sys.modules[name] = made
-    setattr(sys.modules[parent], own, made)
+    setattr(above, own, made)
+    return made
 
 
 def run_elastic(words):
