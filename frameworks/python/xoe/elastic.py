@@ -74,7 +74,7 @@ class State:
         if not _world.may_change() or not any(allgather_object(not self._host_messages.empty(), name="xoe.elastic.change")):
             return
         if _world.change() == "leave":
-            _world.log(f"rank {_world.rank()} leaves: its GPU is given back")
+            _world.log(f"rank {_world.rank()} leaves: the next world is without it")
             shutdown()
             raise SystemExit(0)
         raise HostsUpdatedInterrupt
