@@ -263,12 +263,16 @@ def variables(folder, role, **more):
     return ranks.environment(XOE_TEST_STORE=str(folder / f"store of {role}"), **{ROLE: role}, **more)
 
 
-def run(folder, role, numbers, **more):
-    """What the processes of a role print, and their exit codes."""
+def named(hosts, number):
+    return {"XOE_HOSTNAME": hosts[number]} if hosts else {}
+
+
+def run(folder, role, numbers, hosts=(), **more):
+    """What the processes of a role print, and their exit codes. hosts: the names of theirs, by number."""
     processes = {
         number: subprocess.Popen(
             [ranks.interpreter(), __file__],
-            env=variables(folder, role, XOE_TEST_NUMBER=str(number), **more),
+            env=variables(folder, role, XOE_TEST_NUMBER=str(number), **named(hosts, number), **more),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -289,6 +293,15 @@ def all_good(found, role):
 
 def test_members_come_and_go(folder):
     all_good(run(folder, "come_and_go", [0, 1, 2, LATE]), "come_and_go")
+
+
+def test_members_of_two_hosts(folder):
+    """Two names of this host, so that the members of one share no memory with those of the other."""
+    hosts = ("localhost", "127.0.0.1", "localhost", "127.0.0.1")
+    all_good(run(folder, "come_and_go", [0, 1, 2, LATE], hosts=hosts), "come_and_go")
+    found = run(folder, "killed", [0, 1, 2], hosts=hosts, XOE_TEST_VICTIM="0")
+    assert found.pop(0)[1] == -signal.SIGKILL
+    all_good(found, "killed")
 
 
 def test_after_an_abort(folder):

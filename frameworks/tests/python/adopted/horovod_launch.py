@@ -17,6 +17,8 @@ from xoe._command import program
 
 # A newcomer loads its program before the others hear of it; the tests' programs wait 3 s for that, and longer if they are told so.
 WAIT = ("--discovery-wait", "300")
+# The ranks of a host come together, however slowly this machine loads their programs: the tests count changes.
+TOGETHER = ("--change-interval", "60")
 
 
 def module(name, **values):
@@ -34,7 +36,7 @@ def module(name, **values):
 
 
 def run_elastic(words):
-    done = subprocess.run([program(), "run", *words, *WAIT], stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run([program(), "run", *TOGETHER, *words, *WAIT], stdin=subprocess.DEVNULL, check=False)
     if done.returncode != 0:
         raise RuntimeError(
             f"Horovod detected that one or more processes exited with non-zero status: xoe run exited with {done.returncode}"
