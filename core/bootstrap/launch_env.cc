@@ -40,6 +40,7 @@ Result<LaunchInfo> read_xoe(const Env& env) {
 Result<LaunchInfo> complete(Result<LaunchInfo> read, const Env& env) {
   if (!read) return read;
   LaunchInfo& info = *read;
+  if (const auto host = env.text("XOE_HOSTNAME")) info.host = *host;
   if (info.host.empty()) info.host = host_name();
   info.store = env.text("XOE_STORE").value_or("");
   if (const auto secret = env.text("XOE_SECRET")) info.secret = *secret;

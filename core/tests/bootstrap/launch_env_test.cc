@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/machine.h"
+
 namespace xoe::bootstrap {
 namespace {
 
@@ -173,6 +175,14 @@ TEST(LaunchEnv, SaysWhereRankZeroServesTheStore) {
   const auto info = read_launch_info(Env(with(without_store, {{"XOE_MEETING", "10.0.0.1:4711"}}))).value();
   EXPECT_EQ(info.meeting, "10.0.0.1:4711");
   EXPECT_EQ(info.store, "");
+}
+
+TEST(LaunchEnv, TheUserNamesTheHostUnderAnyLauncher) {
+  for (const Variables& variables : {kXoe, kTorchrun, kSlurm, kOpenMpi}) {
+    EXPECT_EQ(read_launch_info(Env(with(variables, {{"XOE_HOSTNAME", "a"}}))).value().host, "a");
+    EXPECT_EQ(read_launch_info(Env(variables)).value().host, host_name());
+  }
+  EXPECT_EQ(read_launch_info(Env(with(kSlurm, {{"SLURMD_NODENAME", "n1"}}))).value().host, "n1");
 }
 
 TEST(LaunchEnv, JobsOfOneUserDiffer) {

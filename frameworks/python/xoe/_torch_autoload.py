@@ -40,8 +40,11 @@ def _create(options: Any, backend_options: Any = None) -> Any:
     from xoe.torch.distributed.group import Group
     from xoe.torch.distributed.initialize import initialize_engine
     from xoe.torch.distributed.members import Members, set_name
+    from xoe.torch.distributed.reconfigure import ReconfigurableGroup
 
     ranks, name, timeout = list(options.global_ranks_in_group), str(options.group_id), options.timeout
+    if getattr(options, "enable_reconfigure", False):
+        return ReconfigurableGroup(options.store, options.group_rank, options.group_size, name, timeout)
     if ranks:
         members = subgroups.take(name, ranks, timeout)
     else:
@@ -57,8 +60,12 @@ def _replace_rendezvous() -> None:
     original: Any = handlers["env"]
 
     def handler(url: str, timeout: timedelta = timedelta(minutes=30), **more: Any) -> Iterator[tuple[Any, int, int]]:
+        from xoe import world
+
         given = dict(parse_qsl(urlsplit(url).query))
         launched = {"rank": os.environ["XOE_RANK"], "world_size": os.environ["XOE_SIZE"]}
+        if world.is_initialized():  # where ranks come and go, variables have what was true at the start
+            launched = {"rank": str(world.rank()), "world_size": str(world.size())}
         if any(given.get(name, value) not in (value, "-1") for name, value in launched.items()):
             # Not the group of the whole job.
             yield from original(url, timeout=timeout, **more)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import queue
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -21,10 +22,22 @@ Result = TypeVar("Result")
 _ATTEMPTS = 3
 
 
-class State:
-    """The state of a training run. Subclasses define how it is saved, restored and synchronized between ranks."""
+class _HostMessages(queue.SimpleQueue[Any]):
+    """What :meth:`State.on_hosts_updated` was told, and what the launcher wants of this rank."""
 
-    def __init__(self) -> None:
+    def empty(self) -> bool:
+        return super().empty() and not (_world.may_change() and _world.change())
+
+
+class State:
+    """The state of a training run. Subclasses define how it is saved, restored and synchronized between ranks.
+
+    bcast_object, get_rank: Horovod's functions, for subclasses that use ``_bcast_object`` and ``_rank``.
+    """
+
+    def __init__(self, bcast_object: Callable[..., Any] = broadcast_object, get_rank: Callable[[], int] = _world.rank) -> None:
+        self._bcast_object, self._rank = bcast_object, get_rank
+        self._host_messages = _HostMessages()
         self._reset_callbacks: list[Callable[[], None]] = []
         self._shared = False  # whether it has been synchronized with the other ranks
 
@@ -34,9 +47,15 @@ class State:
 
     def on_reset(self) -> None:
         """Called when a new version of the world has been formed, before the state is synchronized."""
+        self._host_messages = _HostMessages()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
+
+    def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Makes all ranks form the world again at the next :meth:`commit` or :meth:`check_host_updates`, in a job whose ranks
+        may change. The launcher's changes need no such call. Any thread may call it, on any rank."""
+        self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
         """Saves the state to restore after a failure. This copies it: too expensive after every batch of a large model.
@@ -52,10 +71,10 @@ class State:
 
         Collective there: all ranks find out in the same call. A rank that has to leave ends here, with SystemExit.
         """
-        if not _world.may_change() or not any(allgather_object(_world.change(), name="xoe.elastic.change")):
+        if not _world.may_change() or not any(allgather_object(not self._host_messages.empty(), name="xoe.elastic.change")):
             return
         if _world.change() == "leave":
-            _world.log(f"rank {_world.rank()} leaves: its GPU is given back")
+            _world.log(f"rank {_world.rank()} leaves: the next world is without it")
             shutdown()
             raise SystemExit(0)
         raise HostsUpdatedInterrupt
@@ -83,10 +102,12 @@ class State:
 
 
 class ObjectState(State):
-    """Plain objects, one attribute per keyword. Copies are deep."""
+    """Plain objects, one attribute per keyword. Copies are deep. ``bcast_object``, ``get_rank``: as in :class:`State`."""
 
-    def __init__(self, **values: Any) -> None:
-        super().__init__()
+    def __init__(
+        self, bcast_object: Callable[..., Any] = broadcast_object, get_rank: Callable[[], int] = _world.rank, **values: Any
+    ) -> None:
+        super().__init__(bcast_object, get_rank)
         self._saved = values
         self._assign()
 
@@ -119,19 +140,24 @@ def run(function: Callable[..., Result]) -> Callable[..., Result]:
     without it; else the launcher ends the job. When the number of ranks changes (:meth:`State.check_host_updates`), nothing
     is restored: it goes on from where it is.
     """
+    return run_fn(function, re_form)
 
-    @functools.wraps(function)
-    def wrapper(state: State, *arguments: Any, **options: Any) -> Result:
+
+def run_fn(func: Callable[..., Result], reset: Callable[[], Any]) -> Callable[..., Result]:
+    """:func:`run`, for a framework with a function of its own that leaves the world and joins its next version."""
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
         synchronize, broken, attempts = True, False, 0
         while True:
             try:
                 if broken:
-                    re_form()
+                    reset()
                     state.on_reset()
                     broken, attempts = False, 0
                 if synchronize:
                     state.sync()
-                return function(state, *arguments, **options)
+                return func(state, *args, **kwargs)
             except HorovodInternalError as error:
                 attempts += 1
                 if broken and attempts > _ATTEMPTS:

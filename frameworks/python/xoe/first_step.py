@@ -126,6 +126,10 @@ class FirstStep:
         """Whether there are no other ranks to compare with."""
         return self._process_set.size() == 1
 
+    def stays_alone(self) -> bool:
+        """Whether there will be none either: programs that are traced may leave the comparison out."""
+        return self._process_set._stays_alone()
+
     def is_over(self) -> bool:
         """Whether this world's first steps have been compared."""
         world = _world.current()

@@ -64,6 +64,10 @@ class ProcessSet:
         self._need()
         return len(self._ranks)
 
+    def _stays_alone(self) -> bool:
+        """Whether it has one rank, and the job no other one later: programs that are traced may then leave collectives out."""
+        return self.size() == 1 and not _world.may_change()
+
     def root(self, world_rank: int) -> int:
         """The set rank of a rank of the world."""
         self._need()

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
+from xoe._call_variables import write_call
 from xoe._command import program
 from xoe.errors import HorovodInternalError, XoeError
 
@@ -38,8 +39,14 @@ def run(
     num_proc: int | None = None,
     *,
     np: int | None = None,
+    min_num_proc: int | None = None,
+    max_num_proc: int | None = None,
+    slots: int | None = None,
+    reset_limit: int | None = None,
+    cooldown_range: tuple[float, float] | None = None,
     hosts: str | None = None,
     hostfile: str | None = None,
+    host_discovery_script: str | None = None,
     start_timeout: float | None = None,
     ssh_port: int | None = None,
     ssh_identity_file: str | None = None,
@@ -62,6 +69,10 @@ def run(
     ``start_timeout`` (s), ``ssh_port``, ``ssh_identity_file``, ``network_interfaces``, ``output_filename`` and ``options``
     are those of `xoe run`; ``np`` is another name for ``num_proc``; verbose, use_gloo, use_mpi and disable_cache are ignored.
 
+    ``min_num_proc``, ``max_num_proc``, ``host_discovery_script``, ``slots`` (of a host), ``reset_limit`` and ``cooldown_range``
+    (s) let ranks and hosts come and go, as `xoe run --min-np ... --max-np ...` does: ``func`` is then one that trains with
+    ``elastic.run``, and the results are those of the ranks that there are at its end. Function and arguments may have 1 MiB.
+
     An exception on a rank is raised here, with its traceback as cause. When several ranks fail, it is the first one that did
     not fail because of another rank.
     """
@@ -73,10 +84,16 @@ def run(
     payload = pickle.dumps({"token": token, "path": sys.path, "call": call, "initialize": initialize})
     command = [str(program()), "run"]
     ranks = np if num_proc is None else num_proc
+    elastic = min_num_proc is not None or max_num_proc is not None or host_discovery_script is not None
     for name, value in (
-        ("-np", ranks if hosts or hostfile else ranks or 1),
+        ("-np", ranks if hosts or hostfile or host_discovery_script else ranks or 1),
+        ("--min-np", min_num_proc),
+        ("--max-np", max_num_proc),
         ("-H", hosts),
         ("--hostfile", hostfile),
+        ("--host-discovery-script", host_discovery_script),
+        ("--slots-per-host", slots),
+        ("--reset-limit", reset_limit),
         ("--start-timeout", start_timeout),
         ("--ssh-port", ssh_port),
         ("--ssh-identity-file", ssh_identity_file),
@@ -85,14 +102,17 @@ def run(
     ):
         if value is not None:
             command += [name, str(value)]
+    if cooldown_range is not None:
+        command += ["--blacklist-cooldown-range", *(f"{seconds:g}" for seconds in cooldown_range)]
+    given = {**(env or {}), **(write_call(payload) if elastic else {})}
     # Not on the command line, which all users of the host can read.
     with os.fdopen(os.memfd_create("xoe-env"), "wb") as variables:
-        if env:
-            variables.write(b"".join(os.fsencode(f"{name}={text}") + b"\0" for name, text in env.items()))
+        if given:
+            variables.write(b"".join(os.fsencode(f"{name}={text}") + b"\0" for name, text in given.items()))
             variables.flush()
             command += ["--env-file", f"/proc/self/fd/{variables.fileno()}"]
         command += [*options, executable or sys.executable, "-m", "xoe._worker"]
-        return _Job(command, payload, token, variables.fileno()).results()
+        return _Job(command, b"" if elastic else payload, token, variables.fileno()).results()
 
 
 class _Job:

@@ -8,7 +8,9 @@ ranks.start(__file__, sizes=(1, 2, 3))
 
 import torch
 
+import xoe.elastic
 import xoe.torch as hvd
+from xoe.torch.elastic import state as handlers
 
 # A step that some ranks do not take fails after this long.
 os.environ["XOE_STALL_LIMIT"] = "5"
@@ -99,6 +101,102 @@ def test_the_sampler_deals_what_is_left():
     assert set(taken) | rest == set(range(23)) and len(rest - set(taken)) == 23 - len(taken)
     sampler.set_epoch(1)
     assert list(sampler) != first or SIZE == 23
+
+
+class Counter:
+    """Not picklable, so only a handler can copy it."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __reduce__(self):
+        raise AssertionError("a counter is pickled")
+
+
+class CounterHandler(handlers.StateHandler):
+    """As for Horovod: it copies rank 0's."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.save()
+
+    def save(self):
+        self.saved = self.value.count
+
+    def restore(self):
+        self.value.count = self.saved
+
+    def sync(self):
+        self.value.count = hvd.broadcast_object(self.value.count, root_rank=0)
+
+
+class AnyRanksCounterHandler(CounterHandler):
+    def sync(self, source=0):
+        self.value.count = hvd.broadcast_object(self.value.count, root_rank=source)
+
+
+def state_with(handler, counter):
+    known = handlers.get_handler_registry()
+    handlers.set_handler_registry([(Counter, handler), *known])
+    try:
+        return hvd.elastic.TorchState(counter=counter, step=RANK)
+    finally:
+        handlers.set_handler_registry(known)
+
+
+def test_a_handler_of_the_programs_own():
+    counter = Counter(5 + RANK)
+    state = state_with(CounterHandler, counter)
+    assert state.model is None and state.optimizer is None and state.counter is counter
+    counter.count = 50
+    state.restore()
+    assert counter.count == 5 + RANK
+    state.sync()
+    assert (counter.count, state.step) == (5, 0)
+    counter.count = 6
+    state.commit()
+    counter.count = 7
+    state.restore()
+    assert counter.count == 6
+    state.counter = other = Counter(8)  # its value is saved
+    other.count = 9
+    state.restore()
+    assert (other.count, counter.count) == (8, 6)
+
+
+def test_handlers_where_rank_0_has_just_joined():
+    def state_of(handler):
+        state = state_with(handler, Counter(5 + RANK))
+        state._shared = RANK == SIZE - 1  # all others have just joined
+        return state
+
+    state = state_of(AnyRanksCounterHandler)
+    state.sync()
+    assert (state.counter.count, state.step) == (5 + SIZE - 1, SIZE - 1)
+    if SIZE > 1:
+        try:
+            state_of(CounterHandler).sync()
+            raise AssertionError("no error")
+        except hvd.XoeError as error:
+            assert "'counter'" in str(error) and "CounterHandler.sync()" in str(error), error
+
+
+def test_a_function_of_the_programs_own_forms_the_world():
+    formed = []
+
+    def reset():
+        formed.append(RANK)
+        hvd.shutdown()
+        hvd.init()
+
+    def train(state):
+        if not formed:
+            raise hvd.HorovodInternalError("as if a connection was cut")
+        return state.step
+
+    state = xoe.elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=3)
+    assert xoe.elastic.run_fn(train, reset)(state) == 3
+    assert formed == [RANK] and state._rank() == RANK and state._bcast_object("all") == "all"
 
 
 ranks.call_tests(globals())

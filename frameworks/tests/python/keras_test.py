@@ -242,6 +242,40 @@ def test_elastic_state():
     state.restore()
     for value, other in zip(weights(model), trained, strict=True):
         np.testing.assert_array_equal(value, other)
+    raises(InvalidArgumentError, lambda: hvd.elastic.KerasState(keras.Sequential([keras.layers.Dense(2)])), "no weights yet")
+
+
+def test_elastic_callbacks_count():
+    model = compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
+    state = hvd.elastic.KerasState(model, epoch=0, batch=0)
+    seen, commits = [], []
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append((state.epoch, state.batch))
+
+    class Commits(hvd.elastic.CommitStateCallback):
+        def commit(self):
+            commits.append(state.epoch)
+            super().commit()
+
+    elastic = [hvd.elastic.UpdateEpochStateCallback(state), hvd.elastic.UpdateBatchStateCallback(state)]
+    data, batches = shard(), len(INPUTS) // BATCH
+    options = {
+        "batch_size": BATCH // SIZE,
+        "shuffle": False,
+        "verbose": 0,
+        "callbacks": [*elastic, Look(), Commits(state, batches // 2)],
+    }
+    model.fit(*data, epochs=2, **options)
+    assert seen == [(epoch, batch) for epoch in range(2) for batch in range(batches)], seen
+    assert (state.epoch, state.batch) == (2, 0)
+    # Whether Keras's own count goes on, or begins again as in Horovod's programs.
+    model.fit(*data, initial_epoch=state.epoch, epochs=3, **options)
+    assert state.epoch == 3
+    model.fit(*data, epochs=5 - state.epoch, **options)
+    assert state.epoch == 5
+    assert [commits.count(epoch) for epoch in range(6)] == [2, 3, 3, 3, 3, 1], commits
 
 
 def test_values():

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import xoe
+from xoe._addresses import host_name
 
 __version__ = f"0.28.1+xoe.{xoe.__version__}"
 
@@ -15,6 +16,8 @@ __all__ = ["run"]
 for _name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"):
     if f"XOE_{_name}" in os.environ:
         os.environ.setdefault(f"HOROVOD_{_name}", os.environ[f"XOE_{_name}"])
+if "XOE_RANK" in os.environ:
+    os.environ.setdefault("HOROVOD_HOSTNAME", host_name())
 
 
 def __getattr__(name: str) -> Any:

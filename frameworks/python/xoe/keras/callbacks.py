@@ -204,37 +204,49 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
 
 
 class CommitStateCallback(keras.callbacks.Callback):
-    """Commits an elastic state every ``batches_per_commit`` batches, and at the end of each epoch."""
+    """Commits an elastic state every ``batches_per_commit`` batches, and at the end of each epoch. Put it after callbacks that
+    change the state. Subclasses may change :meth:`commit`."""
 
     def __init__(self, state: Any, batches_per_commit: int = 1) -> None:
         super().__init__()
         self.state, self.batches_per_commit = state, batches_per_commit
-        self.left = batches_per_commit
+        self.batches_remaining = batches_per_commit
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Counts from here."""
-        self.left = self.batches_per_commit
+        self.batches_remaining = self.batches_per_commit
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Commits."""
-        self.left -= 1
-        if self.left == 0:
-            self.left = self.batches_per_commit
-            self.state.commit()
+        self.batches_remaining -= 1
+        if self.batches_remaining == 0:
+            self.commit()
+            self.batches_remaining = self.batches_per_commit
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Commits."""
+        self.commit()
+
+    def commit(self) -> None:
+        """Commits the state."""
         self.state.commit()
 
 
 class UpdateBatchStateCallback(keras.callbacks.Callback):
-    """Keeps ``state.batch`` up to date. After a failure, an epoch goes on with its remaining batches (where ``steps`` is
-    known)."""
+    """Keeps ``state.batch`` up to date: the number of the last batch of an epoch that is done, from 0; 0 when the epoch is.
+
+    Where ``steps`` is known, the progress bar of an epoch that goes on after a failure ends with its remaining batches. Keras
+    itself would begin at the first one: give ``fit`` a data set, or ``steps_per_epoch``, without what was done.
+    """
 
     def __init__(self, state: Any) -> None:
         super().__init__()
         self.state = state
         self.steps_per_epoch: int | None = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Each ``fit`` has steps of its own."""
+        self.steps_per_epoch = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Leaves out what was done."""
@@ -252,20 +264,26 @@ class UpdateBatchStateCallback(keras.callbacks.Callback):
 
 
 class UpdateEpochStateCallback(keras.callbacks.Callback):
-    """Keeps ``state.epoch`` up to date; ``fit(initial_epoch=state.epoch)`` then goes on there."""
+    """Keeps ``state.epoch`` up to date: how many epochs are done, of all calls of ``fit`` together. It may go on with
+    ``fit(initial_epoch=state.epoch, epochs=EPOCHS)`` or, as in Horovod, with ``fit(epochs=EPOCHS - state.epoch)``."""
 
     def __init__(self, state: Any) -> None:
         super().__init__()
         self.state = state
         self.initial_epoch = state.epoch
+        self._first: int | None = None  # of this fit, by Keras's count
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Counts from the state's epoch."""
-        self.initial_epoch = self.state.epoch
+        self.initial_epoch, self._first = self.state.epoch, None
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Notes where Keras's count begins."""
+        self._first = epoch if self._first is None else self._first
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Notes how many are done."""
-        self.state.epoch = epoch + 1
+        self.state.epoch = self.initial_epoch + epoch - (self._first or 0) + 1
 
 
 class TimelineCallback(keras.callbacks.Callback):

@@ -13,7 +13,7 @@ from xoe._variables_state import VariablesState
 from xoe.keras.callbacks import CommitStateCallback as CommitStateCallback
 from xoe.keras.callbacks import UpdateBatchStateCallback as UpdateBatchStateCallback
 from xoe.keras.callbacks import UpdateEpochStateCallback as UpdateEpochStateCallback
-from xoe.keras.versions import backend, to_numpy, variables_of, wait_for_programs
+from xoe.keras.versions import backend, need_weights, to_numpy, variables_of, wait_for_programs
 
 Result = TypeVar("Result")
 
@@ -27,6 +27,7 @@ class KerasState(VariablesState):
     """
 
     def __init__(self, model: Any, optimizer: Any = None, **values: Any) -> None:
+        need_weights(model)
         self.model = model
         self.optimizer = optimizer if optimizer is not None else model.optimizer
         super().__init__(**values)

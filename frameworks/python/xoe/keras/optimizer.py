@@ -119,7 +119,7 @@ class _Reducer:
         return self
 
     def alone(self) -> bool:
-        return self.settings.process_set.size() == 1
+        return bool(self.settings.process_set._stays_alone())
 
     def reduce(self, using: str, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         self.reduced += 1

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LEGACY", "backend", "keras", "learning_rate", "to_numpy", "variables_of", "wait_for_programs"]
+from xoe.errors import InvalidArgumentError
+
+__all__ = ["LEGACY", "backend", "keras", "learning_rate", "need_weights", "to_numpy", "variables_of", "wait_for_programs"]
 
 LEGACY = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
 
@@ -36,6 +38,14 @@ def to_numpy(value: Any) -> Any:
     if LEGACY:
         return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
     return np.asarray(keras.ops.convert_to_numpy(value))
+
+
+def need_weights(model: Any) -> None:
+    """Refuses a model that has none yet: they could not be saved."""
+    if not getattr(model, "built", True):
+        raise InvalidArgumentError(
+            f"the model {getattr(model, 'name', model)!r} has no weights yet: give it an input shape, or call model.build()"
+        )
 
 
 def variables_of(optimizer: Any, model: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from xoe.process_sets import ProcessSet, global_process_set
 from xoe.reduction import Average, ReduceOp, Sum, choose
 from xoe.tensorflow.compression import Compression
 from xoe.tensorflow.operations import Call, received_splits, run
+from xoe.tensorflow.topology import size_of
 
 
 def _as_tensors(values: Sequence[Any], kind: str, op: ReduceOp | None = None) -> list[Any]:
@@ -103,7 +104,7 @@ def _sparse_allreduce(slices: Any, op: ReduceOp, factor: float, process_set: Pro
         raise UnsupportedError(f"{op.name} of IndexedSlices; there are Average and Sum, or tf.convert_to_tensor() it first")
     values, indices = grouped_allgather([slices.values, slices.indices], name=name, process_set=process_set)
     if op is Average:
-        values = values / tf.cast(process_set.size(), values.dtype)  # integers become floats, as in Horovod
+        values = values / size_of(process_set, values.dtype)  # integers become floats, as in Horovod
     if factor != 1.0:
         values = values * tf.cast(factor, values.dtype)
     return tf.IndexedSlices(values, indices, slices.dense_shape)

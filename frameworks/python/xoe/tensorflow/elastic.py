@@ -10,20 +10,33 @@ from xoe import elastic as _elastic
 from xoe._variables_state import VariablesState
 from xoe.elastic import ObjectState as ObjectState
 from xoe.elastic import State as State
+from xoe.errors import UnsupportedError
+from xoe.keras.versions import need_weights, variables_of
 from xoe.tensorflow.failures import typed_errors
 
 Result = TypeVar("Result")
 
 
-class TensorFlowState(VariablesState):
-    """Variables, and plain objects, one attribute per keyword."""
+def _global_variables() -> list[Any]:
+    import tensorflow as tf
 
-    def __init__(self, variables: Sequence[Any] | None = None, **values: Any) -> None:
-        self._variables = list(variables or ())
+    return list(tf.compat.v1.global_variables())
+
+
+class TensorFlowState(VariablesState):
+    """Variables, and plain objects, one attribute per keyword.
+
+    variables: None: those of TensorFlow 1's collection of global variables. session: TensorFlow 1's; it is not supported.
+    """
+
+    def __init__(self, variables: Sequence[Any] | None = None, session: Any = None, **values: Any) -> None:
+        if session is not None:
+            raise UnsupportedError("TensorFlowState: sessions of TensorFlow 1 are not supported; run eagerly, without session=")
+        self.variables = list(_global_variables() if variables is None else variables)
         super().__init__(**values)
 
     def _kept(self) -> list[Any]:
-        return self._variables
+        return self.variables
 
 
 class TensorFlowKerasState(TensorFlowState):
@@ -32,16 +45,19 @@ class TensorFlowKerasState(TensorFlowState):
     For example::
 
         state = TensorFlowKerasState(model, model.optimizer, epoch=0, batch=0)
+
+    backend: of Keras in TensorFlow 1, for sessions; it has no effect.
     """
 
-    def __init__(self, model: Any, optimizer: Any = None, **values: Any) -> None:
+    def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **values: Any) -> None:
+        del backend
+        need_weights(model)
         self.model = model
         self.optimizer = optimizer if optimizer is not None else model.optimizer
-        super().__init__(None, **values)
+        super().__init__([], **values)
 
     def _kept(self) -> list[Any]:
-        optimizer = self.optimizer.variables
-        return [*self.model.weights, *(optimizer() if callable(optimizer) else optimizer)]
+        return [*self.model.weights, *variables_of(self.optimizer, self.model)]
 
 
 def run(function: Callable[..., Result]) -> Callable[..., Result]:

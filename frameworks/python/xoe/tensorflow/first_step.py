@@ -47,7 +47,7 @@ def look(step: FirstStep, gradients: Sequence[Any], variables: Sequence[Any]) ->
     """Looks at dense gradients that are about to be reduced, and at their variables. In a graph: what the operations that
     reduce them take part in."""
     eagerly = tf.executing_eagerly()
-    if step.is_alone() or (eagerly and step.is_over()) or not tf.compat.v1.executing_eagerly_outside_functions():
+    if step.stays_alone() or (eagerly and step.is_over()) or not tf.compat.v1.executing_eagerly_outside_functions():
         return None
     pairs = [(gradient, _variable(variable)) for gradient, variable in zip(gradients, variables, strict=True)]
     known = [(gradient, variable) for gradient, variable in pairs if variable is not None]

@@ -15,6 +15,7 @@ from xoe.reduction import Average, ReduceOp
 from xoe.tensorflow import first_step
 from xoe.tensorflow.collectives import allreduce, reduce_dense
 from xoe.tensorflow.compression import Compression
+from xoe.tensorflow.topology import size_of
 
 _BUCKET_BYTES = 25 << 20
 
@@ -52,7 +53,7 @@ class Reduction:
                 continue
             if reference(variable) in local:
                 if self.scale_local_gradients:
-                    results[index] = gradient / tf.cast(self.process_set.size(), gradient.dtype)
+                    results[index] = gradient / size_of(self.process_set, gradient.dtype)
                 continue
             if isinstance(gradient, tf.IndexedSlices):
                 if not self.sparse_as_dense:

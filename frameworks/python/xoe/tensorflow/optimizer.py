@@ -72,7 +72,7 @@ class _DistributedV1:
     def compute_gradients(self, *arguments: Any, **options: Any) -> Any:
         """As the base class, over all ranks."""
         pairs = super().compute_gradients(*arguments, **options)  # type: ignore[misc]
-        if self._xoe_reduction.process_set.size() == 1:
+        if self._xoe_reduction.process_set._stays_alone():
             return pairs
         gradients, variables = [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
         return list(zip(self._xoe_reduction.reduce(gradients, variables, self._xoe_local), variables, strict=True))

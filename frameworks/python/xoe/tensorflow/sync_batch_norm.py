@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from xoe import world as _world
+from xoe.process_sets import global_process_set
 from xoe.reduction import Sum
 from xoe.tensorflow.collectives import allreduce
 
@@ -17,7 +18,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs: Any, mask: Any) -> Any:
         mean, variance = super()._moments(inputs, mask)
-        if not _world.is_initialized() or _world.size() == 1:
+        if not _world.is_initialized() or global_process_set._stays_alone():
             return mean, variance
         # Each rank's share of all elements: a mask, or a last batch, may leave ranks with different numbers.
         elements = tf.size(inputs) / tf.size(mean) if mask is None else tf.reduce_sum(tf.cast(mask, mean.dtype))

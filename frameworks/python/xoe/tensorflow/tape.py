@@ -66,7 +66,7 @@ class _DistributedTape:
     def gradient(self, target: Any, sources: Any, output_gradients: Any = None, *arguments: Any, **options: Any) -> Any:
         """As ``tf.GradientTape.gradient``, over all ranks."""
         own = super().gradient(target, sources, output_gradients, *arguments, **options)  # type: ignore[misc]
-        if self._xoe_reduction.process_set.size() == 1:
+        if self._xoe_reduction.process_set._stays_alone():
             return own
         flat = tf.nest.flatten(own, expand_composites=False)
         reduced = self._xoe_reduction.reduce(flat, tf.nest.flatten(sources), self._xoe_local)

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from xoe import world as _world
+from xoe.process_sets import ProcessSet
 
 
 def _operation(look: Callable[[], int], name: str | None) -> Any:
@@ -35,6 +36,12 @@ def local_size_op(name: str | None = None) -> Any:
 def size_op(process_set_id: int = 0, name: str | None = None) -> Any:
     """The number of ranks of a process set, as an int32."""
     return _operation(lambda: len(_world.current().engine.process_set_ranks(process_set_id)), name)
+
+
+def size_of(process_set: ProcessSet, dtype: Any) -> Any:
+    """The number of ranks of a process set. Where it may change, a function that was traced looks when it runs."""
+    traced = _world.may_change() and not tf.executing_eagerly()
+    return tf.cast(size_op(process_set._need()) if traced else process_set.size(), dtype)
 
 
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> Any:

@@ -1,5 +1,5 @@
 """States of ``xoe.elastic``."""
 
-from xoe.elastic import ObjectState, State
+from xoe.elastic import ObjectState, State, run_fn
 
-__all__ = ["ObjectState", "State"]
+__all__ = ["ObjectState", "State", "run_fn"]

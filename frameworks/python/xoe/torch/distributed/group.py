@@ -15,7 +15,7 @@ import torch.distributed.distributed_c10d as _c10d
 from torch._C import _distributed_c10d
 from torch._C._distributed_c10d import PrefixStore
 
-from xoe.errors import InvalidArgumentError, UnsupportedError
+from xoe.errors import HorovodInternalError, InvalidArgumentError, OperationTimeoutError, PeerLostError, UnsupportedError
 from xoe.initialize import shutdown
 from xoe.torch.distributed import operations as start
 from xoe.torch.distributed.backward import EndOfBackward, is_bucket
@@ -89,25 +89,33 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     calls in the same order.
     """
 
-    def __init__(self, store: Any, rank: int, size: int, name: str, timeout: timedelta, members: Members) -> None:
+    def __init__(self, store: Any, rank: int, size: int, name: str, timeout: timedelta, members: Members | None) -> None:
+        """members: None: :meth:`_attach` comes later."""
         super().__init__(rank, size)
         self._store = store
-        self._members = members
         self._name = name
         self._timeout = timeout
         self._description = ""
         self._alone = False
         self._batch: list[Work] | None = None
+        self._aborted = False
+        self.error: HorovodInternalError | None = None  # the first that broke the group
         self._completer = Completer(f"xoe group {name}")
-        label = f"torch {members.name}"
-        self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(timeout))
         self._waits_in_stream = os.environ.get("XOE_GPU_WAIT") == "stream"
+        if members is not None:
+            self._attach(members, rank, size)
+        _groups.add(self)
+
+    def _attach(self, members: Members, rank: int, size: int) -> None:
+        """Makes all that depends on the members."""
+        self._members = members
+        label = f"torch {members.name}"
+        self._lane = start.Lane(members.engine, members.process_set, rank, size, label, operation_timeout(self._timeout))
         self._one_host = members.engine.topology()[5] == 1
         self._shared = SharedStorages(members.engine)
         self._end_of_backward = EndOfBackward(failed=self._shared.close)
-        self._messages = PointToPoint(members.engine, members.process_set, members.name, timeout)
+        self._messages = PointToPoint(members.engine, members.process_set, members.name, self._timeout)
         self._monitored = MonitoredBarrier(members.store, rank, size)
-        _groups.add(self)
 
     def _work(
         self,
@@ -120,9 +128,14 @@ class Group(_ProcessGroup):  # type: ignore[misc]
         in_stream = self._waits_in_stream and finish is None and waits_in_stream(operations, result)
         device = result[0].device if in_stream else None
         work = Work(operations, finish, result, self._completer, self._lane.sequence(), source, backward, device)
+        work.on_error = self._note_error
         if self._batch is not None:
             self._batch.append(work)
         return work
+
+    def _note_error(self, error: Exception) -> None:
+        if isinstance(error, HorovodInternalError) and self.error is None and not self._aborted:
+            self.error = error
 
     def _run(
         self, function: Callable[..., start.Started], result: Tensors, *arguments: Any, backward: EndOfBackward | None = None
@@ -330,6 +343,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
     group_desc = property(getGroupDesc)
     supports_splitting = True
     supports_coalescing = False
+    supports_reconfigure = False
 
     @property
     def _device_types(self) -> list[torch.device]:
@@ -358,7 +372,7 @@ class Group(_ProcessGroup):  # type: ignore[misc]
             return None
         job_ranks = [_c10d.get_global_rank(self, rank) for rank in ranks]
         timeout = timeout or self._timeout
-        members = make_engine(_c10d._get_default_store(), job_ranks, _c10d.get_rank(), timeout)
+        members = make_engine(job_ranks, timeout)
         group = Group(
             PrefixStore(f"{group_name}/", self._store), ranks.index(self.rank()), len(ranks), str(group_name), timeout, members
         )
@@ -371,7 +385,18 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
     def abort(self) -> None:
         """Fails all pending operations of the group's engine, here and at the peers."""
+        self._aborted = True
         self._members.abort()
+
+    def get_error(self) -> Any:
+        """PyTorch's ErrorType for what has broken the group: REMOTE_ERROR where a member was lost, TIMEOUT, COMM_ERROR.
+        SUCCESS: nothing has, or this process's own :meth:`abort`."""
+        kinds = _distributed_c10d.ErrorType
+        if self.error is None:
+            return kinds.SUCCESS
+        if isinstance(self.error, PeerLostError):
+            return kinds.REMOTE_ERROR
+        return kinds.TIMEOUT if isinstance(self.error, OperationTimeoutError) else kinds.COMM_ERROR
 
     def shutdown(self) -> None:
         """Closes the group, and the engine if that was started for it."""
@@ -393,6 +418,12 @@ class Group(_ProcessGroup):  # type: ignore[misc]
 
 
 _groups: weakref.WeakSet[Group] = weakref.WeakSet()
+
+
+def first_error() -> HorovodInternalError | None:
+    """What has broken one of the groups that have not been destroyed."""
+    groups = (group for group in list(_c10d._world.pg_map) if isinstance(group, Group))
+    return next((group.error for group in groups if group.error is not None), None)
 
 
 def _leave() -> None:

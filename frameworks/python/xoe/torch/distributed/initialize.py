@@ -100,19 +100,26 @@ def describe_ranks(store: Any, rank: int, size: int, members: str = "") -> dict[
     token = secrets.token_hex(8) if rank == 0 else ""
     store.set(f"{keys}/{rank}", json.dumps([host, token]))
     received = [json.loads(store.get(f"{keys}/{other}")) for other in range(size)]
-    hosts = [str(name) for name, _ in received]
+    described = ranks_at([str(name) for name, _ in received], rank, str(received[0][1]))
+    if not members and "MASTER_ADDR" in os.environ:
+        described["MASTER_ADDR"] = os.environ["MASTER_ADDR"]
+    return described
+
+
+def ranks_at(hosts: list[str], rank: int, job: str) -> dict[str, str]:
+    """Torchrun's variables for one of the ranks on these hosts, that meet at the first of them under the name of a job."""
+    host = hosts[rank]
     order = list(dict.fromkeys(hosts))
-    master = hosts[0] if len(order) > 1 else "127.0.0.1"
     return {
         "RANK": str(rank),
-        "WORLD_SIZE": str(size),
+        "WORLD_SIZE": str(len(hosts)),
         "LOCAL_RANK": str(hosts[:rank].count(host)),
         "LOCAL_WORLD_SIZE": str(hosts.count(host)),
         "GROUP_RANK": str(order.index(host)),
         "GROUP_WORLD_SIZE": str(len(order)),
-        "MASTER_ADDR": master if members else os.environ.get("MASTER_ADDR", master),
+        "MASTER_ADDR": hosts[0] if len(order) > 1 else "127.0.0.1",
         "MASTER_PORT": os.environ.get("MASTER_PORT", "0"),
-        "TORCHELASTIC_RUN_ID": str(received[0][1]),
+        "TORCHELASTIC_RUN_ID": job,
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
 

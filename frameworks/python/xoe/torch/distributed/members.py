@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import torch.distributed.distributed_c10d as _c10d
 from torch._C._distributed_c10d import PrefixStore
 
 from xoe import world as _world
@@ -51,17 +52,29 @@ class Members:
     abort: Callable[[], None]
 
 
-def make_engine(store: Any, ranks: list[int], rank: int, timeout: timedelta) -> Members:
-    """An engine of these ranks of the job, of which ``rank`` is this one; ``store`` is the job's. Collective over them."""
+def job_name() -> str:
+    """Names the members of the job, where these change; else empty."""
+    return str(getattr(_c10d._get_default_group(), "job", ""))
+
+
+def make_engine(ranks: list[int], timeout: timedelta) -> Members:
+    """An engine of these ranks of the job, one of which is this one. Collective over them."""
+    store, rank = _c10d._get_default_store(), ranks.index(_c10d._get_default_group().rank())
+    known = f"{job_name()}ranks {'-'.join(map(str, ranks))}"
+    name = f"{known}/{_made[known]}"
+    _made[known] += 1
+    described = describe_ranks(store, rank, len(ranks), members=name)
+    members = start_engine(described, name, store, timeout)
+    forget_ranks(store, rank, name)  # all members have come, and have read it
+    return members
+
+
+def start_engine(described: dict[str, str], name: str, store: Any, timeout: timedelta) -> Members:
+    """An engine of ranks that find each other by these variables. Collective over them."""
     from xoe._core import Engine
 
-    known = "-".join(map(str, ranks))
-    name = f"ranks {known}/{_made[known]}"
-    _made[known] += 1
-    described = describe_ranks(store, ranks.index(rank), len(ranks), members=name)
     with _making, variables({**dict.fromkeys(_OF_THE_JOB), **described, **deadlines(timeout)}):
         engine = Engine(timeout.total_seconds(), [])
-    forget_ranks(store, ranks.index(rank), name)  # all members have come, and have read it
     return Members(engine, 0, name, PrefixStore(f"xoe/{name}/", store), engine.shutdown, engine.shutdown)
 
 

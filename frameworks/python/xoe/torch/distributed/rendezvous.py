@@ -19,8 +19,9 @@ from xoe.torch.distributed.initialize import initialize_engine
 
 def rendezvous(timeout: timedelta) -> Iterator[tuple[Any, int, int]]:
     """A rendezvous handler of ``torch.distributed``: yields a store, this rank and the number of ranks. Collective."""
-    rank, size = int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"])
-    initialize_engine(None, rank, size, timeout)
+    if not _world.is_initialized():
+        initialize_engine(None, int(os.environ["XOE_RANK"]), int(os.environ["XOE_SIZE"]), timeout)
+    rank, size = _world.rank(), _world.size()
     store = None
     if rank == 0:
         store = _serve(own_address(alone=_world.local_size() == size), size, timeout)

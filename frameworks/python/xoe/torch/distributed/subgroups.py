@@ -25,7 +25,7 @@ from xoe import world as _world
 from xoe.errors import UnsupportedError
 from xoe.process_sets import ProcessSet, add_process_set, remove_process_set
 from xoe.torch.distributed.initialize import initialize_engine
-from xoe.torch.distributed.members import Members, make_engine, process_set_members, set_name
+from xoe.torch.distributed.members import Members, job_name, make_engine, process_set_members, set_name
 from xoe.torch.distributed.point_to_point import messages_of
 from xoe.torch.tensors import DTYPES
 
@@ -70,7 +70,7 @@ def watch() -> None:
 def take(name: str, ranks: list[int], timeout: timedelta) -> Members:
     """What the new group of these ranks of the job runs on."""
     if _is_local(name):
-        return make_engine(_c10d._get_default_store(), ranks, _c10d._get_default_group().rank(), timeout)
+        return make_engine(ranks, timeout)
     members = _added.pop(name, None)
     if members is None:
         raise UnsupportedError(
@@ -104,8 +104,9 @@ def _is_ours(backend: Any) -> bool:
 
 
 def _is_local(name: Any) -> bool:
-    """PyTorch numbers groups that all ranks make, and names the others by a hash."""
-    return _only_members_call.get() or not str(name).isdecimal()
+    """PyTorch numbers groups that all ranks make, and names the others by a hash. In a job whose members change, no engine has
+    process sets for all of them."""
+    return _only_members_call.get() or not str(name).isdecimal() or bool(job_name())
 
 
 def _add(given: dict[str, Any]) -> Members:

@@ -56,6 +56,7 @@ class Work(_Work):  # type: ignore[misc]
         """source: tells the sender of a received message. backward: completes it at the end of the backward that runs now,
         where a future is asked for. device: of a GPU, whose current stream waits for the operations instead of the thread."""
         super().__init__()
+        self.on_error: Callable[[Exception], None] | None = None  # called once, before those that wait learn of an error
         self._operations = list(operations)
         self._finish = finish
         self._device = device
@@ -196,6 +197,8 @@ class Work(_Work):  # type: ignore[misc]
                 except Exception as failure:
                     error = failure
             self._error = error
+            if error is not None and self.on_error is not None:
+                self.on_error(error)
             self._finish = None
             if self._device is not None:
                 self._in_streams = self._operations

@@ -3,23 +3,111 @@
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from xoe._collective import barrier
 from xoe.elastic import ObjectState
+from xoe.errors import UnsupportedError
 from xoe.ledger import Ledger
 from xoe.objects import broadcast_object
 from xoe.torch import optimizer_state
 from xoe.torch.broadcasting import broadcast_optimizer_state, broadcast_parameters
 from xoe.torch.elastic.sampler import ElasticSampler
 
-_Kept = (torch.nn.Module, torch.optim.Optimizer, ElasticSampler, Ledger)
+
+class StateHandler:
+    """How a value of one type is saved, restored and copied. It saves a copy when it is made."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def save(self) -> None:
+        """Saves a copy in memory."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Restores the last copy."""
+        raise NotImplementedError
+
+    def sync(self, source: int = 0) -> None:
+        """Copies the value of a rank to all ranks; a handler without this argument copies rank 0's. Collective."""
+        raise NotImplementedError
+
+    def set_value(self, value: Any) -> None:
+        """Takes another value in its place."""
+        self.value = value
+        self.save()
+
+
+class _DictHandler(StateHandler):
+    """For what has a ``state_dict()``."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self._saved: Any = copy.deepcopy(value.state_dict())
+
+    def save(self) -> None:
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def restore(self) -> None:
+        self.value.load_state_dict(copy.deepcopy(self._saved))
+
+
+class ModelStateHandler(_DictHandler):
+    """For models."""
+
+    def sync(self, source: int = 0) -> None:
+        broadcast_parameters(self.value.state_dict(), root_rank=source)
+
+
+class OptimizerStateHandler(_DictHandler):
+    """For optimizers."""
+
+    def restore(self) -> None:
+        optimizer_state.load(self.value, copy.deepcopy(self._saved))
+
+    def sync(self, source: int = 0) -> None:
+        broadcast_optimizer_state(self.value, root_rank=source)
+
+
+class SamplerStateHandler(_DictHandler):
+    """For samplers and ledgers."""
+
+    def sync(self, source: int = 0) -> None:
+        self.value.load_state_dict(broadcast_object(self.value.state_dict(), source))
+
+
+Registry = Sequence[tuple[type, type[StateHandler]]]
+
+_registry: Registry = [
+    (torch.nn.Module, ModelStateHandler),
+    (torch.optim.Optimizer, OptimizerStateHandler),
+    (ElasticSampler, SamplerStateHandler),
+    (Ledger, SamplerStateHandler),
+]
+
+
+def get_handler_registry() -> Registry:
+    """Types, and the handlers of their values; the first that fits counts."""
+    return _registry
+
+
+def set_handler_registry(registry: Registry) -> None:
+    """Sets what :func:`get_handler_registry` returns, for states that are made from now on."""
+    global _registry
+    _registry = registry
+
+
+def _handler_of(value: Any) -> StateHandler | None:
+    return next((handler(value) for kind, handler in _registry if isinstance(value, kind)), None)
 
 
 class TorchState(ObjectState):
-    """Any number of models, optimizers, samplers and ledgers, under any names, and plain objects.
+    """Any number of models, optimizers, samplers, ledgers and what else has a handler, under any names, and plain objects.
 
     For example::
 
@@ -27,59 +115,55 @@ class TorchState(ObjectState):
     """
 
     def __init__(self, model: torch.nn.Module | None = None, optimizer: Any = None, **values: Any) -> None:
-        if model is not None:
-            values["model"] = model
-        if optimizer is not None:
-            values["optimizer"] = optimizer
-        kept = {name: value for name, value in values.items() if isinstance(value, _Kept)}
-        self._kept: dict[str, Any] = kept
-        super().__init__(**{name: value for name, value in values.items() if name not in kept})
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
-        self._copies: dict[str, Any] = {}
-        self._copy()
-
-    def _copy(self) -> None:
-        self._copies = {name: copy.deepcopy(value.state_dict()) for name, value in self._kept.items()}
+        values |= {"model": model, "optimizer": optimizer}
+        found = {name: _handler_of(value) for name, value in values.items()}
+        self._handlers = {name: handler for name, handler in found.items() if handler is not None}
+        super().__init__(**{name: value for name, value in values.items() if name not in self._handlers})
+        for name, handler in self._handlers.items():
+            object.__setattr__(self, name, handler.value)
 
     def save(self) -> None:
-        ledgers = [value for value in self._kept.values() if isinstance(value, Ledger)]
+        ledgers = [handler.value for handler in self._handlers.values() if isinstance(handler.value, Ledger)]
         if ledgers:
             # What one rank commits, all have noted; where one could not, nothing is committed here either.
             barrier()
-        self._copy()
+        for handler in self._handlers.values():
+            handler.save()
         super().save()
         for ledger in ledgers:
             ledger.commit()
 
     def restore(self) -> None:
-        for name, value in self._kept.items():
-            saved = copy.deepcopy(self._copies[name])
-            if isinstance(value, torch.optim.Optimizer):
-                optimizer_state.load(value, saved)
-            else:
-                value.load_state_dict(saved)
+        for handler in self._handlers.values():
+            handler.restore()
         super().restore()
 
     def _copy_from(self, source: int) -> None:
-        for value in self._kept.values():
-            if isinstance(value, torch.nn.Module):
-                broadcast_parameters(value.state_dict(), root_rank=source)
-            elif isinstance(value, torch.optim.Optimizer):
-                broadcast_optimizer_state(value, root_rank=source)
-            else:
-                value.load_state_dict(broadcast_object(value.state_dict(), source))
+        for name, handler in self._handlers.items():
+            _sync(name, handler, source)
         super()._copy_from(source)
-        self._copy()
+        for handler in self._handlers.values():
+            handler.save()
 
     def reset(self) -> None:
-        for value in self._kept.values():
-            if isinstance(value, (ElasticSampler, Ledger)):
-                value.reset()
+        for handler in self._handlers.values():
+            if isinstance(handler.value, (ElasticSampler, Ledger)):
+                handler.value.reset()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kept = self.__dict__.get("_kept", {})
-        if name in kept:
-            kept[name] = value
-            self._copies[name] = copy.deepcopy(value.state_dict())
+        handler = self.__dict__.get("_handlers", {}).get(name)
+        if handler is not None:
+            handler.set_value(value)
         super().__setattr__(name, value)
+
+
+def _sync(name: str, handler: StateHandler, source: int) -> None:
+    if inspect.signature(handler.sync).parameters:
+        handler.sync(source)
+    elif source == 0:
+        handler.sync()
+    else:
+        raise UnsupportedError(
+            f"elastic state {name!r}: {type(handler).__name__}.sync() copies from rank 0, which has just joined; give sync() an"
+            f" argument, the rank to copy from (it is {source} now)"
+        )
