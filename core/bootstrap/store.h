@@ -18,9 +18,9 @@ namespace xoe::bootstrap {
 class StoreService;
 
 // Where the launcher restarts failed ranks or changes their number, its store has the version of the world under this
-// key, as world_text() writes it: "0", "1", ..., or, if not all ranks are in it, with its members. A new version removes
-// all other keys, and pending get()s fail with `unavailable`. The versions that have begun are also keys to wait for:
-// "world_version/1", "world_version/2", ...; however many, they take no room.
+// key, as world_text() writes it: "0", "1", ..., or, if not all ranks are in it, with its members. A new version
+// removes all other keys, and pending get()s fail with `unavailable`. The versions that have begun are also keys to
+// wait for: "world_version/1", "world_version/2", ...; however many, they take no room.
 inline constexpr std::string_view kWorldVersionKey = "world_version";
 // What the name of a key of one version begins with: "world/2/". Once a later version has begun, each get() and set()
 // of such a key fails with `unavailable` at once: who was told a version may ask for its keys only after it has passed.

@@ -27,8 +27,8 @@ using tools::kUsageError;
 constexpr const char* kExamples = R"(Examples:
   xoe notice aws                 waits for the notice of a spot instance
   xoe notice gcp --once          is there one now?
-  xoe notice file:/run/leaving   waits until somebody makes this file; it may
-                                 hold the seconds that are left
+  xoe notice file:/run/leaving   waits for this file, which may hold the
+                                 seconds that are left
 
 `xoe run --notice aws` has it watched on every host: the ranks there leave at
 the end of their next step, and the others go on.

@@ -104,7 +104,7 @@ class Job {
       places.push_back({.host = processes_->host_index(slot),
                         .device = slot < std::ssize(options_.devices) ? options_.devices[static_cast<std::size_t>(slot)]
                                                                       : std::string(),
-                        .is = place_of(slot)});
+                        .is = slot_state(slot)});
     resizing_.emplace(
         Fd(options_.resize_fd), places,
         ResizeLimits{.least = options_.elastic.least,
@@ -117,7 +117,7 @@ class Job {
         panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
   }
 
-  Place::Is place_of(int slot) const {
+  Place::Is slot_state(int slot) const {
     if (processes_->is_started(slot)) return Place::Is::kMember;
     return processes_->has_host(processes_->host_index(slot)) ? Place::Is::kFree : Place::Is::kAbsent;
   }

@@ -88,8 +88,8 @@ class Resizing {
   void bring_back(int slot);
   // The host is there, with these slots, which may be new.
   void take_host(std::size_t host, std::span<const int> slots);
-  // The host will be gone: its ranks leave at the next step, and left() is called when they have. What is there at the
-  // deadline is ended. False: too few would be left; nothing changes.
+  // The host will be gone: its ranks leave at the next step, and left() is called when they have. Ranks
+  // that are there at the deadline are ended. False: too few would be left; nothing changes.
   bool leave_host(std::size_t host, Clock::time_point deadline);
   // Whether the rank shall leave, so that a process that has ended in its slot is not started again.
   bool leaves(int slot) const;

@@ -239,7 +239,7 @@ def churn(hosts, folder, options):
             if done % options.tell == 0:
                 print(f"{done} events, the last: {churning.last}; {training.steps()} steps", flush=True)
         time.sleep(churning.draw.uniform(0, 0.6))
-    # What is asked to end ends at a step, with its records in the ledger.
+    # A training that is asked to end does so at a step, with its records in the ledger.
     launcher = training.processes("nodeA", "xoe")
     before = training.steps()
     training.step_after(before, "the end")
