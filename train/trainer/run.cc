@@ -18,7 +18,6 @@
 #include "train/trainer/joined_batch_norm.h"
 #include "train/trainer/passes.h"
 #include "train/trainer/weights.h"
-#include "xoe/data/stages.h"
 #include "xoe/torch/broadcast.h"
 
 namespace xoe::train {
@@ -111,7 +110,10 @@ Status Run::prepare() {
   if (first()) hold(open_outputs());
   if (step_ < plan_.total_steps) {
     hold(fetch());
-    plan_end();
+    // Other numbers of ranks do not come to the end of the epochs in the same number of steps.
+    if (requests_.resizing != nullptr && first_step_ > 0 && held_)
+      if (const auto left = steps_left(options_, setup_.data->info(), input_->get().front()))
+        plan_.total_steps = step_ + *left;
   }
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
   if (requests_.resizing != nullptr) requests_.resizing->state.reset();
@@ -207,17 +209,6 @@ Status Run::begin_ledger() {
   return {};
 }
 
-// Epochs end where their records do, which other numbers of ranks do not reach in the same number of steps.
-void Run::plan_end() noexcept {
-  if (requests_.resizing == nullptr || first_step_ == 0 || input_->get().empty()) return;
-  const auto epochs = static_cast<std::int64_t>(options_.epochs);
-  if (plan_.steps_per_epoch <= 0 || options_.steps > 0 || static_cast<double>(epochs) != options_.epochs) return;
-  const Batch& next = input_->get().front();
-  const std::int64_t batches = next.left + 1 + (epochs - 1 - next.epoch) * setup_.data->info().batches_per_epoch;
-  const std::int64_t steps = (std::max<std::int64_t>(batches, 0) + options_.accumulate - 1) / options_.accumulate;
-  plan_.total_steps = step_ + steps;
-}
-
 Status Run::open_outputs() {
   XOE_ASSIGN(outputs_, RunOutputs::open(options_, first_step_));
   if (outputs_->folder() && !outputs_->folder()->earlier().empty())
@@ -258,14 +249,7 @@ Status Run::resume(const Progress& progress, bool same_run) {
 }
 
 void Run::tell_resized() {
-  const std::int64_t joint = joint_batch_of(options_, state_->share);
-  Resized resized{.first_step = step_ + 1,
-                  .ranks = comm_.size(),
-                  .images = joint * options_.accumulate,
-                  .least = joint / comm_.size() * options_.accumulate,
-                  .most = data::share_of(joint, 0, comm_.size()) * options_.accumulate,
-                  .policy = std::string(on_resize_name(options_.on_resize)),
-                  .peak_rate = plan_.schedule.peak};
+  Resized resized = describe_resized(options_, plan_, state_->share, step_ + 1);
   if (const auto left_at = requests_.resizing->left_at; left_at != Clock::time_point())
     resized.seconds = seconds_of(Clock::now() - left_at);
   listener_.resized(resized);

@@ -48,7 +48,6 @@ class Run {
   Status restore_checkpoint(const Sections& sections);
   // Where the data go on.
   Status find_position(const Progress& progress, bool same_run);
-  void plan_end() noexcept;
   Status open_outputs();
   Status begin_ledger();
   Status step();

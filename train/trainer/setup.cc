@@ -176,6 +176,27 @@ void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progres
     plan.total_steps = std::max(plan.total_steps, progress.step + 1);
 }
 
+std::optional<std::int64_t> steps_left(const TrainOptions& options, const DataInfo& data, const Batch& next) noexcept {
+  constexpr double kMostEpochs = 1e9;
+  if (options.epochs > kMostEpochs) return std::nullopt;
+  const auto epochs = static_cast<std::int64_t>(options.epochs);
+  if (data.batches_per_epoch == 0 || options.steps > 0 || static_cast<double>(epochs) != options.epochs)
+    return std::nullopt;
+  const std::int64_t batches = next.left + 1 + (epochs - 1 - next.epoch) * data.batches_per_epoch;
+  return (std::max<std::int64_t>(batches, 0) + options.accumulate - 1) / options.accumulate;
+}
+
+Resized describe_resized(const TrainOptions& options, const Plan& plan, const Share& share, std::int64_t first_step) {
+  const std::int64_t joint = joint_batch_of(options, share);
+  return {.first_step = first_step,
+          .ranks = share.size,
+          .images = joint * options.accumulate,
+          .least = joint / share.size * options.accumulate,
+          .most = data::share_of(joint, 0, share.size) * options.accumulate,
+          .policy = std::string(on_resize_name(options.on_resize)),
+          .peak_rate = plan.schedule.peak};
+}
+
 RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, const Share& share) {
   RunStart start;
   start.model = options.model;

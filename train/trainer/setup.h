@@ -70,6 +70,12 @@ Plan make_plan(const TrainOptions& options, const DataInfo& data, std::int64_t i
 // rate belongs to a place in the epochs; without epochs, to a step.
 void shift_plan(Plan& plan, const TrainOptions& options, const Progress& progress, bool ranks_change);
 
+// Steps from this batch on to the end of the last epoch, which is where its records end. nullopt: the run has a number
+// of steps, or epochs that are not whole.
+std::optional<std::int64_t> steps_left(const TrainOptions& options, const DataInfo& data, const Batch& next) noexcept;
+
+// All but `seconds`.
+Resized describe_resized(const TrainOptions& options, const Plan& plan, const Share& share, std::int64_t first_step);
 // All that does not depend on the optimizer and on the first step.
 RunStart describe_run(const TrainOptions& options, const Setup& setup, const Plan& plan, const Share& share);
 // Images of all ranks in a pass.

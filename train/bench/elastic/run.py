@@ -69,7 +69,7 @@ class Training:
             self.pids[int(begun[1])] = int(begun[2])
         elif event := re.match(r'\[\d+\] (\{"event":"resized".*\})', line):
             found = json.loads(event[1])
-            self.pauses.append((found["ranks"], found["seconds"]))
+            self.pauses.append((found["ranks"], found.get("seconds")))  # none where the first rank is one that joined
         elif report := re.match(r'\[\d+\] (\{"event":"report".*\})', line):
             found = json.loads(report[1])
             self.steps.append((now, found["step"], found["ranks"]))
@@ -166,8 +166,10 @@ def main():
         rows.append(row("of that between the two worlds", [one["pause_s"] for one in losses], "s"))
     if joins:
         rows.append(row("the step with which a rank joined", [one["joining_step_s"] for one in joins], "s"))
-        rows.append(row("between the two worlds", [one["pause_s"] for one in joins], "s"))
-        rows.append(row("a pause of a join, in steps", [one["pause_s"] / one["step_s"] for one in joins], "steps"))
+        told = [one for one in joins if one["pause_s"] is not None]
+        if told:
+            rows.append(row("of that between the two worlds", [one["pause_s"] for one in told], "s"))
+            rows.append(row("the same in steps", [one["pause_s"] / one["step_s"] for one in told], "steps"))
         rows.append(row("a step after the join", [one["step_s"] for one in joins], "s"))
         rows.append(row("a join costs the others", [one["cost_steps"] for one in joins], "steps"))
     facts = machine()
