@@ -13,6 +13,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/world_changes.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/bootstrap/own_keys.h"
 #include "core/bootstrap/store.h"
@@ -184,6 +185,7 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
   // A program that cannot see changes would take part in none.
   XOE_ASSIGN(const bootstrap::WorldView view, bootstrap::WorldView::of_process(env));
   bool newcomer = false;
+  const auto began = std::chrono::steady_clock::now();
   while (true) {
     XOE_ASSIGN(const auto world, version.current(settings.start_timeout));
     bootstrap::LaunchInfo mine = info;
@@ -211,6 +213,7 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
       joined->view = view;
       const Status ready = on_joined ? on_joined(*joined) : Status();
       if (ready && view.may_change() && mine.topology.rank == 0) version.formed();
+      if (ready && number > 0 && !newcomer) world_changes().add(std::chrono::steady_clock::now() - began);
       if (ready) return joined;
       joined = failure(ready.error());  // leaves the world
     }

@@ -11,6 +11,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/world_changes.h"
 #include "train/trainer/agree.h"
 #include "train/trainer/buffers.h"
 #include "train/trainer/device.h"
@@ -494,6 +495,7 @@ Result<Outcome> Run::survive(const Error& loss) {
     set_buffers(*setup_.model, kept_->buffers);
     state_->progress = kept_->progress;
     keep_state();
+    world_changes().steps_redone.fetch_add(1, std::memory_order_relaxed);
   }
   requests_.resizing->loss = loss.message();
   outcome_.resized = true;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/prometheus.h"
+#include "core/base/world_changes.h"
 
 namespace xoe::engine {
 namespace {
@@ -88,6 +89,13 @@ std::string Metrics::text() const {
   for (std::size_t rank = 0; rank < waited_ns_.size(); ++rank)
     if (const auto ns = read(waited_ns_[rank]); ns > 0)
       print.sample("rank", std::to_string(rank), static_cast<double>(ns) * 1e-9);
+  const WorldChanges& changes = world_changes();
+  print.metric("xoe_resizes_total", "counter", "How often this process has joined another version of the world.");
+  print.sample(read(changes.count));
+  print.metric("xoe_resize_seconds_total", "counter", "Time that this took.");
+  print.sample(static_cast<double>(read(changes.nanoseconds)) * 1e-9);
+  print.metric("xoe_steps_redone_total", "counter", "Steps of `xoe train` that were computed again after a loss.");
+  print.sample(read(changes.steps_redone));
   print.metric("xoe_queue_depth", "gauge", "Operations that are submitted and not completed.");
   print.sample(read(queue_depth_));
   print.metric("xoe_errors_total", "counter", "Operations that failed.");

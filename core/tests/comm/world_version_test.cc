@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/base/random_token.h"
+#include "core/base/world_changes.h"
 #include "core/bootstrap/socket_address.h"
 #include "core/bootstrap/store_service.h"
 #include "core/comm/init.h"
@@ -80,6 +81,7 @@ class WorldVersions : public ::testing::Test {
 TEST_F(WorldVersions, ARankFollowsWhereverItIsWhenTheNextOneBegins) {
   constexpr int kTurns = 24;  // more than a rank needs until it repeats itself
   for (int turns = 0; turns < kTurns; ++turns) {
+    const auto before = world_changes().count.load();
     serve();
     service_->begin_world(0);
     service_->begin_world(1);
@@ -95,6 +97,7 @@ TEST_F(WorldVersions, ARankFollowsWhereverItIsWhenTheNextOneBegins) {
       ASSERT_TRUE(*rank->joined) << rank->joined->error().to_string() << ", after " << turns << " turns";
       EXPECT_EQ((*rank->joined)->version, 2) << turns << " turns";
     }
+    EXPECT_EQ(world_changes().count.load(), before + 2) << "one for each rank";
   }
 }
 
