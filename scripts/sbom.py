@@ -22,13 +22,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # By processor: what scripts/portable.sh made; Debian's name of it; what ends the names of its compiler's packages.
 PROCESSORS = {"x86_64": ("portable", "amd64", ""), "aarch64": ("portable-aarch64", "arm64", "-arm64-cross")}
 LIBXOE, BENCH, DATA, DOCTOR = "libxoe.so.0", "xoe-bench", "xoe-data", "xoe-doctor"
-POOL, REPORT, SWEEP, TIMELINE = "xoe-pool", "xoe-report", "xoe-sweep", "xoe-timeline"
+NOTICE, POOL, REPORT, SWEEP, TIMELINE = "xoe-notice", "xoe-pool", "xoe-report", "xoe-sweep", "xoe-timeline"
 TRAIN, TRAINERS = "xoe-train", ("xoe-trainer", "xoe-bench-trainer")
 TRAINING = (TRAIN, *TRAINERS)
 LAUNCHER, MODULE = "xoe", "_core"
 GLOO, OTHER_PLUGINS = "libxoe-gloo.so", ("libxoe-nccl.so", "libxoe-mpi-openmpi.so", "libxoe-mpi-mpich.so")
 PLUGINS = (GLOO, *OTHER_PLUGINS)
-DYNAMIC = (LIBXOE, MODULE, *PLUGINS, BENCH, DATA, DOCTOR, POOL, REPORT, SWEEP, TIMELINE, *TRAINING)
+DYNAMIC = (LIBXOE, MODULE, *PLUGINS, BENCH, DATA, DOCTOR, NOTICE, POOL, REPORT, SWEEP, TIMELINE, *TRAINING)
 ALL = (*DYNAMIC, LAUNCHER)
 
 
@@ -59,10 +59,10 @@ COMPONENTS = (
     *(Component(name, "MIT", (POOL,), "", npm=name, linked="page") for name in ("svelte", "clsx", "esm-env", "uplot")),
     Component("fmt", "MIT", ALL, "libfmt-dev"),
     Component("expected", "CC0-1.0", ALL, "libexpected-dev"),
-    Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, POOL, REPORT, SWEEP, TIMELINE, *TRAINING), "nlohmann-json3-dev"),
+    Component("nlohmann-json", "MIT", (LIBXOE, BENCH, DATA, DOCTOR, LAUNCHER, NOTICE, POOL, REPORT, SWEEP, TIMELINE, *TRAINING), "nlohmann-json3-dev"),
     Component("protozero", "BSD-2-Clause", (LIBXOE, BENCH, DATA, REPORT, TIMELINE, *TRAINERS), "libprotozero-dev"),
     Component("tomlplusplus", "MIT", (LAUNCHER,), "libtomlplusplus-dev"),
-    Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, POOL, REPORT, SWEEP, TIMELINE, *TRAINING), "libcli11-dev"),
+    Component("CLI11", "BSD-3-Clause", (BENCH, DATA, DOCTOR, NOTICE, POOL, REPORT, SWEEP, TIMELINE, *TRAINING), "libcli11-dev"),
     Component("libstdc++", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libstdc++-12-dev"),
     Component("libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1", ALL, "libgcc-12-dev"),
     Component("glibc", "LGPL-2.1-or-later", (LAUNCHER,), "libc6-dev"),

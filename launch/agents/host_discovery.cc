@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 
 namespace xoe::launch {
 namespace {
@@ -18,7 +19,7 @@ std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   const auto begin = text.rfind('\n');
   if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
-  return std::string(text.substr(0, kQuoted));
+  return printable_utf8(shortened_utf8(text, kQuoted));
 }
 
 }  // namespace
@@ -26,12 +27,13 @@ std::string last_line(std::string_view text) {
 Result<std::vector<remote::Host>> parse_discovered(std::string_view text, int slots_per_host) {
   std::vector<remote::Host> hosts;
   for (std::string line : split_text(text, '\n')) {
-    std::erase_if(line, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
-    if (line.empty()) continue;
+    const auto begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    line = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
     const auto parsed = remote::parse_hosts(line);
     if (!parsed || parsed->size() != 1)
-      return failure(Code::kInvalidArgument, "\"{}\" is not a host, or HOST:SLOTS{}", line.substr(0, kQuoted),
-                     parsed ? "" : ": " + parsed.error().message());
+      return failure(Code::kInvalidArgument, "\"{}\" is not a host, or HOST:SLOTS",
+                     printable_utf8(shortened_utf8(line, kQuoted)));
     remote::Host host = parsed->front();
     // Brackets hold the colons of an address.
     const auto colon = line.find(':', line.find(']') == std::string::npos ? 0 : line.find(']'));
