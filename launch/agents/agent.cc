@@ -26,6 +26,7 @@ constexpr auto kTimeoutBeforeJob = std::chrono::seconds(60);
 constexpr auto kStatusEvery = std::chrono::milliseconds(500);
 // After SIGTERM: as many seconds as most clouds and schedulers give.
 constexpr auto kSignalledDeparture = std::chrono::seconds(30);
+constexpr auto kSecondSignal = std::chrono::seconds(1);
 constexpr int kCannotRun = 126;
 constexpr int kNoProgram = 127;
 
@@ -273,17 +274,23 @@ void Agent::refuse(const Error& error, int exit_code) {
 // A user on this host, or its batch system, ends the agent: the signal is passed on to the ranks.
 void Agent::on_signals() {
   while (const auto signal = signals_.next()) {
-    // Where the others can go on, one who ends this agent says that its host is to be taken away.
-    if (world_ && !departing_ && (*signal == SIGTERM || *signal == SIGUSR1)) {
-      signalled_ = *signal;
-      depart(kSignalledDeparture, fmt::format("it got {} and is to leave", signal_name(*signal)));
-      continue;
-    }
+    if (world_ && (*signal == SIGTERM || *signal == SIGUSR1) && is_departure(*signal)) continue;
     if (joined_ && (*signal == SIGTERM || *signal == SIGINT || *signal == SIGQUIT || *signal == SIGHUP))
       pass_on(*signal);
     else if (*signal == SIGTERM || *signal == SIGINT)
       command({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
   }
+}
+
+// Where the others can go on, one who ends this agent says that its host is to be taken away. Schedulers say so more
+// than once: only a second SIGTERM, after a while, means the ranks.
+bool Agent::is_departure(int signal) {
+  const auto now = Clock::now();
+  if (signal == SIGTERM && terminated_at_ && now - *terminated_at_ >= kSecondSignal) return false;
+  if (signal == SIGTERM && !terminated_at_) terminated_at_ = now;
+  if (signalled_ == 0) signalled_ = signal;
+  depart(kSignalledDeparture, fmt::format("it got {} and is to leave", signal_name(signal)));
+  return true;
 }
 
 void Agent::watch_departure() {

@@ -68,6 +68,7 @@ class Agent {
   void publish_world(const remote::Frame& frame);
   Status make_pages();
   void watch_departure();
+  bool is_departure(int signal);
   void depart(std::chrono::milliseconds left, const std::string& why);
   void become_probe();
   void refuse(const Error& error, int exit_code);
@@ -86,6 +87,7 @@ class Agent {
   std::optional<bootstrap::WorldPage> world_;  // where the number of ranks changes
   std::optional<DepartureWatch> departure_;
   bool departing_ = false;  // the launcher was told
+  std::optional<Clock::time_point> terminated_at_;
   std::optional<SupervisorLink> supervisor_;
   AgentStreams streams_;
   remote::Relay relay_;

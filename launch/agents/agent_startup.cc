@@ -171,7 +171,7 @@ Status AgentStartup::send_jobs() {
     if (progress_[host].phase == Phase::kGreeted && agents_[host]->method() != remote::LaunchMethod::kHere)
       others.push_back(progress_[host].hello);
   // Hosts that come later must reach it as well.
-  XOE_ASSIGN(const std::string ip, others.empty() && options_.elastic.changes_hosts()
+  XOE_ASSIGN(const std::string ip, others.empty() && options_.changes_size()
                                        ? bootstrap::own_address(options_.where.network_interface)
                                        : store_address(options_.where.network_interface, others));
   const bool six = ip.find(':') != std::string::npos;

@@ -53,6 +53,7 @@ void DepartureWatch::hear(Source& source, std::vector<Word>& words) {
     words.push_back({.why = source.err.substr(source.told, end - source.told)});
     source.told = end + 1;
   }
+  source.err.erase(0, std::exchange(source.told, 0));
   const bool ended = !source.child->out.valid();
   if (const auto end = source.out.find('\n'); end != std::string::npos) {
     if (const auto line = notice::parse_notice_line(source.out.substr(0, end)))

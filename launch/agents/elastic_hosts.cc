@@ -70,6 +70,8 @@ void ElasticHosts::pump(const std::vector<pollfd>& polled, Clock::time_point now
     const auto& lines = arrival->failure().lines;
     news_.insert(news_.end(), lines.begin(), lines.end());
     news_.push_back(leave_out(arrival->share().host.name, now));
+    if (source_ && arrival->share().method == remote::LaunchMethod::kJoined)
+      source_->refuse(*arrival->take_agent(), arrival->failure());
     arrival = arrivals_.erase(arrival);
   }
   if (discovery_) {
@@ -79,14 +81,18 @@ void ElasticHosts::pump(const std::vector<pollfd>& polled, Clock::time_point now
   }
   if (source_)
     for (JoinedHost& joined : source_->pump(polled)) greet(std::move(joined));
-  else
-    for (const remote::Host& host : roster_.take_wanted(now)) invite(host, now);
+  // Those that join by themselves come when they come.
+  for (const remote::Host& host : roster_.take_wanted(now))
+    if (const auto known = shares_.find(host.name);
+        known == shares_.end() || known->second.method != remote::LaunchMethod::kJoined)
+      invite(host, now);
 }
 
 void ElasticHosts::greet(JoinedHost joined) {
   auto share = share_of({.name = joined.agent->host(), .slots = joined.hello.ranks});
-  if (!share) return joined.agent->kill();
+  if (!share) return source_->refuse(*joined.agent, {.lines = {news_.back()}});
   share->method = remote::LaunchMethod::kJoined;
+  shares_[share->host.name].method = share->method;
   roster_.add(share->host);
   std::string job = encode(job_for(plan_, *share, options_, store_, 0));
   arrivals_.emplace_back(std::move(*share), std::move(joined.agent), plan_.version, std::move(job),
@@ -132,7 +138,10 @@ std::optional<HostShare> ElasticHosts::share_of(const remote::Host& host) {
 
 void ElasticHosts::invite(const remote::Host& host, Clock::time_point now) {
   auto share = share_of(host);
-  if (!share) return;
+  if (!share) {
+    roster_.note_failed(host.name, now);
+    return;
+  }
   auto agent = remote::connect_agent(host.name, share->method, options_.where.connect, inherited_);
   if (!agent) {
     news_.push_back(agent.error().message());

@@ -26,6 +26,8 @@ class HostSource {
   // Before and after poll(). pump() returns those that have greeted, each with a name that it has for good.
   virtual void add_to(std::vector<pollfd>& polled) = 0;
   virtual std::vector<JoinedHost> pump(const std::vector<pollfd>& polled) = 0;
+  // Tells one why it is not taken, and hangs up.
+  virtual void refuse(remote::AgentConnection& agent, const remote::HostFailure& why) = 0;
 };
 
 class ElasticHosts {
@@ -43,6 +45,7 @@ class ElasticHosts {
   void note_gone(const std::string& host) { roster_.note_gone(host); }
   // The job ends: none comes any more.
   void stop();
+  bool stopped() const noexcept { return stopped_; }
 
   // Before and after poll().
   void add_to(std::vector<pollfd>& polled);
@@ -57,6 +60,9 @@ class ElasticHosts {
   std::vector<Came> take_ready();
   // Hosts that are to leave, each once.
   std::vector<std::string> take_unwanted();
+  // Of these, hosts that are named again, each once.
+  std::vector<std::string> take_named_again() { return roster_.take_named_again(); }
+  void note_there(const std::string& host) { roster_.note_there(host); }
   // Lines for the user.
   std::vector<std::string> take_news() { return std::exchange(news_, {}); }
 

@@ -64,7 +64,9 @@ void HostArrival::on_greeted() {
 
 void HostArrival::fail(remote::HostFailure failure) {
   failure_ = std::move(failure);
-  cancel();
+  state_ = State::kFailed;
+  // One that joined by itself is told why, by its source.
+  if (agent_->method() != remote::LaunchMethod::kJoined) agent_->kill();
 }
 
 void HostArrival::cancel() {

@@ -26,7 +26,7 @@ class HostArrival {
   State state() const noexcept { return state_; }
   // Why it failed.
   const remote::HostFailure& failure() const noexcept { return failure_; }
-  // Of a host that is ready: its agent has started no rank yet.
+  // Of a host that is ready, whose agent has started no rank yet, or of one that joined and failed.
   std::unique_ptr<remote::AgentConnection> take_agent() { return std::move(agent_); }
 
   // Before and after poll().

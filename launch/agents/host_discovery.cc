@@ -60,7 +60,7 @@ HostDiscovery::Clock::time_point HostDiscovery::next_turn() const { return child
 void HostDiscovery::pump(Clock::time_point now) {
   if (!child_) return now >= next_ ? start(now) : void();
   for (auto* const from : {&child_->out, &child_->err})
-    while (from->valid()) {
+    while (from->valid() && out_.size() <= kMostBytes && err_.size() <= kMostBytes) {
       const std::string bytes = remote::read_some(*from);
       if (bytes.empty()) break;
       (from == &child_->out ? out_ : err_) += bytes;
@@ -72,7 +72,7 @@ void HostDiscovery::pump(Clock::time_point now) {
                                         : "it prints more than 1 MiB");
     child_.reset();
     next_ = now + kEvery;
-  } else if (child_->process.status() && !child_->out.valid()) {
+  } else if (child_->process.status()) {  // a process that it left running may hold its output
     end(now);
   }
 }

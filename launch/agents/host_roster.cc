@@ -18,7 +18,12 @@ HostRoster::Entry* HostRoster::find(const std::string& host) {
 
 void HostRoster::name(std::span<const remote::Host> hosts) {
   for (Entry& entry : entries_) entry.named = false;
-  for (const remote::Host& host : hosts) add(host);
+  for (const remote::Host& host : hosts) {
+    if (const Entry* const entry = find(host.name); entry != nullptr && entry->state == State::kGoing && entry->unnamed)
+      named_again_.push_back(host.name);
+    add(host);
+  }
+  for (Entry& entry : entries_) entry.unnamed = !entry.named;
 }
 
 void HostRoster::add(const remote::Host& host) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launch/remote/host_list.h"
@@ -36,6 +37,8 @@ class HostRoster {
   std::vector<remote::Host> take_wanted(Clock::time_point now);
   // Hosts that are there and no longer named; each is said once.
   std::vector<std::string> take_unwanted();
+  // Hosts that take_unwanted() gave and that are named again; each is said once.
+  std::vector<std::string> take_named_again() { return std::exchange(named_again_, {}); }
   // When a host that failed may come again.
   std::optional<Clock::time_point> next_turn() const;
 
@@ -44,6 +47,7 @@ class HostRoster {
   struct Entry {
     remote::Host host;
     bool named = false;
+    bool unnamed = false;  // by the last list
     State state = State::kAway;
     int failures = 0;                        // in a row
     std::optional<Clock::time_point> until;  // it is left out
@@ -51,6 +55,7 @@ class HostRoster {
   };
 
   std::chrono::nanoseconds cooldown_, longest_;
+  std::vector<std::string> named_again_;
   std::vector<Entry> entries_;  // in the order in which they were named first
   Entry* find(const std::string& host);
 };

@@ -17,7 +17,7 @@ constexpr int kPauseTimeoutMs = 500;
 // Output that was taken is acknowledged when it amounts to this.
 constexpr std::int64_t kCreditBytes = remote::kOutputWindow / 4;
 // For ranks of a host that is no longer named: until the end of a step, and of what they have to hand over.
-constexpr auto kLeaveTimeout = std::chrono::minutes(1);
+constexpr int kLeaveSeconds = 60;
 constexpr std::size_t kNoHost = SIZE_MAX;
 constexpr std::size_t kLongestReason = 300;
 constexpr std::chrono::milliseconds kLongestNotice = std::chrono::hours(24 * 7);
@@ -59,8 +59,11 @@ RemoteProcesses::RemoteProcesses(const RunOptions& options, std::vector<HostShar
     }
     hosts_[host].gone = true;
     for (const AgentRank& rank : shares_[host].ranks) close_streams(rank.rank);
-    if (elastic_) failures_.push_back(elastic_->leave_out(shares_[host].host.name, Clock::now()));
+    if (!elastic_) continue;
+    failures_.push_back(elastic_->leave_out(shares_[host].host.name, Clock::now()));
+    if (agents_[host]->method() == remote::LaunchMethod::kJoined) part_from(host);
   }
+  if (!there[host_of_[0]]) input_.close();
 }
 
 void RemoteProcesses::send_to_all(const remote::Frame& frame) {
@@ -91,7 +94,7 @@ void RemoteProcesses::send(SupervisorCommand command) {
 
 void RemoteProcesses::send_to_rank(remote::Frame::Kind kind, int rank, int value) {
   const std::size_t host = host_of_[static_cast<std::size_t>(rank)];
-  if (hosts_[host].gone) return;
+  if (host == kNoHost || hosts_[host].gone) return;
   if (kind == remote::Frame::Kind::kRestart) ++hosts_[host].unfinished;
   agents_[host]->frames().send({.kind = kind, .rank = rank, .value = value});
   agents_[host]->write();
@@ -111,6 +114,7 @@ std::vector<int> RemoteProcesses::slots_of(std::size_t host) const {
 void RemoteProcesses::release_host(std::size_t host) {
   if (hosts_[host].gone || std::exchange(hosts_[host].leaving, true)) return;
   agents_[host]->frames().send({.kind = remote::Frame::Kind::kNoMoreRestarts});
+  agents_[host]->frames().send({.kind = remote::Frame::Kind::kKill});  // what its ranks, which have ended, left running
   agents_[host]->write();
 }
 
@@ -182,7 +186,11 @@ void RemoteProcesses::take_newcomers(Clock::time_point now) {
   for (const std::string& name : elastic_->take_unwanted())
     for (std::size_t host = 0; host < shares_.size(); ++host)
       if (shares_[host].host.name == name && !hosts_[host].gone)
-        events_.push_back({.kind = SupervisorEvent::Kind::kHostGoes, .at = now + kLeaveTimeout, .host = host});
+        events_.push_back({.kind = SupervisorEvent::Kind::kHostGoes, .value = kLeaveSeconds, .at = now, .host = host});
+  for (const std::string& name : elastic_->take_named_again())
+    for (std::size_t host = 0; host < shares_.size(); ++host)
+      if (shares_[host].host.name == name && !hosts_[host].gone)
+        events_.push_back({.kind = SupervisorEvent::Kind::kHostStays, .at = now, .host = host});
   for (std::string& line : elastic_->take_news()) failures_.push_back(std::move(line));
   if (!failures_.empty()) events_.push_back({.kind = SupervisorEvent::Kind::kNews, .at = now});
 }
@@ -192,7 +200,8 @@ void RemoteProcesses::take_in(ElasticHosts::Came came) {
   const auto known =
       std::ranges::find(shares_, came.share.host.name, [](const auto& share) { return share.host.name; });
   const auto host = static_cast<std::size_t>(known - shares_.begin());
-  if (known == shares_.end()) {
+  const bool again = known != shares_.end();
+  if (!again) {
     shares_.push_back(std::move(came.share));
     agents_.push_back(std::move(came.agent));
     hosts_.emplace_back();
@@ -211,7 +220,7 @@ void RemoteProcesses::take_in(ElasticHosts::Came came) {
     const auto slot = static_cast<std::size_t>(rank.rank);
     host_of_[slot] = host;
     for (const bool err : {false, true}) {
-      auto file = open_output_file(options_, rank.rank, err, true);
+      auto file = open_output_file(options_, rank.rank, err, again);
       if (!file) failures_.push_back(file.error().message());
       streams_[2 * slot + (err ? 1 : 0)] =
           stream_to(options_, rank.rank, err, output_, Fd(), file ? std::move(*file) : OutputFile());
@@ -260,12 +269,13 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
     case Kind::kOutput: return on_output(host, frame);
     case Kind::kEnded: return on_ended(host, frame);
     case Kind::kStartFailed:
-      if (owns(host, frame.rank))
-        events_.push_back({.kind = SupervisorEvent::Kind::kStartFailed,
-                           .rank = static_cast<int>(frame.rank),
-                           .value = value,
-                           .at = now,
-                           .host = host});
+      if (!owns(host, frame.rank)) return;
+      --hosts_[host].unfinished;
+      events_.push_back({.kind = SupervisorEvent::Kind::kStartFailed,
+                         .rank = static_cast<int>(frame.rank),
+                         .value = value,
+                         .at = now,
+                         .host = host});
       return;
     case Kind::kSupervisorLost:
       if (elastic_) {
@@ -400,15 +410,20 @@ void RemoteProcesses::mark_gone(std::size_t host) {
   if (--remaining_ == 0) events_.push_back({.kind = SupervisorEvent::Kind::kAllGone});
 }
 
+// An agent that joined need not wait for the end of the job: it, or the next one on its host, may join again.
+void RemoteProcesses::part_from(std::size_t host) {
+  const bool left = hosts_[host].leaving;
+  agents_[host]->frames().send({.kind = remote::Frame::Kind::kOutcome,
+                                .value = left ? remote::kHasLeft : remote::kIsLost,
+                                .text = left ? "this host has left the job" : "the job goes on without this host"});
+  agents_[host]->write();
+}
+
 // Hangs up on the host's agent when it is not needed any longer, and then on its relay if that holds for it as well.
 void RemoteProcesses::disconnect_unneeded(std::size_t host) {
   if (hosts_[host].needed()) return;
   if (agents_[host]->method() != remote::LaunchMethod::kJoined) agents_[host]->hang_up();
-  // It need not wait for the end of the job.
-  if (agents_[host]->method() == remote::LaunchMethod::kJoined && hosts_[host].leaving) {
-    agents_[host]->frames().send({.kind = remote::Frame::Kind::kOutcome, .text = "this host has left the job"});
-    agents_[host]->write();
-  }
+  if (agents_[host]->method() == remote::LaunchMethod::kJoined && elastic_ && !elastic_->stopped()) part_from(host);
   const auto relay = shares_[host].relay;
   if (!relay) return;
   --hosts_[*relay].behind;

@@ -37,6 +37,9 @@ class RemoteProcesses : public JobProcesses {
   bool has_host(std::size_t host) const override { return !hosts_[host].gone; }
   std::vector<int> slots_of(std::size_t host) const override;
   void release_host(std::size_t host) override;
+  void keep_host(std::size_t host) override {
+    if (elastic_) elastic_->note_there(shares_[host].host.name);
+  }
   std::optional<SupervisorEvent> next() override;
   void pause() override;
   void resume() override;
@@ -81,6 +84,7 @@ class RemoteProcesses : public JobProcesses {
   void on_status(std::size_t host, const remote::Frame& frame);
   void lose_host(std::size_t host, remote::HostFailure failure);
   void mark_gone(std::size_t host);
+  void part_from(std::size_t host);
   void disconnect_unneeded(std::size_t host);
   void send_to_all(const remote::Frame& frame);
   void send_to_rank(remote::Frame::Kind kind, int rank, int value = 0);

@@ -62,6 +62,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   const auto token = random_token();
   const auto secret = random_token();
   if (!token || !secret) return fail(token ? secret.error() : token.error());
+  options.panel = options.panel && !options.changes_size();  // it has a row for each of the first ranks
   const auto plan = launch::plan_hosts(options, list, env, std::string(command_line::version()), *token, *secret);
   if (!plan) return fail(plan.error());
   if (options.where.dry_run) {
@@ -70,7 +71,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   }
   launch::reset_child_signal();
   const auto inherited = remote::Inherited::current(env);
-  const auto open_files = remote::allow_open_files(options.size);
+  const auto open_files = remote::allow_open_files(plan->slots);
   if (!open_files) return fail(open_files.error());
   auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
   auto streams = launch::open_remote_streams(options, plan->slots, *output);
@@ -105,6 +106,7 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
 // Waits until the user's program names enough slots.
 Result<launch::HostList> discover_hosts(const launch::RunOptions& options, const Env& env) {
   using Clock = launch::HostDiscovery::Clock;
+  launch::reset_child_signal();
   const auto inherited = remote::Inherited::current(env);
   launch::HostDiscovery discovery(options.elastic, inherited);
   const auto deadline = Clock::now() + options.elastic.timeout;

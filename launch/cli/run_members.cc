@@ -57,6 +57,9 @@ class LateMembers : public launch::HostSource {
   explicit LateMembers(std::unique_ptr<launch::RendezvousServer> server) : server_(std::move(server)) {}
   void add_to(std::vector<pollfd>& polled) override { server_->add_to(polled); }
   std::vector<launch::JoinedHost> pump(const std::vector<pollfd>& polled) override { return server_->pump(polled); }
+  void refuse(remote::AgentConnection& agent, const remote::HostFailure& why) override {
+    launch::RendezvousServer::refuse(agent, why);
+  }
 
  private:
   std::unique_ptr<launch::RendezvousServer> server_;
@@ -76,6 +79,7 @@ class Leader {
       options_.elastic.least = membership.ranks * membership.least;
       options_.elastic.most = membership.ranks * membership.count;
     }
+    options_.panel = options_.panel && !membership.elastic;  // it has a row for each of the first ranks
     options_.where.fan_out = 0;
     options_.terminal = false;
   }
@@ -251,10 +255,14 @@ class Follower {
     if (told)
       for (const std::string& line : split_text(told->lines, '\n'))
         if (!line.empty()) say(line);
-    if (agent.signalled() == SIGTERM) return kRetryElsewhere;
+    if (told && told->code == remote::kIsLost) return kRetryElsewhere;
+    if (told && told->code == remote::kHasLeft) return agent.signalled() != 0 ? kRetryElsewhere : 0;
+    // Where members leave by themselves, a signal is no reason to believe that the job has ended by it.
+    if (agent.signalled() == SIGTERM && !(told && membership_.elastic)) return kRetryElsewhere;
     if (agent.started()) began_ = Clock::now();  // the wait for the next round
     if (told)
       return told->code == remote::kNextRound ? std::nullopt : std::optional(static_cast<int>(told->code & 0xff));
+    if (agent.signalled() == SIGUSR1) return kRetryElsewhere;
     if (agent.signalled() != 0) return 128 + agent.signalled();
     if (!agent.started()) {
       say(fmt::format("member 0 ({}) has left before the job began; waits for it", membership_.leader));

@@ -9,7 +9,7 @@
 namespace xoe::launch {
 
 struct ElasticEvent {
-  std::string what = {};               // "rank_lost", "host_lost", "host_came", "host_leaves", "host_left_out", "world"
+  std::string what = {};               // "rank_lost", "host_lost", "host_came", "host_leaves", "news", "world"
   std::string host = {};               // empty: it is of none
   std::optional<int> rank = {};        // the slot
   std::string why = {};                //

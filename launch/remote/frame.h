@@ -103,11 +103,14 @@ struct Hello {
 
 // How the job ended, for an agent that joined by itself.
 struct Outcome {
-  std::int64_t code = 0;  // the exit code for it, or kNextRound
+  std::int64_t code = 0;  // the exit code for it, or one of those below
   std::string lines = {};
 };
 // The job begins again, and the agent is to join it again.
 inline constexpr std::int64_t kNextRound = -1;
+// The job goes on without the agent's host: which has left, as it was to, or is lost to it.
+inline constexpr std::int64_t kHasLeft = -2;
+inline constexpr std::int64_t kIsLost = -3;
 
 // More about a rank that has ended.
 struct RankEnding {

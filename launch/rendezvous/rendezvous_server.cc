@@ -120,7 +120,7 @@ std::vector<JoinedHost> RendezvousServer::take_greeted() {
   };
   for (std::size_t member = 1; member < hosts_.size(); ++member) {
     const std::string& name = hosts_[member].hello.hostname;
-    if (greeted_[member] && (names_[member].empty() || names_[member].substr(0, names_[member].find('#')) != name))
+    if (greeted_[member] && names_[member].empty())
       names_[member] = like(member, name) ? fmt::format("{}#{}", name, member) : name;
   }
   std::vector<JoinedHost> taken;
@@ -148,19 +148,22 @@ std::vector<JoinedHost> RendezvousServer::pump(const std::vector<pollfd>& polled
   for (std::size_t member = 1; member < hosts_.size(); ++member) {
     if (!hosts_[member].agent) continue;
     serve(member, Clock::now());
-    if (failure_.exit_code != 0) refuse(hosts_[member]);
+    const auto failure = std::exchange(failure_, {.lines = {}, .exit_code = 0});
+    if (failure.exit_code == 0) continue;
+    for (const std::string& line : failure.lines) say_(line);
+    // What came with its hello may have ended the connection already.
+    if (hosts_[member].agent) refuse(*hosts_[member].agent, failure);
+    hosts_[member] = {};
   }
   return take_greeted();
 }
 
-void RendezvousServer::refuse(JoinedHost& host) {
-  const auto failure = std::exchange(failure_, {.lines = {}, .exit_code = 0});
-  for (const std::string& line : failure.lines) say_(line);
-  host.agent->frames().send({.kind = remote::Frame::Kind::kOutcome,
-                             .value = member_code_of_start(failure.exit_code),
-                             .text = failure.lines.front()});
-  host.agent->write();
-  host = {};
+void RendezvousServer::refuse(remote::AgentConnection& agent, const remote::HostFailure& why) {
+  agent.frames().send({.kind = remote::Frame::Kind::kOutcome,
+                       .value = member_code_of_start(why.exit_code),
+                       .text = why.lines.empty() ? std::string() : why.lines.front()});
+  agent.write();
+  agent.hang_up();
 }
 
 void RendezvousServer::wait(SignalSource& signals) {

@@ -41,6 +41,7 @@ class RendezvousServer {
   // After run(), before and after poll(): members that join later, or again.
   void add_to(std::vector<pollfd>& polled);
   std::vector<JoinedHost> pump(const std::vector<pollfd>& polled);
+  static void refuse(remote::AgentConnection& agent, const remote::HostFailure& why);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,7 +50,6 @@ class RendezvousServer {
   void wait(SignalSource& signals);
   bool enough(Clock::time_point now);
   std::vector<JoinedHost> take_greeted();
-  void refuse(JoinedHost& host);
   void serve(std::size_t member, Clock::time_point now);
   void on_hello(std::size_t member, std::string_view text);
   void fail(const remote::HostFailure& failure);

@@ -72,7 +72,7 @@ class Job {
       while (const auto event = processes_->next()) on_event(*event);
       if (waits_for_news_ && !processes_->awaits_news()) on_news();
       store_->serve();
-      look_at_changes();
+      look_at_changes(/*may_start=*/true);
       processes_->pump();
       output_->flush();
       if (output_->out().error() != 0 && outcome_.output_error == 0) on_output_error();
@@ -128,9 +128,9 @@ class Job {
 
   void tell(const std::string& line) { output_->err().write(fmt::format("xoe run: {}\n", line)); }
 
-  void look_at_changes() {
+  void look_at_changes(bool may_start) {
     if (!resizing_ || gone_) return;
-    resizing_->look(*store_, Clock::now());
+    resizing_->look(*store_, Clock::now(), may_start);
     std::erase_if(departures_, [this](const SupervisorEvent& departure) { return try_to_let_go(departure); });
     // A rank that is about to be restarted need not leave first.
     for (auto restart = scheduled_restarts_.begin(); restart != scheduled_restarts_.end();) {
@@ -185,8 +185,9 @@ class Job {
 
   // The same for all ranks of a host.
   bool lose_host(const Fault& fault, int unfinished, Clock::time_point now) {
+    const int version = world_version_;
     if (!resizing_ || !restarts_.allowed() || !resizing_->lose_host(fault.host)) return false;
-    faults_.suspect(fault, /*until_formed=*/true);
+    if (world_version_ != version) faults_.suspect(fault, /*until_formed=*/true);
     for (const int slot : processes_->slots_of(fault.host)) {
       running_.erase(slot);
       if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(slot), "lost");
@@ -196,7 +197,9 @@ class Job {
     for (const std::string& line : failures) tell(line);
     note({.what = "host_lost",
           .host = processes_->host_name(fault.host),
-          .why = failures.empty() ? "the process that supervises its ranks was killed" : failures.front()});
+          .why = !failures.empty()                 ? failures.front()
+                 : fault.cause == Cause::kHostLost ? "it was lost"
+                                                   : "the process that supervises its ranks was killed"});
     tell(fmt::format("{} without host {}", who_goes_on(), processes_->host_name(fault.host)));
     count_ended(unfinished, now);
     return true;
@@ -385,9 +388,11 @@ class Job {
         note({.what = "host_came", .host = processes_->host_name(event.host)});
         return resizing_->take_host(event.host, processes_->slots_of(event.host));
       case SupervisorEvent::Kind::kHostGoes: return let_go(event);
+      case SupervisorEvent::Kind::kHostStays: return keep_host(event.host);
       case SupervisorEvent::Kind::kNews:
+        if (shutdown_.cause() != Cause::kNone) return;  // they belong to the report
         for (const std::string& line : processes_->take_host_failures()) {
-          note({.what = "host_left_out", .why = line});
+          note({.what = "news", .why = line});
           tell(line);
         }
         return;
@@ -396,23 +401,33 @@ class Job {
 
   // Where others are still to come, the host stays until they have.
   void let_go(const SupervisorEvent& departure) {
-    if (!resizing_ || try_to_let_go(departure)) return;
+    if (!resizing_ || resizing_->host_leaves(departure.host) || try_to_let_go(departure)) return;
+    if (std::ranges::find(departures_, departure.host, &SupervisorEvent::host) != departures_.end()) return;
     departures_.push_back(departure);
     tell(
         fmt::format("host {} is to leave; the job cannot go on without it yet", processes_->host_name(departure.host)));
   }
 
+  // True: it leaves, or is gone.
   bool try_to_let_go(const SupervisorEvent& departure) {
     if (!processes_->has_host(departure.host)) return true;
-    if (!resizing_->leave_host(departure.host, departure.at)) return false;
+    const auto until = departure.value > 0 ? Clock::now() + std::chrono::seconds(departure.value) : departure.at;
+    if (!resizing_->leave_host(departure.host, until)) return false;
     note({.what = "host_leaves", .host = processes_->host_name(departure.host)});
     tell(fmt::format("host {} leaves", processes_->host_name(departure.host)));
     return true;
   }
 
+  void keep_host(std::size_t host) {
+    const auto kept =
+        std::erase_if(departures_, [host](const SupervisorEvent& one) { return one.host == host && one.value > 0; });
+    if (kept > 0) processes_->keep_host(host);
+  }
+
   void on_lost(Cause cause, const SupervisorEvent& event, Clock::time_point now) {
     const Fault fault{.cause = cause, .host = event.host, .at = event.at};
-    if (lose_host(fault, event.value, now)) return;
+    // One without ranks is no loss, also when the job is about to end.
+    if (lose_host(fault, event.value, now) || (options_.elastic.least > 0 && event.value == 0)) return;
     forbid_restarts();
     faults_.add(fault);
     shutdown_.begin(cause, now);
@@ -427,7 +442,7 @@ class Job {
     // The rank may have formed a world a moment ago.
     if (resizing_) {
       store_->serve();
-      look_at_changes();
+      look_at_changes(/*may_start=*/false);
     }
     if (end_in_slot(event, remote::describe_status(event.value))) return;
     if (event.value != 0 && lose_member(event, now)) return;

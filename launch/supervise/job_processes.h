@@ -36,6 +36,8 @@ class JobProcesses {
   virtual std::vector<int> slots_of(std::size_t host) const = 0;
   // No rank will be started on the host any more: it is let go when its processes have ended.
   virtual void release_host(std::size_t host) = 0;
+  // After kHostStays: the host had not begun to leave.
+  virtual void keep_host(std::size_t host) = 0;
   // The next event; kAllGone is the last one.
   virtual std::optional<SupervisorEvent> next() = 0;
   // Before and after a time in which the launcher is stopped.

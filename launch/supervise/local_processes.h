@@ -30,6 +30,7 @@ class LocalProcesses : public JobProcesses {
   bool has_host(std::size_t /*host*/) const override { return true; }
   std::vector<int> slots_of(std::size_t host) const override;
   void release_host(std::size_t /*host*/) override {}
+  void keep_host(std::size_t /*host*/) override {}
   std::optional<SupervisorEvent> next() override;
   void pause() override {}
   void resume() override {}

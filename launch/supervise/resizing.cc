@@ -52,7 +52,7 @@ void Resizing::begun(int version) {
   formed_ = false;
 }
 
-void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now) {
+void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now, bool may_start) {
   send_answers();
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
@@ -67,7 +67,7 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now)
     }
     if (version_ > 0) actions_.tell(fmt::format("the job goes on with {}", counted(std::ssize(members()), "rank")));
   }
-  if (!stopped_) fill();
+  if (!stopped_ && may_start) fill();
   if (formed_ && !stopped_) change_world(store, now);
   run_timers(now);
 }
@@ -159,7 +159,7 @@ std::optional<Resizing::Clock::time_point> Resizing::next() const {
   for (const Slot& slot : slots_)
     for (const auto& time : {slot.terminate_at, slot.kill_at})
       if (time) next = std::min(next.value_or(*time), *time);
-  if (formed_ && ready_since_) {
+  if (formed_ && !stopped_ && ready_since_) {
     const auto joins = std::max(*ready_since_, formed_at_.value_or(*ready_since_)) + limits_.interval;
     next = std::min(next.value_or(joins), joins);
   }
@@ -230,9 +230,14 @@ bool Resizing::lose_host(std::size_t host) {
 void Resizing::take_host(std::size_t host, std::span<const int> numbers) {
   for (const int number : numbers) {
     const auto slot = static_cast<std::size_t>(number);
-    if (slot >= slots_.size()) slots_.resize(slot + 1);
+    if (slot >= slots_.size()) slots_.resize(slot + 1, Slot{.state = State::kAbsent});
     slots_[slot] = Slot{.state = State::kFree, .host = host};
   }
+}
+
+bool Resizing::host_leaves(std::size_t host) const {
+  return std::ranges::all_of(
+      slots_, [host](const Slot& slot) { return slot.host != host || slot.state == State::kAbsent || slot.going; });
 }
 
 bool Resizing::leave_host(std::size_t host, Clock::time_point deadline) {

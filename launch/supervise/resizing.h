@@ -69,7 +69,8 @@ class Resizing {
   std::vector<bootstrap::WorldMember> world() const;
   void begun(int version);
   // Takes what has arrived from the other program and in the store, and what is due.
-  void look(const bootstrap::StoreService& store, Clock::time_point now);
+  // may_start: no event waits that may tell of hosts on which ranks would be started.
+  void look(const bootstrap::StoreService& store, Clock::time_point now, bool may_start);
   std::optional<Clock::time_point> next() const;
   enum class End : std::uint8_t {
     kOfMember,  // it counts for the job
@@ -88,6 +89,8 @@ class Resizing {
   void bring_back(int slot);
   // The host is there, with these slots, which may be new.
   void take_host(std::size_t host, std::span<const int> slots);
+  // Whether all that is on the host is leaving already.
+  bool host_leaves(std::size_t host) const;
   // The host will be gone: its ranks leave at the next step, and left() is called when they have. Ranks
   // that are there at the deadline are ended. False: too few would be left; nothing changes.
   bool leave_host(std::size_t host, Clock::time_point deadline);

@@ -45,9 +45,10 @@ struct SupervisorEvent {
     kHostLost,        // from RemoteProcesses only
     kSignalled,       // from RemoteProcesses only; value: a signal that a host got for the job
     kReported,        // all that had happened when kReport came has been told
-    kHostCame,  // from RemoteProcesses only, as those below: ranks can be started there; slots_of() has their slots
-    kHostGoes,  // it will be gone at `at`
-    kNews,      // of hosts that come or cannot: take_host_failures() has the lines
+    kHostCame,   // from RemoteProcesses only, as those below: ranks can be started there; slots_of() has their slots
+    kHostGoes,   // it will be gone at `at`, or has `value` seconds from when it may leave
+    kHostStays,  // kHostGoes of the second kind no longer holds
+    kNews,       // of hosts that come or cannot: take_host_failures() has the lines
   };
   Kind kind = Kind::kAllGone;
   int rank = -1;
