@@ -228,8 +228,8 @@ Result<double> steps_of_epoch(const TrainFlags& flags, Communicator& comm) {
   double steps = static_cast<double>(epoch_of(flags)) / step;
   if (options.data_dir.empty()) return steps;
   if (comm.rank() == 0) {
-    const auto data = train::image_batches(
-        options, {.rank = 0, .size = comm.size(), .local_size = comm.local_size()}, [](std::string_view) {});
+    const auto data = train::image_batches(options, {.rank = 0, .size = comm.size(), .local_size = comm.local_size()},
+                                           [](std::string_view) {});
     if (data && flags.eval && (*data)->info().held_out > 0) {
       steps = static_cast<double>((*data)->info().held_out) / step;
     } else {

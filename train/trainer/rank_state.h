@@ -17,8 +17,8 @@ struct RankState {
   std::optional<WeightAverage> average = {};  // of setup.model; between worlds, and before the first step of one
   // Of the last step that is finished. Model, optimizer and average are as that step left them where `trained`.
   Progress progress = {};
-  bool trained = false;                           // false: a newcomer, or a run that has not begun
-  Share share = {};                               // of setup.data
+  bool trained = false;  // false: a newcomer, or a run that has not begun
+  Share share = {};      // of setup.data
   StepLedger ledger = {};
 };
 

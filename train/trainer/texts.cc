@@ -128,12 +128,9 @@ std::string start_json(const RunStart& start) {
 }
 
 std::string resized_json(const Resized& resized) {
-  Json json = {{"event", "resized"},
-               {"first_step", resized.first_step},
-               {"ranks", resized.ranks},
-               {"images_per_step", resized.images},
-               {"policy", resized.policy},
-               {"peak_rate", resized.peak_rate}};
+  Json json = {{"event", "resized"},       {"first_step", resized.first_step},
+               {"ranks", resized.ranks},   {"images_per_step", resized.images},
+               {"policy", resized.policy}, {"peak_rate", resized.peak_rate}};
   if (resized.seconds >= 0) json["seconds"] = resized.seconds;
   return line_of(json);
 }
