@@ -74,8 +74,8 @@ TEST_F(Roster, AHostThatIsToBeTakenAwayDoesNotComeBackAtOnce) {
 TEST(Discovered, HostsWithAndWithoutSlots) {
   const auto hosts = parse_discovered("nodeA:4\n\n  nodeB \r\n[fd00::1]:2\n[fd00::2]\nnodeA:1\n", 3);
   ASSERT_TRUE(hosts) << hosts.error().message();
-  EXPECT_THAT(*hosts, ElementsAre(remote::Host{"nodeA", 4}, remote::Host{"nodeB", 3}, remote::Host{"[fd00::1]", 2},
-                                  remote::Host{"[fd00::2]", 3}));
+  EXPECT_THAT(*hosts, ElementsAre(remote::Host{"nodeA", 4}, remote::Host{"nodeB", 3}, remote::Host{"fd00::1", 2},
+                                  remote::Host{"fd00::2", 3}));
   EXPECT_TRUE(parse_discovered("", 1)->empty());
 }
 
