@@ -1,5 +1,5 @@
-// What a cloud's metadata server, a discovery script or a file says: any bytes. What is taken shows no control
-// character, and its line is read as it was written.
+// Any bytes as the answer of a cloud's metadata server, of a discovery script, or a file. Those that are taken show no
+// control characters, and their lines are read as they were written.
 #include <algorithm>
 #include <string>
 
