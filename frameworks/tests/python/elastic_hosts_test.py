@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import ranks
+import running_job
 
 TRAINING = ranks.ROOT / "frameworks/tests/python/resize_training.py"
 SSH = """#!/bin/sh
@@ -18,7 +19,7 @@ exec env -i PATH=/usr/bin:/bin HOME="$HOME" PLAYED_HOST="$1" PLAYED_BY={folder} 
 """
 
 
-class Hosts:
+class Hosts(running_job.RunningJob):
     """A job on hosts that this one plays."""
 
     def __init__(self, folder, *options, program=None):
@@ -70,21 +71,6 @@ class Hosts:
         for pid, command in self.processes(host):
             if not only_agent or b"\0agent\0" in command + b"\0":
                 os.kill(pid, number)
-
-    def text(self):
-        return self.output.read_text()
-
-    def until(self, pattern, times=1):
-        end = time.monotonic() + ranks.HANGS
-        while len(re.findall(pattern, self.text())) < times:
-            assert time.monotonic() < end and self.process.poll() is None, f"no {pattern}: {self.text()}"
-            time.sleep(0.01)
-
-    def begins(self, slot, size, times=1):
-        """Waits until the rank in this slot has begun in a world of this size; gives its pid."""
-        pattern = rf"\[{slot}\] pid (\d+) rank \d+ of {size} from step"
-        self.until(pattern, times)
-        return int(re.findall(pattern, self.text())[-1])
 
     def end(self):
         self.stop.touch()

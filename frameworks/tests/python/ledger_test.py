@@ -6,9 +6,9 @@ import random
 import re
 import signal
 import subprocess
-import time
 
 import ranks
+import running_job
 
 TRAINING = ranks.ROOT / "frameworks/tests/python/ledger_training.py"
 EPOCHS = 20
@@ -20,7 +20,7 @@ def check(folder, *options):
     return json.loads(done.stdout), done.returncode
 
 
-class Job:
+class Job(running_job.RunningJob):
     def __init__(self, folder, *options):
         self.output = folder / "output"
         program = [ranks.interpreter(), TRAINING, folder / "ledger", EPOCHS]
@@ -29,15 +29,6 @@ class Job:
             self.process = subprocess.Popen(
                 list(map(str, words)), env=ranks.environment(), stdout=out, stderr=subprocess.STDOUT
             )
-
-    def text(self):
-        return self.output.read_text()
-
-    def until(self, pattern, times=1):
-        end = time.monotonic() + ranks.HANGS
-        while len(re.findall(pattern, self.text())) < times:
-            assert time.monotonic() < end and self.process.poll() is None, f"no {pattern}: {self.text()}"
-            time.sleep(0.01)
 
     def kill(self, slot):
         os.kill(int(re.findall(rf"\[{slot}\] pid (\d+) started", self.text())[-1]), signal.SIGKILL)

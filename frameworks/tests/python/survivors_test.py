@@ -8,11 +8,12 @@ import subprocess
 import time
 
 import ranks
+import running_job
 
 TRAINING = ranks.ROOT / "frameworks/tests/python/resize_training.py"
 
 
-class Job:
+class Job(running_job.RunningJob):
     """A job of three ranks, of which two must be left."""
 
     def __init__(self, folder, *options, program=None, size=3, least=2):
@@ -32,21 +33,6 @@ class Job:
             self.process = subprocess.Popen(
                 [*command, *options, *program], env=ranks.environment(), stdout=out, stderr=subprocess.STDOUT
             )
-
-    def text(self):
-        return self.output.read_text()
-
-    def until(self, pattern, times=1):
-        end = time.monotonic() + ranks.HANGS
-        while len(re.findall(pattern, self.text())) < times:
-            assert time.monotonic() < end and self.process.poll() is None, f"no {pattern}: {self.text()}"
-            time.sleep(0.01)
-
-    def begins(self, slot, size, times=1):
-        """Waits until the rank in this slot has begun in a world of this size; gives its pid."""
-        pattern = rf"\[{slot}\] pid (\d+) rank \d+ of {size} from step"
-        self.until(pattern, times)
-        return int(re.findall(pattern, self.text())[-1])
 
     def end(self):
         code = self.process.wait(timeout=ranks.HANGS)
