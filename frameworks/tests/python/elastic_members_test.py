@@ -1,5 +1,6 @@
 """`xoe run --rendezvous HOST --nodes MIN:MAX`: members join and leave while a training goes on."""
 
+import os
 import re
 import signal
 import sys
@@ -7,6 +8,7 @@ import time
 
 import ranks
 
+os.environ.setdefault("XOE_BIN_DIR", str(ranks.BUILD / "bin"))
 sys.path.insert(0, str(ranks.ROOT / "launch/tests"))
 from members import Group
 
