@@ -28,7 +28,8 @@ struct World {
 // `internal` for a text that world_text() would not write.
 Result<World> parse_world(std::string_view text);
 
-// Of the member with this index: ranks are numbered as members are, those of one host in the same order.
+// Gives the place of the member with this index: ranks are numbered as members are, those of one host in the same
+// order.
 Topology topology_of(std::span<const WorldMember> members, std::size_t index);
 
 }  // namespace xoe::bootstrap

@@ -49,15 +49,16 @@ Status find_committed(const LedgerLines& lines, Worlds& worlds) {
   for (const LedgerStep& step : lines.steps) {
     XOE_ASSIGN(World* const world, world_of(step.world));
     if (step.rank >= world->size || step.step < world->first)
-      return failure(Code::kDataLoss, "step {} of rank {} is none of world {}, of {} ranks from step {} on", step.step,
-                     step.rank, step.world, world->size, world->first);
+      return failure(Code::kDataLoss,
+                     "step {} of rank {} does not belong to world {}, which has {} ranks and begins with step {}",
+                     step.step, step.rank, step.world, world->size, world->first);
     world->last = std::max(world->last, step.step - 1);
   }
   for (const LedgerDone& done : lines.done) {
     XOE_ASSIGN(World* const world, world_of(done.world));
     world->last = std::max(world->last, done.step);
   }
-  // What a later world began with was done before it; what it began behind was not, or is forgotten.
+  // Steps that a later world began with were done before it; steps behind its beginning were not, or are undone.
   std::int64_t next_first = 0;
   for (auto world = worlds.rbegin(); world != worlds.rend(); ++world) {
     if (next_first != 0) {

@@ -1,4 +1,4 @@
-// What a ledger proves: that each record of an epoch was trained on exactly once, or which ones were not.
+// Checks whether a training took each record of an epoch exactly once, and finds those that it did not.
 #pragma once
 
 #include <cstdint>

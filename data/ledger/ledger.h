@@ -41,14 +41,14 @@ struct LedgerDone {
   bool operator==(const LedgerDone&) const = default;
 };
 
-// What a ledger is of.
+// The data set that a ledger belongs to.
 struct LedgerData {
   std::int64_t records = 0;       // in the data set
   std::uint64_t fingerprint = 0;  // of its order and files; the same on all ranks
   bool operator==(const LedgerData&) const = default;
 };
 
-// What one file, or several, hold.
+// The content of one file, or of several.
 struct LedgerLines {
   std::vector<LedgerData> data = {};  // of each file
   std::vector<LedgerWorld> worlds = {};
@@ -89,9 +89,9 @@ std::string ledger_checked(std::string text);
 // Adds the lines of a file to `lines`. A last line without an end is what its writer did not finish: it counts for
 // nothing. `data_loss`: names the file and the line, where another one is damaged.
 Status parse_ledger(std::string_view text, std::string_view name, LedgerLines& lines);
-// Of all files of these folders. `unavailable`: a folder cannot be read, or has no ledger.
+// Reads all files of these folders. `unavailable`: a folder cannot be read, or has no ledger.
 Result<LedgerLines> read_ledger(std::span<const std::string> folders);
-// The largest number of a world in the folder; 0: there is none, or no such folder.
+// Finds the largest number of a world in the folder; 0: there is no world yet, or no such folder.
 Result<std::int64_t> last_ledger_world(const std::string& folder);
 
 }  // namespace xoe::data

@@ -59,13 +59,14 @@ HostDiscovery::Clock::time_point HostDiscovery::next_turn() const { return child
 
 void HostDiscovery::pump(Clock::time_point now) {
   if (!child_) return now >= next_ ? start(now) : void();
+  // A script that has ended has written all that it will: half of a list would be taken for hosts that are gone.
+  child_->process.reap();
   for (auto* const from : {&child_->out, &child_->err})
     while (from->valid() && out_.size() <= kMostBytes && err_.size() <= kMostBytes) {
       const std::string bytes = remote::read_some(*from);
       if (bytes.empty()) break;
       (from == &child_->out ? out_ : err_) += bytes;
     }
-  child_->process.reap();
   if (out_.size() > kMostBytes || err_.size() > kMostBytes || now >= started_ + kTimeout) {
     child_->process.kill();
     complain(now >= started_ + kTimeout ? fmt::format("it has not ended after {}", human_seconds(kTimeout))

@@ -99,7 +99,7 @@ class Context {
   // `unavailable` when another version of the world has begun: the ranks that have not joined this one will not. Any
   // thread.
   Status check_version();
-  // Of a group that cannot form because another version has begun: a rank was lost, or their number changes.
+  // Explains why a group cannot form: if another version has begun, a rank was lost, or their number changes.
   Error cause_of(const Error& seen);
   // Connects the leaders of hosts, ranks of the job. host: this one's index among them.
   Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,

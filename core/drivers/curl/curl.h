@@ -71,7 +71,7 @@ struct HttpAnswer {
   long status = 0;
   std::string text = {};
 };
-// Of a server of this network, such as a cloud's metadata server. `unavailable`: there was no answer, or one of more
+// Asks a server of this network, such as a cloud's metadata server. `unavailable`: there was no answer, or one of more
 // than 1 MiB.
 Result<HttpAnswer> http_fetch(const CurlApi& curl, const HttpRequest& request);
 
