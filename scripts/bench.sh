@@ -7,7 +7,7 @@
 #   scripts/bench.sh python OPTION...  training with PyTorch from Python alone, with options of frameworks/bench/python/run.py
 #   scripts/bench.sh models OPTION...  the networks of xoe train alone, with options of train/bench/models/run.py
 #   scripts/bench.sh emulated OPTION...  emulated accelerators on more ranks than cores alone, with options of train/bench/emulated/run.py
-#   scripts/bench.sh elastic OPTION...   ranks of a training that are lost and that join alone, with options of train/bench/elastic/run.py
+#   scripts/bench.sh elastic OPTION...   ranks and hosts of a training that are lost and that join alone, with options of train/bench/elastic/run.py
 #   scripts/bench.sh prediction OPTION...  predictions of larger sizes beside measurements alone, with options of train/bench/emulated/prediction.py
 #   scripts/bench.sh containers OPTION...  containers beside bare processes alone, with options of measure/containers/run.py; needs root
 #   scripts/bench.sh kubernetes OPTION...  pods of a pretended cluster beside bare processes alone, with options of measure/kubernetes/run.py; needs root
@@ -46,7 +46,8 @@ if [[ ${1:-} == emulated ]]; then
 fi
 if [[ ${1:-} == elastic ]]; then
   shift
-  exec train/bench/elastic/run.py "$@"
+  data/bench/install_peers.sh pytorch
+  exec .venv/bin/python train/bench/elastic/run.py "$@"
 fi
 if [[ ${1:-} == prediction ]]; then
   shift

@@ -35,6 +35,7 @@
 #include "launch/rendezvous/member_exit.h"
 #include "launch/rendezvous/membership.h"
 #include "launch/supervise/job.h"
+#include "launch/supervise/local_job.h"
 
 namespace xoe::tools {
 namespace {

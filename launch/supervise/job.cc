@@ -1,6 +1,5 @@
 #include "launch/supervise/job.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,14 +12,15 @@
 #include "core/base/text.h"
 #include "core/bootstrap/store.h"
 #include "launch/output/elastic_log.h"
-#include "launch/output/job_streams.h"
 #include "launch/output/report.h"
+#include "launch/supervise/conclusion.h"
+#include "launch/supervise/departures.h"
 #include "launch/supervise/end_signals.h"
 #include "launch/supervise/first_fault.h"
-#include "launch/supervise/local_processes.h"
 #include "launch/supervise/requested_stop.h"
 #include "launch/supervise/resizing.h"
 #include "launch/supervise/restart_policy.h"
+#include "launch/supervise/restart_queue.h"
 #include "launch/supervise/shutdown_policy.h"
 
 namespace xoe::launch {
@@ -33,7 +33,6 @@ using Clock = ShutdownPolicy::Clock;
 // that still run after this time, and again each time that it has doubled.
 constexpr auto kStillRunning = std::chrono::seconds(10);
 constexpr std::size_t kNamedRanks = 4;
-constexpr std::ptrdiff_t kUnshownLines = 20;  // of a rank that failed
 // For a rank that has said that it fails: it may have something to save or to send.
 constexpr auto kLastWords = std::chrono::seconds(30);
 // For a rank that others have lost: its own end is the cause of theirs, and takes a while.
@@ -112,6 +111,10 @@ class Job {
                      .grace = options_.grace,
                      .interval = options_.resize_fd < 0 ? options_.elastic.interval : std::chrono::nanoseconds()},
         std::move(actions));
+    departures_.emplace(
+        *resizing_, *processes_,
+        [this](std::size_t host) { note({.what = "host_leaves", .host = processes_->host_name(host)}); },
+        [this](const std::string& line) { tell(line); });
     if (Panel* panel = output_->panel())
       for (int slot = options_.size; slot < options_.slots(); ++slot)
         panel->ended(static_cast<std::size_t>(slot), "no GPU yet");
@@ -131,17 +134,12 @@ class Job {
   void look_at_changes(bool may_start) {
     if (!resizing_ || gone_) return;
     resizing_->look(*store_, Clock::now(), may_start);
-    std::erase_if(departures_, [this](const SupervisorEvent& departure) { return try_to_let_go(departure); });
+    departures_->look();
+    end_where_all_leave();
     // A rank that is about to be restarted need not leave first.
-    for (auto restart = scheduled_restarts_.begin(); restart != scheduled_restarts_.end();) {
-      const SupervisorEvent end = restart->end;
-      if (restart->gone || !resizing_->leaves(end.rank)) {
-        ++restart;
-        continue;
-      }
-      restart = scheduled_restarts_.erase(restart);
-      end_in_slot(end, remote::describe_status(end.value));
-    }
+    const auto leaves = [this](const ScheduledRestart& one) { return !one.gone && resizing_->leaves(one.end.rank); };
+    for (const ScheduledRestart& restart : scheduled_restarts_.take_if(leaves))
+      end_in_slot(restart.end, remote::describe_status(restart.end.value));
   }
 
   // False: it counts for the job.
@@ -192,7 +190,7 @@ class Job {
       running_.erase(slot);
       if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(slot), "lost");
     }
-    std::erase_if(scheduled_restarts_, [&](const ScheduledRestart& one) { return one.end.host == fault.host; });
+    scheduled_restarts_.take_if([&](const ScheduledRestart& one) { return one.end.host == fault.host; });
     const auto failures = processes_->take_host_failures();
     for (const std::string& line : failures) tell(line);
     note({.what = "host_lost",
@@ -212,7 +210,7 @@ class Job {
   // It comes back as one that joins, beside the others.
   bool schedule_return(const SupervisorEvent& event) {
     const auto pause = restarts_.restart_after(event.ran);
-    if (pause) schedule({.at = Clock::now() + *pause, .end = event, .gone = true});
+    if (pause) scheduled_restarts_.add({.at = Clock::now() + *pause, .end = event, .gone = true});
     return pause.has_value();
   }
 
@@ -257,8 +255,9 @@ class Job {
     };
     if (const auto step = gone_ ? std::nullopt : shutdown_.next()) earlier(*step);
     if (gone_ && shutdown_.cause() == Cause::kTimeout) earlier(*gone_ + options_.grace);
-    for (const ScheduledRestart& restart : scheduled_restarts_) earlier(restart.at);
+    if (const auto restart = scheduled_restarts_.next()) earlier(*restart);
     if (const auto step = resizing_ && !gone_ ? resizing_->next() : std::nullopt) earlier(*step);
+    if (const auto save = save_at()) earlier(*save);
     if (remind_at_ && !gone_) earlier(*remind_at_);
     if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->next_draw());
     if (next) {
@@ -274,7 +273,7 @@ class Job {
     if (gone_) return;
     if (const Panel* panel = output_->panel(); panel != nullptr && Clock::now() >= panel->next_draw())
       show_panel(Clock::now());
-    while (!scheduled_restarts_.empty() && Clock::now() >= scheduled_restarts_.front().at) restart_next();
+    while (const auto due = scheduled_restarts_.take_due(Clock::now())) restart(*due);
     if (remind_at_ && Clock::now() >= *remind_at_) remind();
     for (auto step = shutdown_.next_step(Clock::now()); step != ShutdownPolicy::Step::kNothing;
          step = shutdown_.next_step(Clock::now())) {
@@ -387,8 +386,12 @@ class Job {
       case SupervisorEvent::Kind::kHostCame:
         note({.what = "host_came", .host = processes_->host_name(event.host)});
         return resizing_->take_host(event.host, processes_->slots_of(event.host));
-      case SupervisorEvent::Kind::kHostGoes: return let_go(event);
-      case SupervisorEvent::Kind::kHostStays: return keep_host(event.host);
+      case SupervisorEvent::Kind::kHostGoes:
+        if (departures_) departures_->add(event);
+        return;
+      case SupervisorEvent::Kind::kHostStays:
+        if (departures_) departures_->keep(event.host);
+        return;
       case SupervisorEvent::Kind::kNews:
         if (shutdown_.cause() != Cause::kNone) return;  // they belong to the report
         for (const std::string& line : processes_->take_host_failures()) {
@@ -399,29 +402,19 @@ class Job {
     }
   }
 
-  // Where others are still to come, the host stays until they have.
-  void let_go(const SupervisorEvent& departure) {
-    if (!resizing_ || resizing_->host_leaves(departure.host) || try_to_let_go(departure)) return;
-    if (std::ranges::find(departures_, departure.host, &SupervisorEvent::host) != departures_.end()) return;
-    departures_.push_back(departure);
-    tell(
-        fmt::format("host {} is to leave; the job cannot go on without it yet", processes_->host_name(departure.host)));
+  std::optional<Clock::time_point> save_at() const {
+    const bool ends = gone_ || outcome_.passed_on != 0 || shutdown_.cause() != Cause::kNone;
+    return departures_ && !ends ? departures_->save_at() : std::nullopt;
   }
 
-  // True: it leaves, or is gone.
-  bool try_to_let_go(const SupervisorEvent& departure) {
-    if (!processes_->has_host(departure.host)) return true;
-    const auto until = departure.value > 0 ? Clock::now() + std::chrono::seconds(departure.value) : departure.at;
-    if (!resizing_->leave_host(departure.host, until)) return false;
-    note({.what = "host_leaves", .host = processes_->host_name(departure.host)});
-    tell(fmt::format("host {} leaves", processes_->host_name(departure.host)));
-    return true;
-  }
-
-  void keep_host(std::size_t host) {
-    const auto kept =
-        std::erase_if(departures_, [host](const SupervisorEvent& one) { return one.host == host && one.value > 0; });
-    if (kept > 0) processes_->keep_host(host);
+  // No host is left for the ranks, which have something to save.
+  void end_where_all_leave() {
+    const auto at = save_at();
+    if (!at || Clock::now() < *at) return;
+    tell("every host is to leave: the ranks get SIGTERM, so that they save what they have");
+    forbid_restarts();
+    outcome_.passed_on = SIGTERM;
+    processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
   }
 
   void on_lost(Cause cause, const SupervisorEvent& event, Clock::time_point now) {
@@ -449,7 +442,7 @@ class Job {
     if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
       // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
       begin_next_world();
-      schedule({.at = now + *pause, .end = event});
+      scheduled_restarts_.add({.at = now + *pause, .end = event});
       if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "restarting");
       return;
     }
@@ -561,27 +554,15 @@ class Job {
     if (ranks > 0 && ends_to_come_ == 0) shutdown_.leftovers(now);
   }
 
-  struct ScheduledRestart {
-    Clock::time_point at;
-    SupervisorEvent end;
-    bool gone = false;  // the others have gone on without it
-  };
-  void schedule(const ScheduledRestart& restart) {
-    scheduled_restarts_.insert(std::ranges::upper_bound(scheduled_restarts_, restart.at, {}, &ScheduledRestart::at),
-                               restart);
-  }
-
-  void restart_next() {
-    const bool gone = scheduled_restarts_.front().gone;
-    const RankEnd end = end_of(scheduled_restarts_.front().end);
-    scheduled_restarts_.erase(scheduled_restarts_.begin());
+  void restart(const ScheduledRestart& due) {
+    const RankEnd end = end_of(due.end);
     outcome_.restarts.push_back(Clock::now() - started_);
-    if (gone) return resizing_->bring_back(end.rank);
+    if (due.gone) return resizing_->bring_back(end.rank);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
     output_->err().write(fmt::format(
         "xoe run: {}; restarted, {} of {} restarts left\n", describe_end(end, processes_->host_of(end.rank)),
-        restarts_.left() + static_cast<int>(std::ranges::count(scheduled_restarts_, false, &ScheduledRestart::gone)),
+        restarts_.left() + scheduled_restarts_.awaited(),
         options_.restarts));
   }
 
@@ -590,7 +571,7 @@ class Job {
     if (!restarts_.forbid()) return;
     if (resizing_) resizing_->stop();
     processes_->send({.kind = SupervisorCommand::Kind::kNoMoreRestarts});
-    for (const ScheduledRestart& restart : std::exchange(scheduled_restarts_, {}))
+    for (const ScheduledRestart& restart : scheduled_restarts_.take_if([](const auto&) { return true; }))
       if (!restart.gone) on_last_end(restart.end, Clock::now());
   }
 
@@ -600,55 +581,8 @@ class Job {
     outcome_.cause = shutdown_.cause();
     outcome_.ran = Clock::now() - started_;
     outcome_.signalled = end_signals_.hosts();
-    outcome_.file_errors = processes_->file_errors();
-    outcome_.host_failures = processes_->take_host_failures();
-    outcome_.host = processes_->host_of(outcome_.start_rank);
-    if (!faults_.empty()) {
-      blame(faults_.first());
-      name_rivals(faults_.first());
-    } else if (const auto failure = stop_request_.first_failure()) {
-      if (outcome_.cause == Cause::kNone) outcome_.cause = Cause::kRankFailed;
-      blame(*failure);
-      outcome_.followed = followed_text();
-    }
+    launch::conclude(outcome_, options_, faults_, stop_request_, *processes_);
     return std::move(outcome_);
-  }
-
-  std::string followed_text() const {
-    const auto& followed = stop_request_.followed();
-    if (followed.empty()) return {};
-    const RankEnd& first = *followed.front().end;
-    std::string text = describe_end(first, processes_->host_of(first.rank)) + ", when another rank had ended";
-    if (followed.size() > 1) text += fmt::format("; so did {}", counted(std::ssize(followed) - 1, "other rank"));
-    return text;
-  }
-
-  // A limit of the launcher's own stays the cause.
-  void blame(const Fault& first) {
-    if (outcome_.cause == Cause::kRankFailed || outcome_.cause == Cause::kHostLost ||
-        outcome_.cause == Cause::kSupervisorLost)
-      outcome_.cause = first.cause;
-    if (outcome_.cause != Cause::kStartFailed) outcome_.host = processes_->host_name(first.host);
-    outcome_.first_failure = first.end;
-    if (outcome_.first_failure) {
-      const auto rank = static_cast<std::size_t>(outcome_.first_failure->rank);
-      constexpr std::size_t kLookedAt = 100;
-      for (const bool err : {false, true})
-        if (const auto lines = processes_->stream_of(rank, err).last_lines(kLookedAt); !lines.empty()) {
-          outcome_.last_line = lines.back();
-          outcome_.reason = reason_in(lines);
-          if (!options_.shows(outcome_.first_failure->rank))
-            outcome_.unshown.assign(lines.end() - std::min(std::ssize(lines), kUnshownLines), lines.end());
-        }
-    }
-  }
-
-  // Of whom it is not known whether they ended before the one that is blamed.
-  void name_rivals(const Fault& first) {
-    for (const Fault& rival : faults_.rivals())
-      outcome_.rivals.push_back(fmt::format("{} within {} of it",
-                                            describe_end(*rival.end, processes_->host_name(rival.host)),
-                                            human_seconds(std::chrono::abs(rival.at - first.at))));
   }
 
   static RankEnd end_of(const SupervisorEvent& event) {
@@ -670,8 +604,8 @@ class Job {
   int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
-  std::vector<ScheduledRestart> scheduled_restarts_;  // by time
-  std::vector<SupervisorEvent> departures_;           // kHostGoes of hosts that the job could not do without so far
+  RestartQueue scheduled_restarts_;
+  std::optional<Departures> departures_;  // where there is resizing_
   FirstFault faults_;
   bool waits_for_news_ = false;
   RequestedStop stop_request_;
@@ -682,39 +616,6 @@ class Job {
 };
 
 }  // namespace
-
-Result<JobOutcome> run_job(const RunOptions& options, const JobPlan& plan, int out, int err) {
-  reset_child_signal();
-  const auto inherited = remote::Inherited::current({});  // the plan has the ranks' variables
-  XOE_TRY(remote::allow_open_files(options.slots()));
-  auto output = std::make_unique<Output>(out, err);
-  XOE_ASSIGN(auto opened, open_streams(options, *output));
-  XOE_ASSIGN(const auto address, bootstrap::SocketAddress::parse(plan.store));
-  XOE_ASSIGN(auto store, bootstrap::StoreService::listen(address, plan.secret));
-  XOE_ASSIGN(auto signals, SignalSource::open());
-  std::optional<bootstrap::StatusPage> status;
-  if (options.panel) {
-    XOE_ASSIGN(auto page, bootstrap::StatusPage::create(static_cast<std::size_t>(options.slots())));
-    status.emplace(std::move(page));
-  }
-  std::optional<bootstrap::WorldPage> world;
-  if (options.changes_size()) {
-    XOE_ASSIGN(auto page, bootstrap::WorldPage::create());
-    world.emplace(std::move(page));
-    if (options.resize_fd >= 0) ::fcntl(options.resize_fd, F_SETFD, FD_CLOEXEC);
-  }
-  const RankCommands commands(plan, opened.ends, inherited, status ? status->path() : "", world ? world->path() : "");
-  auto not_inherited = opened.streams.descriptors();
-  if (status) not_inherited.push_back(status->fd());
-  if (world) not_inherited.push_back(world->fd());
-  if (options.resize_fd >= 0) not_inherited.push_back(options.resize_fd);
-  XOE_ASSIGN(auto supervisor, SupervisorLink::start(commands.requests(), not_inherited, options.restarts > 0 || world,
-                                                    static_cast<std::size_t>(options.size)));
-  opened.ends.clear();
-  auto processes = std::make_unique<LocalProcesses>(std::move(supervisor), std::move(opened.streams), std::move(status),
-                                                    std::move(world), options.size, options.slots());
-  return supervise_job(options, std::move(signals), std::move(store), std::move(output), std::move(processes));
-}
 
 JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
                          std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,

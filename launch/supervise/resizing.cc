@@ -261,6 +261,13 @@ bool Resizing::leave_host(std::size_t host, Clock::time_point deadline) {
   return true;
 }
 
+std::set<std::size_t> Resizing::hosts_that_stay() const {
+  std::set<std::size_t> hosts;
+  for (const Slot& slot : slots_)
+    if (!slot.going && slot.state != State::kAbsent && slot.state != State::kLeaving) hosts.insert(slot.host);
+  return hosts;
+}
+
 void Resizing::bring_back(int number) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
   if (stopped_ || slot.state != State::kFree || slot.going) return;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -89,6 +90,8 @@ class Resizing {
   void bring_back(int slot);
   // The host is there, with these slots, which may be new.
   void take_host(std::size_t host, std::span<const int> slots);
+  // The hosts on which ranks are or can be started, and that do not leave.
+  std::set<std::size_t> hosts_that_stay() const;
   // Whether all that is on the host is leaving already.
   bool host_leaves(std::size_t host) const;
   // The host will be gone: its ranks leave at the next step, and left() is called when they have. Ranks

@@ -66,6 +66,12 @@ void watch_signals() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  // By it batch systems say that the time is nearly over; SIGTERM follows. It is ignored where it is meant for a
+  // launcher, whose host leaves the job.
+  struct sigaction before = {};
+  ::sigaction(SIGUSR1, nullptr, &before);
+  action.sa_handler = [](int) { stop_asked.store(true, std::memory_order_relaxed); };
+  if (before.sa_handler != SIG_IGN) ::sigaction(SIGUSR1, &action, nullptr);
   report_failed_writes();
 }
 

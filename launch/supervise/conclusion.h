@@ -1,0 +1,16 @@
+// What is told of a job that has ended: what it ended with, and which rank or host is to blame.
+#pragma once
+
+#include "launch/options/options.h"
+#include "launch/output/job_outcome.h"
+#include "launch/supervise/first_fault.h"
+#include "launch/supervise/job_processes.h"
+#include "launch/supervise/requested_stop.h"
+
+namespace xoe::launch {
+
+// Completes `outcome`, whose cause is that of the launcher's shutdown. No process of the job is left.
+void conclude(JobOutcome& outcome, const RunOptions& options, const FirstFault& faults, const RequestedStop& stop,
+              JobProcesses& processes);
+
+}  // namespace xoe::launch
