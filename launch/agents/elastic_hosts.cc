@@ -25,7 +25,7 @@ ElasticHosts::ElasticHosts(const RunOptions& options, const HostsPlan& plan, con
       slots_(plan.slots) {
   std::vector<remote::Host> hosts;
   for (const HostShare& share : plan.shares) {
-    shares_.emplace(share.host.name, share);
+    places_.emplace(share.host.name, Place{.share = share, .had_by = share.host.name});
     hosts.push_back(share.host);
   }
   roster_.name(hosts);
@@ -83,8 +83,8 @@ void ElasticHosts::pump(const std::vector<pollfd>& polled, Clock::time_point now
     for (JoinedHost& joined : source_->pump(polled)) greet(std::move(joined));
   // Those that join by themselves come when they come.
   for (const remote::Host& host : roster_.take_wanted(now))
-    if (const auto known = shares_.find(host.name);
-        known == shares_.end() || known->second.method != remote::LaunchMethod::kJoined)
+    if (const auto known = places_.find(host.name);
+        known == places_.end() || known->second.share.method != remote::LaunchMethod::kJoined)
       invite(host, now);
 }
 
@@ -92,7 +92,7 @@ void ElasticHosts::greet(JoinedHost joined) {
   auto share = share_of({.name = joined.agent->host(), .slots = joined.hello.ranks});
   if (!share) return source_->refuse(*joined.agent, {.lines = {news_.back()}});
   share->method = remote::LaunchMethod::kJoined;
-  shares_[share->host.name].method = share->method;
+  places_[share->host.name].share.method = share->method;
   roster_.add(share->host);
   std::string job = encode(job_for(plan_, *share, options_, store_, 0));
   arrivals_.emplace_back(std::move(*share), std::move(joined.agent), plan_.version, std::move(job),
@@ -112,27 +112,35 @@ std::optional<ElasticHosts::Clock::time_point> ElasticHosts::next_turn() const {
   return next;
 }
 
-// A host that was there before has its slots again.
+std::map<std::string, ElasticHosts::Place>::iterator ElasticHosts::place_of_past_host() {
+  return std::ranges::find_if(places_, [this](const auto& one) { return roster_.is_past(one.first); });
+}
+
+// A host that was there before has its slots again, a new one those of one that will not come again. Only what is left
+// counts against the limit, so that machines may be replaced for as long as the job runs.
 std::optional<HostShare> ElasticHosts::share_of(const remote::Host& host) {
-  auto [found, isnew] = shares_.try_emplace(host.name);
-  HostShare& share = found->second;
-  const int had = static_cast<int>(share.ranks.size());
+  auto found = places_.find(host.name);
+  if (const auto past = found == places_.end() ? place_of_past_host() : places_.end(); past != places_.end()) {
+    auto node = places_.extract(past);
+    node.key() = host.name;
+    found = places_.insert(std::move(node)).position;
+  }
+  const int had = found == places_.end() ? 0 : static_cast<int>(found->second.share.ranks.size());
   if (slots_ + host.slots - had > bootstrap::kMostSlots) {
-    if (isnew) shares_.erase(found);
-    news_.push_back(fmt::format("host {} is left out: the job has had hosts with {}, and may have {}", host.name,
+    news_.push_back(fmt::format("host {} is left out: the job's hosts have {}, and may have {}", host.name,
                                 counted(slots_, "slot"), bootstrap::kMostSlots));
     return std::nullopt;
   }
   HostShare wanted = new_share(plan_, host, options_, inherited_.env, slots_);
-  if (isnew) {
-    share = wanted;
+  if (had > 0) {
+    auto& ranks = found->second.share.ranks;
+    for (int i = 0; i + had < host.slots; ++i) ranks.push_back({.rank = slots_ + i});
+    wanted.ranks = ranks;
+    wanted.ranks.resize(static_cast<std::size_t>(host.slots));
   } else {
-    for (int i = 0; i + had < host.slots; ++i) share.ranks.push_back({.rank = slots_ + i});
+    found = places_.insert_or_assign(host.name, Place{.share = wanted}).first;
   }
   slots_ += std::max(host.slots - had, 0);
-  wanted = share;
-  wanted.host = host;
-  wanted.ranks.resize(static_cast<std::size_t>(host.slots));
   return wanted;
 }
 
@@ -160,7 +168,10 @@ std::vector<ElasticHosts::Came> ElasticHosts::take_ready() {
       continue;
     }
     roster_.note_there(arrival->share().host.name);
-    ready.push_back({.share = arrival->share(), .agent = arrival->take_agent()});
+    std::string& had_by = places_[arrival->share().host.name].had_by;
+    ready.push_back({.share = arrival->share(),
+                     .agent = arrival->take_agent(),
+                     .in_place_of = std::exchange(had_by, arrival->share().host.name)});
     arrival = arrivals_.erase(arrival);
   }
   return ready;

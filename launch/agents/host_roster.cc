@@ -85,6 +85,11 @@ std::vector<std::string> HostRoster::take_unwanted() {
   return unwanted;
 }
 
+bool HostRoster::is_past(const std::string& host) const {
+  const auto found = std::ranges::find(entries_, host, [](const Entry& entry) { return entry.host.name; });
+  return found != entries_.end() && !found->named && found->state == State::kAway;
+}
+
 std::optional<HostRoster::Clock::time_point> HostRoster::next_turn() const {
   std::optional<Clock::time_point> next;
   for (const Entry& entry : entries_)

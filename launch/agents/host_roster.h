@@ -39,6 +39,8 @@ class HostRoster {
   std::vector<std::string> take_unwanted();
   // Hosts that take_unwanted() gave and that are named again; each is said once.
   std::vector<std::string> take_named_again() { return std::exchange(named_again_, {}); }
+  // Whether a host is away and will not come again, as far as is known.
+  bool is_past(const std::string& host) const;
   // When a host that failed may come again.
   std::optional<Clock::time_point> next_turn() const;
 

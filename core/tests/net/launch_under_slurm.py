@@ -8,6 +8,7 @@ Needs root, slurm-wlm and munge; else it says what is missing and exits 77.
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -184,6 +185,55 @@ class Tests:
                 os.kill(int(file.parent.name), signal.SIGKILL)
         job.wait(30)
         self.expect(self.all_gone(), f"left: {self.left()}")
+
+    def signal_members(self, node, number):
+        """As `pkill -x xoe` does there: the processes of both nodes are this machine's."""
+        for file in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if file.with_name("comm").read_text() == "xoe\n" and f"SLURMD_NODENAME={node}".encode() in file.read_bytes().split(b"\0"):
+                    os.kill(int(file.parent.name), number)
+            except OSError:
+                continue
+
+    def test_a_node_is_given_back_and_the_last_one_saves(self):
+        program = pathlib.Path(self.xoe).parent / "xoe-train"
+        if not program.exists():
+            raise unittest.SkipTest("no xoe-train beside xoe")
+        out, folder = self.folder / "elastic.out", self.folder / "elastic"
+        script = self.folder / "elastic.sh"
+        script.write_text(f"""#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --no-kill --output={out}
+srun --no-kill --kill-on-bad-exit=0 {self.xoe} run --rendezvous 127.0.0.1:29541 --nodes 1:2 -np 1 {program} --synthetic --model mlp \\
+  --image-size 16 --device cpu --threads 1 --batch 8 --emulate-accelerator 400 --steps 1000000 --report-every 10 --checkpoint {folder}
+echo "srun: $?"
+""")
+        number = self.run("sbatch", "--parsable", script).stdout.strip()
+        try:
+            self.until(lambda: re.search(r"(?m)^\[0\] 10 ", self.text(out)), out)
+            self.signal_members("n2", signal.SIGUSR1)
+            self.until(lambda: "goes on with 1 rank" in self.text(out), out)
+            done = self.run("scontrol", "update", f"jobid={number}", "nodelist=n1")
+            self.expect(done.returncode == 0, done.stderr)
+            self.expect(self.run("squeue", "-h", "-o", "%N", "-j", number).stdout.strip() == "n1", "the node was not given back")
+            steps = self.text(out).count("\n[0] ")
+            self.until(lambda: self.text(out).count("\n[0] ") > steps + 2, out)
+            # As `--signal=USR1@60` does, to all processes of the step.
+            self.run("scancel", "--signal=USR1", f"{number}.0")
+            self.until(lambda: "srun: 76" in self.text(out), out)
+            self.expect("every host is to leave" in self.text(out) and any(folder.iterdir()), self.text(out))
+        finally:
+            self.run("scancel", number)
+        self.expect(self.all_gone(40), f"left: {self.left()}")
+
+    @staticmethod
+    def text(path):
+        return path.read_text() if path.exists() else ""
+
+    def until(self, condition, out, seconds=120):
+        end = time.monotonic() + seconds
+        while not condition():
+            self.expect(time.monotonic() < end, f"not in time: {self.text(out)}")
+            time.sleep(0.05)
 
     def test_scancel(self):
         job, text = self.start("salloc", "--nodes=2", "--ntasks-per-node=2", self.xoe, "run", "sh", "-c",

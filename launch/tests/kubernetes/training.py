@@ -46,13 +46,13 @@ class Training:
         expect(found and found[-1][0] == STEPS, f"the training did not reach step {STEPS}: {text[-3000:]}")
         return found[-1][1]
 
-    def submit(self, kind, namespace, *options, program=None, image=IMAGE):
+    def submit(self, kind, namespace, *options, program=None, image=IMAGE, count=COUNT):
         self.kinds[namespace] = kind
         claim = self.cluster.kubelet.claims / namespace / "data"
         if not claim.exists():
             shutil.copytree(self.images, claim / "images")
         program = program or train("/data/images", "--checkpoint", "/data/checkpoints", "--checkpoint-every", "50", "--resume")
-        text = print_kubernetes(kind, "--image", image, *COUNT, "--name", NAME, "--claim", "data:/data", "--env", ONE_ORDER, *options,
+        text = print_kubernetes(kind, "--image", image, *count, "--name", NAME, "--claim", "data:/data", "--env", ONE_ORDER, *options,
                                 "--", *program)
         self.cluster.kubectl("apply", "-n", namespace, "-f", "-", text=text)
 
