@@ -30,6 +30,22 @@ class Roster : public testing::Test {
   const Clock::time_point now_ = Clock::now();
 };
 
+TEST_F(Roster, AHostIsPastWhenItIsAwayAndNotNamed) {
+  name({"one", "two"});
+  EXPECT_THAT(wanted(), ElementsAre("one", "two"));
+  roster_.note_there("one");
+  roster_.note_there("two");
+  name({"two"});
+  EXPECT_FALSE(roster_.is_past("one")) << "its processes may still run";
+  roster_.note_gone("one");
+  EXPECT_TRUE(roster_.is_past("one"));
+  roster_.note_failed("two", now_);
+  EXPECT_FALSE(roster_.is_past("two")) << "it is tried again";
+  EXPECT_FALSE(roster_.is_past("three"));
+  name({"one", "two"});
+  EXPECT_FALSE(roster_.is_past("one"));
+}
+
 TEST_F(Roster, AHostComesOnceAndGoesOnce) {
   name({"one", "two"});
   EXPECT_THAT(wanted(), ElementsAre("one", "two"));

@@ -205,12 +205,41 @@ def test_a_host_is_told_by_a_file(folder):
     job = Hosts(folder).start("-H", "one:1,two:1", "--min-np", "1", "--notice", f"file:{notice}")
     for slot in range(2):
         job.begins(slot, 2)
-    notice.write_text("20 the power is cut\n")  # both hosts are told; the job needs one of them
+    notice.write_text("600 the power is cut\n")  # both hosts are told; the job needs one of them
     job.until(r"host \w+: it is to be taken away: the file \S+ is there: the power is cut")
     job.until(r"host \w+ leaves")
     job.until(r"the job cannot go on without it yet")
     code, text = job.end()
     assert code == 0 and "lost" not in text, text
+
+
+def test_where_every_host_is_to_leave_the_ranks_save(folder):
+    notice = folder / "leaving"
+    saves = ["sh", "-c", "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"]
+    job = Hosts(folder, "-H", "one:1,two:1", program=saves).start("--min-np", "1", "--notice", f"file:{notice}")
+    job.until(r"\[[01]\] ready", times=2)
+    notice.write_text("20 the power is cut\n")
+    job.until(r"every host is to leave: the ranks get SIGTERM")
+    code, text = job.ended()
+    assert text.count("] saved") == 2 and "lost" not in text, text
+    assert code == 0, text
+
+
+def test_a_new_host_has_the_slots_of_one_that_is_gone(folder):
+    job = Hosts(folder)
+    job.name("one:1", "two:2")
+    job.start(*job.discovered(), "--min-np", "1")
+    first = [job.begins(slot, 3) for slot in range(3)]
+    job.name("one:1")
+    assert job.begins(0, 1) == first[0]
+    while job.processes("two"):
+        time.sleep(0.01)
+    job.name("one:1", "three:2")
+    again = [job.begins(slot, 3, times=2) for slot in (1, 2)]
+    assert not set(again) & set(first) and {pid for pid, _ in job.processes("three")} >= set(again)
+    code, text = job.end()
+    assert code == 0 and "lost" not in text, text
+    assert "[3]" not in text, text
 
 
 def test_no_process_is_left_when_the_launcher_is_killed(folder):
