@@ -186,11 +186,12 @@ class Tests:
         job.wait(30)
         self.expect(self.all_gone(), f"left: {self.left()}")
 
-    def signal_members(self, node, number):
-        """As `pkill -x xoe` does there: the processes of both nodes are this machine's."""
+    def signal_launchers(self, node, number, word=b"--rendezvous"):
+        """As `pkill -x xoe` does there: the processes of both nodes are this machine's. word: of their command lines."""
         for file in pathlib.Path("/proc").glob("[0-9]*/environ"):
             try:
-                if file.with_name("comm").read_text() == "xoe\n" and f"SLURMD_NODENAME={node}".encode() in file.read_bytes().split(b"\0"):
+                if (file.with_name("comm").read_text() == "xoe\n" and word in file.with_name("cmdline").read_bytes().split(b"\0")
+                        and f"SLURMD_NODENAME={node}".encode() in file.read_bytes().split(b"\0")):
                     os.kill(int(file.parent.name), number)
             except OSError:
                 continue
@@ -210,7 +211,7 @@ echo "srun: $?"
         number = self.run("sbatch", "--parsable", script).stdout.strip()
         try:
             self.until(lambda: re.search(r"(?m)^\[0\] 10 ", self.text(out)), out)
-            self.signal_members("n2", signal.SIGUSR1)
+            self.signal_launchers("n2", signal.SIGUSR1)
             self.until(lambda: "goes on with 1 rank" in self.text(out), out)
             done = self.run("scontrol", "update", f"jobid={number}", "nodelist=n1")
             self.expect(done.returncode == 0, done.stderr)
@@ -223,6 +224,29 @@ echo "srun: $?"
             self.expect("every host is to leave" in self.text(out) and any(folder.iterdir()), self.text(out))
         finally:
             self.run("scancel", number)
+        self.expect(self.all_gone(40), f"left: {self.left()}")
+
+    def test_a_node_whose_agent_is_lost_is_tried_again(self):
+        program = pathlib.Path(self.xoe).parent / "xoe-train"
+        if not program.exists():
+            raise unittest.SkipTest("no xoe-train beside xoe")
+        out = self.folder / "lost.out"
+        train = [program, "--synthetic", "--model", "mlp", "--image-size", "16", "--device", "cpu", "--threads", "1", "--batch", "8",
+                 "--emulate-accelerator", "400", "--steps", "1000000", "--report-every", "10"]
+        run = ["salloc", "--nodes=2", "--ntasks-per-node=1", "--no-kill", self.xoe, "run", "--min-np", "1", "--restarts", "10",
+               "--blacklist-cooldown-range", "1,2", *train]
+        with out.open("w") as file:
+            job = subprocess.Popen([str(word) for word in run], env=self.env, stdout=file, stderr=subprocess.STDOUT,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            self.until(lambda: re.search(r"(?m)^\[0\] 10 ", self.text(out)), out)
+            self.signal_launchers("n2", signal.SIGKILL, b"agent")
+            self.until(lambda: "goes on with 1 rank" in self.text(out), out)
+            self.until(lambda: "goes on with 2 ranks" in self.text(out), out)
+            self.expect("host n2" in self.text(out), self.text(out))
+        finally:
+            job.terminate()
+            job.wait(60)
         self.expect(self.all_gone(40), f"left: {self.left()}")
 
     @staticmethod
