@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "core/base/error.h"
@@ -232,7 +233,8 @@ void Agent::start() {
   if (joined_) not_inherited.insert(not_inherited.end(), {launcher_.in(), launcher_.out()});
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
-  // SIGUSR1 is a word to this process. Batch systems send it to all processes of the host, of which most would die of it.
+  // SIGUSR1 is a word to this process. Batch systems send it to all processes of the host, of which most would die of
+  // it.
   if (world_) std::signal(SIGUSR1, SIG_IGN);
   auto supervisor =
       SupervisorLink::start(commands.requests(), not_inherited, job_->restarts, static_cast<std::size_t>(job_->first));

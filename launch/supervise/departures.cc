@@ -10,8 +10,7 @@ void Departures::add(const SupervisorEvent& departure) {
   if (resizing_.host_leaves(departure.host) || try_to_let_go(departure)) return;
   if (std::ranges::find(waiting_, departure.host, &SupervisorEvent::host) != waiting_.end()) return;
   waiting_.push_back(departure);
-  tell_(
-      fmt::format("host {} is to leave; the job cannot go on without it yet", processes_.host_name(departure.host)));
+  tell_(fmt::format("host {} is to leave; the job cannot go on without it yet", processes_.host_name(departure.host)));
 }
 
 void Departures::keep(std::size_t host) {

@@ -560,10 +560,9 @@ class Job {
     if (due.gone) return resizing_->bring_back(end.rank);
     processes_->send({.kind = SupervisorCommand::Kind::kRestart, .rank = end.rank});
     if (Panel* panel = output_->panel()) panel->restarted(static_cast<std::size_t>(end.rank));
-    output_->err().write(fmt::format(
-        "xoe run: {}; restarted, {} of {} restarts left\n", describe_end(end, processes_->host_of(end.rank)),
-        restarts_.left() + scheduled_restarts_.awaited(),
-        options_.restarts));
+    output_->err().write(fmt::format("xoe run: {}; restarted, {} of {} restarts left\n",
+                                     describe_end(end, processes_->host_of(end.rank)),
+                                     restarts_.left() + scheduled_restarts_.awaited(), options_.restarts));
   }
 
   // Ranks that were about to be restarted have failed for good.

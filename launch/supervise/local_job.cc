@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/base/error.h"
 #include "core/bootstrap/status_page.h"
 #include "core/bootstrap/store_service.h"
 #include "core/bootstrap/world_page.h"
