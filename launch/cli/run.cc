@@ -15,6 +15,7 @@
 #include "core/base/random_token.h"
 #include "core/base/text.h"
 #include "core/bootstrap/store.h"
+#include "core/bootstrap/world_page.h"
 #include "core/command_line/command.h"
 #include "core/command_line/help.h"
 #include "core/command_line/version.h"
@@ -74,6 +75,8 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
   const auto inherited = remote::Inherited::current(env);
   const auto open_files = remote::allow_open_files(plan->slots);
   if (!open_files) return fail(open_files.error());
+  // Hosts that come later have files of their own. A job that never grows so far needs no higher limit.
+  if (options.elastic.changes_hosts()) std::ignore = remote::allow_open_files(bootstrap::kMostSlots);
   auto output = std::make_unique<launch::Output>(STDOUT_FILENO, STDERR_FILENO);
   auto streams = launch::open_remote_streams(options, plan->slots, *output);
   if (!streams) return fail(streams.error());

@@ -1,4 +1,4 @@
-// What is told of a job that has ended: what it ended with, and which rank or host is to blame.
+// Completes the outcome of a job that has ended: its cause, and the rank or the host that is to blame.
 #pragma once
 
 #include "launch/options/options.h"
