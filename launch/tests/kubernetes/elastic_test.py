@@ -23,13 +23,25 @@ class Tests(Training):
         done = self.losses(self.output(namespace))
         self.wait_for_step(namespace, (done[-1][0] if done else 0) + 30)
 
-    def test_pods_come_and_go(self):
+    def job_of(self, namespace):
+        """The Job to which the pods belong."""
+        jobs = self.cluster.api.get(f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"]
+        expect(len(jobs) == 1, f"jobs: {[job['metadata']['name'] for job in jobs]}")
+        return jobs[0]["metadata"]["name"]
+
+    def test_pods_of_a_job_come_and_go(self):
+        self.come_and_go("job")
+
+    def test_pods_of_a_trainjob_come_and_go(self):
+        self.come_and_go("trainjob")
+
+    def come_and_go(self, kind):
         program = train("/data/images", "--checkpoint", "/data/checkpoints", "--ledger", "/data/ledger", "--emulate-accelerator",
                         str(IMAGES_PER_S), steps=ENDLESS)
-        with self.cluster.namespace("elastic") as namespace:
-            self.submit("job", namespace, program=program, count=("--nodes", "1:2", "-np", "1"))
+        with self.cluster.namespace(f"elastic-{kind}") as namespace:
+            self.submit(kind, namespace, program=program, count=("--nodes", "1:2", "-np", "1"))
             self.wait_for_more(namespace)
-            job = ("job", NAME, "-n", namespace)
+            job = ("job", self.job_of(namespace), "-n", namespace)
 
             self.cluster.kubectl("delete", "pod", self.running(namespace, 1).name, "-n", namespace, "--wait=false")
             self.wait_for_said(namespace, "goes on with 1 rank")
@@ -44,7 +56,7 @@ class Tests(Training):
             expect(len(self.pods_of(namespace, 0)) == 1, f"pod 0 was replaced\n{self.cluster.state()}")
             expect(len(self.pods_of(namespace, 1)) == 3, f"pod 1 has not left twice\n{self.cluster.state()}")
 
-            self.cluster.kubectl("delete", *job, "--wait=false")
+            self.cluster.kubectl("delete", kind, NAME, "-n", namespace, "--wait=false")
             self.cluster.wait("the end of pod 0", lambda: self.pods_of(namespace, 0)[0].ended)
             said = self.output(namespace)
             claim = self.cluster.kubelet.claims / namespace / "data"
