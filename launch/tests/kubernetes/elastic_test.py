@@ -10,8 +10,7 @@ import sys
 from cluster import XOE, expect, main_of, run
 from training import NAME, Training, train
 
-ENDLESS = 10**6
-IMAGES_PER_S = 400  # of each rank: a step takes 20 ms, also on a busy machine
+ENDLESS = 10**7
 
 
 class Tests(Training):
@@ -36,8 +35,7 @@ class Tests(Training):
         self.come_and_go("trainjob")
 
     def come_and_go(self, kind):
-        program = train("/data/images", "--checkpoint", "/data/checkpoints", "--ledger", "/data/ledger", "--emulate-accelerator",
-                        str(IMAGES_PER_S), steps=ENDLESS)
+        program = train("/data/images", "--checkpoint", "/data/checkpoints", "--ledger", "/data/ledger", steps=ENDLESS)
         with self.cluster.namespace(f"elastic-{kind}") as namespace:
             self.submit(kind, namespace, program=program, count=("--nodes", "1:2", "-np", "1"))
             self.wait_for_more(namespace)
