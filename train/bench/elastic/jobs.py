@@ -73,7 +73,7 @@ class Job:
         with self.changed:
             met = self.changed.wait_for(lambda: test() or self.ended(), self.limit) and test()
             if not met:
-                raise processes.GivenUp(f"no answer within {self.limit:g} s:\n" + "\n".join(self.lines[-20:]))
+                raise processes.GivenUp("\n".join([*self.lines[-20:], f"no step within {self.limit:g} s"]))
 
     def ended(self):
         return all(program.poll() is not None for program in self.programs)
