@@ -13,7 +13,7 @@ SMALL = ["--model", "mlp", "--image-size", "8", "--batch-size", "4", "--threads"
 
 def xoe(*words, code=0, **variables):
     """The output of `xoe WORDS`; what it wrote to standard error where it is to fail."""
-    done = subprocess.run([BIN / "xoe", *words], capture_output=True, text=True, timeout=120, check=False,
+    done = subprocess.run([BIN / "xoe", *words], capture_output=True, text=True, timeout=1200, check=False,
                           env={**os.environ, **variables})
     assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stderr if code else done.stdout
@@ -21,7 +21,7 @@ def xoe(*words, code=0, **variables):
 
 def outputs(*words):
     """Standard output and standard error of `xoe WORDS`, which succeeds."""
-    done = subprocess.run([BIN / "xoe", *words], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([BIN / "xoe", *words], capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout, done.stderr
 

@@ -18,6 +18,7 @@ void add_collectives(CLI::App& app, char** argv, int& code);
 void add_compare(CLI::App& app, char** argv, int& code);
 void add_scale(CLI::App& app, char** argv, int& code);
 void add_predict(CLI::App& app, char** argv, int& code);
+void add_failures(CLI::App& app, char** argv, int& code);
 void add_isolate(CLI::App& app, char** argv, int& code);
 
 // `unsupported`: this Xoe was built without libtorch, which `xoe bench train` needs.

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
       "  xoe bench scale --ranks 1,2,4 -- --model resnet18\n"
       "\n`xoe bench VERB --help` tells more.");
   int code = 0;
-  for (const AddVerb add : {add_train, add_collectives, add_compare, add_scale, add_predict, add_isolate})
+  for (const AddVerb add : {add_train, add_collectives, add_compare, add_scale, add_predict, add_isolate, add_failures})
     add(app, argv, code);
   auto words = with_dashes({argv, argv + argc});
   // Before its flags, which only a build with libtorch knows, are taken for mistakes.
