@@ -1,6 +1,5 @@
-"""`xoe bench failures` as users meet it: real trainings that are killed, and a program of somebody else's."""
+"""`xoe bench failures` as users meet it: real trainings that are killed, and a program that is not ours."""
 
-import json
 import sys
 import unittest
 
