@@ -147,6 +147,16 @@ class Images {
     return batches;
   }
 
+  void reshard(std::int32_t rank, std::int32_t size, std::int32_t processes) {
+    check(call_released([&] { return xoe_images_reshard(get(), rank, size, processes); }));
+  }
+
+  std::int64_t records_per_epoch() {
+    std::int64_t records = 0;
+    check(call_released([&] { return xoe_images_records_per_epoch(get(), &records); }));
+    return records;
+  }
+
   nb::dict facts() {
     xoe_images_facts facts;
     xoe_images_facts_init(&facts, sizeof(facts));
@@ -261,6 +271,8 @@ void bind_data(nb::module_& module) {
       .def("save", &Images::save)
       .def("restore", &Images::restore, nb::arg("position"))
       .def("start_epoch", &Images::start_epoch, nb::arg("epoch"))
+      .def("reshard", &Images::reshard, nb::arg("rank"), nb::arg("size"), nb::arg("processes"))
+      .def("records_per_epoch", &Images::records_per_epoch)
       .def("facts", &Images::facts)
       .def("batches_per_epoch", &Images::batches_per_epoch)
       .def("report", &Images::report, "Where the time went, as JSON.")

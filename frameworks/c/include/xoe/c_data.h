@@ -125,6 +125,12 @@ XOE_API xoe_status xoe_images_restore(xoe_images* images, const char* text);
 /* Continues with the first batch of an epoch. */
 XOE_API xoe_status xoe_images_start_epoch(xoe_images* images, int64_t epoch);
 
+/* Goes on as rank `rank` of `size`, of which `processes` are on this host. The files stay open; the position is the
+ * beginning, so that xoe_images_restore() or xoe_images_start_epoch() comes next. Not collective: each rank does so for
+ * itself. XOE_INVALID_ARGUMENT: a number is out of range, or there are too few records for a batch on all ranks; nothing
+ * has changed then. */
+XOE_API xoe_status xoe_images_reshard(xoe_images* images, int32_t rank, int32_t size, int32_t processes);
+
 typedef struct xoe_images_facts {
   size_t struct_size;
   int64_t records_per_epoch; /* over all ranks, before dropping or padding */
@@ -143,6 +149,8 @@ XOE_API void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size);
 XOE_API xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts);
 /* batches_per_epoch alone, which is known without reading. */
 XOE_API xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches);
+/* records_per_epoch alone, which is known without reading, too. */
+XOE_API xoe_status xoe_images_records_per_epoch(xoe_images* images, int64_t* records);
 
 /* Warnings since the last call, one line each, and "" where there are none: which images were left out (max_bad). What
  * is not asked for goes to standard error when the iterator is closed, and so does everything where
