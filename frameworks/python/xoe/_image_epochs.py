@@ -152,8 +152,8 @@ class ImageEpochs(ElasticPart):
             with self._mutex:
                 if not self._given:
                     raise InvalidArgumentError(
-                        "record_batch: every batch that was handed out is recorded; call it once for each batch, and put the data"
-                        " set into the elastic state before its first batch"
+                        "record_batch: every batch that was handed out is recorded; call it once for each batch, and put the"
+                        " data set into the elastic state before its first batch"
                     )
                 self._counts_recorded = self._recorded = True
                 given = self._given.popleft()
@@ -167,8 +167,8 @@ class ImageEpochs(ElasticPart):
 
     @property
     def epoch(self) -> int:
-        """The epoch that goes on or begins behind the place of :meth:`state_dict`, from 0; the same on all ranks. A training of N
-        epochs loops while it is less than N, so that an interrupted one has as many."""
+        """The epoch that goes on or begins behind the place of :meth:`state_dict`, from 0; the same on all ranks. A training
+        of N epochs loops while it is less than N, so that an interrupted one has as many."""
         with self._mutex:
             return self._next_epoch
 

@@ -27,7 +27,7 @@ class KerasState(VariablesState):
 
         state = KerasState(model, epoch=0, batch=0)
 
-    A :class:`xoe.keras.data.ImageDataset` in it is told of each step by ``CommitStateCallback``. What is left of an epoch has
+    A :class:`xoe.keras.data.ImageDataset` in it is told of each step by ``CommitStateCallback``. The rest of an epoch has
     fewer batches than the next one, and ``fit`` counts them once: call it for each epoch::
 
         while state.images.epoch < EPOCHS:
