@@ -1,5 +1,6 @@
 """xoe::elastic::run() with ranks that are killed, join and leave, under `xoe run`; and the marks of its timeline."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -102,7 +103,7 @@ class ElasticTest(unittest.TestCase):
                 self.assert_ended(job, 3, 1)
                 for slot in others:
                     steps = job.steps(slot)
-                    again = sum(1 for before, after in zip(steps, steps[1:]) if after == before)
+                    again = sum(1 for before, after in itertools.pairwise(steps) if after == before)
                     self.assertEqual(len(steps) - again, steps[-1], "no step is left out")
                     self.assertLessEqual(again, 1, "the one in flight alone is done again")
                 self.assert_marked(timeline, victim, others)

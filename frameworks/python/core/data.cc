@@ -230,6 +230,21 @@ class Records {
     return nb::make_tuple(nb::bytes(record->data, record->size), path_text(record->file), record->number);
   }
 
+  std::int64_t skip(std::int64_t count) {
+    std::int64_t passed = 0;
+    check(call_released([&] { return xoe_records_skip(records_.get(), count, &passed); }));
+    return passed;
+  }
+
+  // The file's path, and how many records it has.
+  nb::tuple file(std::int64_t number) {
+    char* path = nullptr;
+    std::int64_t count = 0;
+    check(call_released([&] { return xoe_records_file(records_.get(), number, &path, &count); }));
+    const std::unique_ptr<char, decltype(&xoe_text_free)> owned(path, xoe_text_free);
+    return nb::make_tuple(path_text(path), count);
+  }
+
   nb::str save() {
     return text_of([&](char** text) { return xoe_records_save(records_.get(), text); });
   }
@@ -281,6 +296,8 @@ void bind_data(nb::module_& module) {
       .def(nb::init<const std::vector<nb::str>&, const nb::dict&, const Engine*>(), nb::arg("patterns"),
            nb::arg("options"), nb::arg("engine").none() = nb::none())
       .def("next", &Records::next, "The bytes, the file, and the number of the next record; None at the end.")
+      .def("skip", &Records::skip, nb::arg("count"), "Passes over records; gives how many there were.")
+      .def("file", &Records::file, nb::arg("number"), "The path of a file, and how many records it has.")
       .def("save", &Records::save)
       .def("restore", &Records::restore, nb::arg("position"))
       .def("report", &Records::report, "What was read and skipped, as JSON.")

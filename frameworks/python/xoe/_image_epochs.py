@@ -6,29 +6,15 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from xoe import world as _world
-from xoe._elastic_parts import ElasticPart
+from xoe._recorded_batches import RecordedBatches
 from xoe.data import Batch, Images
-from xoe.errors import InvalidArgumentError
 from xoe.ledger import Ledger
 
 
-class _Given(NamedTuple):
-    """A batch that was handed out and has not been recorded."""
-
-    records: list[int]
-    epoch: int
-    left: int
-    position: str  # behind it
-
-    def next_epoch(self) -> int:
-        """The one that the next batch is of."""
-        return self.epoch + (self.left == 0)
-
-
-class ImageEpochs(ElasticPart):
+class ImageEpochs(RecordedBatches):
     """Options are those of :class:`xoe.data.Images`. ledger: is told of the records of each batch by :meth:`record_batch`.
 
     In an elastic state the place in the data is part of that state: it is behind the last batch that :meth:`record_batch` was
@@ -36,31 +22,22 @@ class ImageEpochs(ElasticPart):
     while another one records; a loop that another one has followed ends.
     """
 
-    # Whether frameworks read ahead of the training, so that a batch counts only once it is recorded.
-    _reads_ahead = False
-
     def __init__(
         self, directory: str | bytes | PathLike[str], batch: int = 32, *, ledger: Ledger | None = None, **options: Any
     ) -> None:
         self._images = Images(directory, batch, **options)
         self._batches: int = self._images.batches_per_epoch
         self._follows_world = _world.is_initialized() and "rank" not in options and "size" not in options
-        self._ledger = ledger
+        position = self._images.save()
         if ledger is not None:
-            ledger.describe(self._images.records_per_epoch, _order_of(self._images.save()))
+            ledger.describe(self._images.records_per_epoch, _order_of(position))
+        super().__init__(ledger, position, _epoch_of(position))
         self._batch: Batch | None = None
-        self._pipeline = threading.RLock()  # is taken before _mutex, and guards the pipeline and what follows
+        self._pipeline = threading.RLock()  # guards the pipeline, and what follows
         self._loops = 0  # so far
         self._left_in: int | None = None  # the epoch in which the last loop ended early
         self._ahead: deque[tuple[Batch, str]] = deque()  # read, and not handed out
         self._moved = False  # whether the ranks are others than those that the images are shared among
-        self._mutex = threading.Lock()  # guards what follows
-        self._given: deque[_Given] = deque()
-        self._elastic = False
-        self._counts_recorded = False  # whether batches count when they are recorded; else when they are handed out
-        self._recorded = False  # whether any was
-        self._position = self._images.save()  # behind the last batch that counts
-        self._next_epoch = _epoch_of(self._position)
 
     def _epoch(self) -> Iterator[Batch]:
         """The batches of the next epoch; of the rest of one, after ``load_state_dict`` and in an elastic state."""
@@ -79,13 +56,11 @@ class ImageEpochs(ElasticPart):
             yield batch
 
     def _begin_loop(self) -> None:
-        with self._mutex:
-            again = self._elastic and self._counts_recorded and len(self._given) > 0
-        if self._moved:
-            self.load_state_dict({"position": self._position, "epoch": self._next_epoch})
-        elif again:
+        if self._moved or self._unrecorded() is not None:
             # Batches that no step was done with come again.
-            self._restore(self._position, self._next_epoch)
+            loops, (place, epoch) = self._loops, (self._place, self._next_epoch)
+            self.load_state_dict({"position": place, "epoch": epoch})
+            self._loops = loops
         elif self._left_in is not None and not self._elastic:
             self._images.start_epoch(self._left_in + 1)
             self._ahead.clear()
@@ -102,35 +77,26 @@ class ImageEpochs(ElasticPart):
         batch, position = taken
         self._left_in = batch.epoch if batch.left else None
         self._batch = batch
-        with self._mutex:
-            if not self._counts_recorded:
-                self._position, self._next_epoch = position, batch.epoch + (batch.left == 0)
-                if self._ledger is None:
-                    self._given.clear()
-            if self._elastic or self._ledger is not None:
-                self._given.append(_Given(batch.records.tolist(), batch.epoch, batch.left, position))
+        records = batch.records.tolist() if self._elastic or self._ledger is not None else []
+        self._hand_out(records, batch.epoch, batch.left, position)
         return batch
 
     def _look(self) -> Batch | None:
         """The batch that comes next; None at the end of all epochs."""
-        with self._pipeline:
-            if not self._ahead:
-                read = self._read()
-                if read is None:
-                    return None
-                self._ahead.append(read)
-            return self._ahead[0][0]
+        if not self._ahead:
+            read = self._read()
+            if read is None:
+                return None
+            self._ahead.append(read)
+        return self._ahead[0][0]
 
     def _batches_left(self) -> int:
         """Of the epoch that the next loop goes on with, in an elastic state."""
         with self._pipeline:
             if self._moved:
                 self._begin_loop()
-            with self._mutex:
-                if self._counts_recorded and self._given:
-                    return self._given[0].left + 1
-            batch = self._look()
-            return 0 if batch is None else batch.left + 1
+            first = self._unrecorded() or self._look()
+            return 0 if first is None else first.left + 1
 
     def peek(self) -> Batch:
         """The first batch that the next loop has, which stays there."""
@@ -140,43 +106,6 @@ class ImageEpochs(ElasticPart):
         if batch is None:
             raise StopIteration
         return batch
-
-    def record_batch(self, batches: int = 1) -> None:
-        """Records that a step was done with the batch that was handed out first of those that are not recorded, or with so many.
-
-        All ranks call it for each of their batches, before the state is committed; for empty batches, too. It tells the ledger,
-        and from then on the place in the data is behind the last batch that was recorded, however far a framework reads ahead.
-        InvalidArgumentError: fewer batches were handed out since the last commit or restore. Any thread.
-        """
-        for _ in range(batches):
-            with self._mutex:
-                if not self._given:
-                    raise InvalidArgumentError(
-                        "record_batch: every batch that was handed out is recorded; call it once for each batch, and put the"
-                        " data set into the elastic state before its first batch"
-                    )
-                self._counts_recorded = self._recorded = True
-                given = self._given.popleft()
-                self._position, self._next_epoch = given.position, given.next_epoch()
-            if self._ledger is not None:
-                self._ledger.step(given.records, given.epoch, given.left)
-
-    def steps_done(self, steps: int) -> None:
-        """:meth:`record_batch`, for callbacks."""
-        self.record_batch(steps)
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that goes on or begins behind the place of :meth:`state_dict`, from 0; the same on all ranks. A training
-        of N epochs loops while it is less than N, so that an interrupted one has as many."""
-        with self._mutex:
-            return self._next_epoch
-
-    def follow(self) -> None:
-        """An elastic state holds the data set from now on."""
-        with self._mutex:
-            self._elastic = True
-            self._counts_recorded = self._counts_recorded or self._reads_ahead or self._ledger is not None
 
     def __len__(self) -> int:
         """Batches of this rank in a whole epoch; the same on every rank."""
@@ -195,12 +124,10 @@ class ImageEpochs(ElasticPart):
     def state_dict(self) -> dict[str, Any]:
         """The place behind the last batch; in an elastic state with a ledger, or whose framework reads ahead, behind the last
         one that was recorded. InvalidArgumentError: there batches were handed out, and none was ever recorded."""
+        place, epoch = self._place_now()
         if not self._elastic and not self._ahead:
-            return {"position": self._images.save(), "epoch": self._next_epoch}
-        with self._mutex:
-            if self._elastic and self._counts_recorded and self._given and not self._recorded:
-                raise InvalidArgumentError("the data set's record_batch() is to be called after each step, before the commit")
-            return {"position": self._position, "epoch": self._next_epoch}
+            place = self._images.save()
+        return {"position": place, "epoch": epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The next loop continues from a place. InvalidArgumentError: it is of other data."""
@@ -209,21 +136,17 @@ class ImageEpochs(ElasticPart):
                 self._images.reshard(_world.rank(), _world.size(), _world.local_size())
                 self._batches = self._images.batches_per_epoch
                 self._moved = False
-            self._restore(state["position"], state.get("epoch"))
+            self._loops += 1  # loops under way end
+            self._ahead.clear()
             self._left_in = None
+            position = state["position"]
+            self._images.restore(position)
+            self._go_to(position, state.get("epoch", _epoch_of(position)))
 
     def reset(self) -> None:
         """The rest of the epoch is shared out among the ranks that there are now, unless options said rank or size."""
         with self._pipeline:
             self._moved = self._follows_world
-
-    def _restore(self, position: str, epoch: int | None) -> None:
-        self._loops += 1  # loops under way end
-        self._ahead.clear()
-        self._images.restore(position)
-        with self._mutex:
-            self._given.clear()
-            self._position, self._next_epoch = position, _epoch_of(position) if epoch is None else epoch
 
 
 def classes_of(batch: Batch) -> Any:

@@ -295,6 +295,16 @@ class Records(_Pipeline):
         data, *self._place = record
         return data
 
+    def skip(self, count: int) -> int:
+        """Passes over records; gives how many there were, which is fewer at the end."""
+        return self._records.skip(count)
+
+    def files(self) -> list[tuple[str, int]]:
+        """The path of each file, in their order, and how many records it has. The first call reads the headers of all files,
+        or the index files beside them."""
+        position = dict(word.split("=", 1) for word in self.save().split())
+        return [self._records.file(number) for number in range(int(position["records.files"]))]
+
     def _warn(self) -> None:
         report = self.report()
         if report["bad"] > self._told:

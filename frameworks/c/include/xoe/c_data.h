@@ -193,6 +193,14 @@ XOE_API xoe_status xoe_records_next(xoe_records* records, xoe_record** record);
 /* Null is ignored. */
 XOE_API void xoe_record_release(xoe_record* record);
 
+/* Passes over the next `count` records; *passed: how many there were, fewer at the end. */
+XOE_API xoe_status xoe_records_skip(xoe_records* records, int64_t count, int64_t* passed);
+
+/* File number `file` of all, in the order of their names: *path, which is to be freed with xoe_text_free(), and how many
+ * records it has. The first call reads the headers of all files, or the index files beside them. XOE_INVALID_ARGUMENT:
+ * there is no such file. */
+XOE_API xoe_status xoe_records_file(xoe_records* records, int64_t file, char** path, int64_t* count);
+
 /* As for images, but a position is valid for this rank only, with the same files, options, rank and size. With a
  * shuffle_buffer the epoch is read again up to the position. */
 XOE_API xoe_status xoe_records_save(xoe_records* records, char** text);
