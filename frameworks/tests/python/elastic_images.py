@@ -70,6 +70,43 @@ def train_torch():
     end(state, model.weight.detach())
 
 
+def train_records():
+    import torch
+
+    import xoe.torch as hvd
+    from xoe.data import Records
+    from xoe.records import RecordBatches
+
+    hvd.init()
+    torch.set_num_threads(1)
+    pattern = pathlib.Path(folder) / "train-*"
+    ledger = hvd.elastic.Ledger(ledger_folder)
+    images = RecordBatches(pattern, 2, seed=5, shuffle_files=True, cycle_length=2, shuffle_buffer=10, ledger=ledger)
+    number_of = {record: number for number, record in enumerate(Records(pattern, rank=0, size=1))}
+    records = images.records_per_epoch
+    assert len(number_of) == records
+    model = torch.nn.Linear(records, 1, bias=False)
+    with torch.no_grad():
+        model.weight.zero_()
+
+    @hvd.elastic.run
+    def train(state):
+        while goes_on(hvd):
+            for batch in state.images:
+                numbers = np.array([number_of[record] for record in batch], dtype="int64")
+                seen = hvd.allreduce(torch.from_numpy(seen_by(numbers, records)), op=hvd.Sum, name="seen")
+                with torch.no_grad():
+                    model.weight.add_(seen)
+                state.images.record_batch()
+                state.step += 1
+                state.commit()
+                tell(state.step, hvd)
+
+    state = hvd.elastic.TorchState(model=model, images=images, ledger=ledger, step=0)
+    train(state)
+    end(state, model.weight.detach())
+
+
 def train_jax():
     import jax
     import jax.numpy as jnp
@@ -168,4 +205,11 @@ def train_keras():
     end(state, model.get_weights()[0])
 
 
-{"torch": train_torch, "jax": train_jax, "tensorflow": train_tensorflow, "keras": train_keras}[framework]()
+PROGRAMS = {
+    "torch": train_torch,
+    "records": train_records,
+    "jax": train_jax,
+    "tensorflow": train_tensorflow,
+    "keras": train_keras,
+}
+PROGRAMS[framework]()

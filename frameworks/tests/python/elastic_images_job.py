@@ -14,9 +14,9 @@ TRAINING = ranks.ROOT / "frameworks/tests/python/elastic_images.py"
 RECORDS = 98  # with batches of two, ranks have short and empty ones at the ends of epochs
 
 
-def make_images(folder):
+def make_images(folder, form):
     """Images, each of a class of its own: their labels are their numbers."""
-    make = [ranks.BUILD / "bin" / "xoe", "data", "make", "--format", "folder", "--images", RECORDS, "--classes", RECORDS]
+    make = [ranks.BUILD / "bin" / "xoe", "data", "make", "--format", form, "--images", RECORDS, "--classes", RECORDS]
     sizes = ["--validation", 0, "--size-min", 8, "--size-max", 8]
     subprocess.run(list(map(str, [*make, *sizes, folder])), check=True, stdout=subprocess.DEVNULL)
     return folder
@@ -25,7 +25,7 @@ def make_images(folder):
 class Job(running_job.RunningJob):
     def __init__(self, folder, framework, *options, **variables):
         self.folder, self.output, self.stop = folder, folder / "output", folder / "stop"
-        images = make_images(folder / "images")
+        images = make_images(folder / "images", "tfrecord" if framework == "records" else "folder")
         program = [ranks.interpreter(), TRAINING, framework, images, folder / "ledger", self.stop]
         words = [ranks.BUILD / "bin" / "xoe", "run", "-np", 3, *options, "--timeout", ranks.HANGS, *program]
         with self.output.open("w") as out:

@@ -1,4 +1,4 @@
-"""Images in an elastic state of PyTorch: whatever is killed and joins, an epoch is each image exactly once."""
+"""Images and plain records in an elastic state of PyTorch: whatever is killed and joins, an epoch is each image exactly once."""
 
 import random
 
@@ -8,6 +8,10 @@ import ranks
 
 def test_a_killed_rank_joins_again(folder):
     elastic_images_job.kill_and_join(folder, "torch")
+
+
+def test_plain_records(folder):
+    elastic_images_job.kill_and_join(folder, "records")
 
 
 def test_one_of_three_is_left(folder):
