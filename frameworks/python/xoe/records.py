@@ -33,8 +33,8 @@ class RecordBatches(RecordedBatches):
 
     All ranks go through one order, a function of seed and epoch alone; rank r of n takes the records r, r + n, r + 2n, ... of
     it. So each record comes once in an epoch, also where the ranks change within it, and the last batches may be short, on
-    some ranks empty. A loop that was left early goes on where it was. Each rank reads all files for it: fast disks and a few ranks are what this is for. After a change of
-    the ranks, the epoch is read again up to its place.
+    some ranks empty. A loop that was left early goes on where it was. Each rank reads all files for it: fast disks and a few
+    ranks are what this is for. After a change of the ranks, the epoch is read again up to its place.
 
     patterns: as of :class:`xoe.data.Records`. batch: records of this rank in one. ledger: is told of each batch by
     :meth:`record_batch`. ``options``: shuffle_files, shuffle_buffer, cycle_length, block_length, seed, compression and those of
