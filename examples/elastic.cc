@@ -58,6 +58,7 @@ int main() {
     std::fprintf(stderr, "%s\n", outcome.error().to_string().c_str());
     return 1;
   }
-  if (!outcome->left) std::printf("y = %.3f x + %.3f after %lld steps\n", line[0], line[1], static_cast<long long>(step));
+  if (!outcome->left)
+    std::printf("y = %.3f x + %.3f after %lld steps\n", line[0], line[1], static_cast<long long>(step));
   return 0;
 }

@@ -57,7 +57,7 @@ class WorldHistory {
  private:
   mutable std::mutex mutex_;
   std::optional<WorldRanks> last_;
-  WorldLoss loss_;                    // of `last_`
+  WorldLoss loss_;  // of `last_`
   // While none has taken the mark: what it goes out from.
   std::optional<WorldRanks> marked_;
   WorldLoss marked_loss_;

@@ -46,8 +46,8 @@ class Run {
  private:
   Result<World> join_world() {
     std::vector<std::string> warnings;
-    XOE_ASSIGN(EngineOptions engine, options_.engine ? Result<EngineOptions>(*options_.engine)
-                                                     : read_engine_options(warnings));
+    XOE_ASSIGN(EngineOptions engine,
+               options_.engine ? Result<EngineOptions>(*options_.engine) : read_engine_options(warnings));
     for (const std::string& line : warnings)
       if (outcome_.worlds == 0) log(line);
     auto joined = join(Env::process(), options_.init, [this](const std::string& line) { log(line); });

@@ -9,9 +9,7 @@
 namespace xoe::elastic {
 namespace {
 
-Tensor bytes_of(std::span<std::byte> bytes) {
-  return {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()};
-}
+Tensor bytes_of(std::span<std::byte> bytes) { return {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()}; }
 
 // The first line in which two texts differ, from each.
 std::pair<std::string, std::string> first_difference(std::string_view mine, std::string_view theirs) {

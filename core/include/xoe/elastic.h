@@ -1,5 +1,5 @@
-// Trains on while ranks are lost, leave and join, under `xoe run --min-np` and all that changes the number of ranks: for
-// C++ what hvd.elastic.run is for Python.
+// Trains on while ranks are lost, leave and join, under `xoe run --min-np` and all that changes the number of ranks:
+// for C++ what hvd.elastic.run is for Python.
 //
 //   std::vector<float> weights(1000);
 //   std::int64_t step = 0;
@@ -50,15 +50,13 @@ class Values : public State {
   void add(std::string name, Tensor tensor);
   // A number, or another value of bytes.
   template <class T>
-    requires std::is_trivially_copyable_v<T>
-  void add(std::string name, T& value) {
-    add_fixed(std::move(name), std::as_writable_bytes(std::span(&value, 1)));
-  }
+  requires std::is_trivially_copyable_v<T>
+  void add(std::string name, T& value) { add_fixed(std::move(name), std::as_writable_bytes(std::span(&value, 1))); }
   // What may grow and shrink, such as a position in the data. The others take over the source's size.
   void add(std::string name, std::string& text);
   template <class T>
-    requires(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>)
-  void add(std::string name, std::vector<T>& values) {
+  requires(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>) void add(std::string name,
+                                                                                 std::vector<T>& values) {
     add_growing({std::move(name), [&values] { return std::as_writable_bytes(std::span(values)); },
                  [&values](std::size_t bytes) { values.resize(bytes / sizeof(T)); }});
   }
@@ -106,8 +104,8 @@ class World {
   Communicator& comm() noexcept;
   // An engine of these ranks, made by the first call, which is collective. Errors as of Engine::create().
   Result<Engine*> engine();
-  // How a rank learns that it or others are to leave, or that others are to join, before the commit at which it happens.
-  // Two reads of memory; any thread. Ranks may see it at different steps.
+  // How a rank learns that it or others are to leave, or that others are to join, before the commit at which it
+  // happens. Two reads of memory; any thread. Ranks may see it at different steps.
   Change change() const noexcept;
 
  private:

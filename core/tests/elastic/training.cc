@@ -1,6 +1,6 @@
-// A training under xoe::elastic::run() whose ranks come and go, for elastic_test.py: FOLDER COMMIT_EVERY. It adds up, in each
-// step, how many ranks took part, and remembers it. It ends when there is the file `stop`; while there is `fail` in the
-// folder, a step fails with an error of its own.
+// A training under xoe::elastic::run() whose ranks come and go, for elastic_test.py: FOLDER COMMIT_EVERY. It adds up,
+// in each step, how many ranks took part, and remembers it. It ends when there is the file `stop`; while there is
+// `fail` in the folder, a step fails with an error of its own.
 #include <unistd.h>
 
 #include <cstdio>
@@ -69,7 +69,8 @@ struct Training {
     };
     options.ends = [&](elastic::World& world) { tell(world, "ends a world"); };
     options.leaves = [&](elastic::World& world) { tell(world, "leaves"); };
-    const auto outcome = elastic::run(state, [&](elastic::World& world) { return take_step(world); }, options);
+    const auto outcome = elastic::run(
+        state, [&](elastic::World& world) { return take_step(world); }, options);
     if (!outcome) {
       std::fprintf(stderr, "error: %s\n", outcome.error().to_string().c_str());
       return 1;

@@ -78,9 +78,9 @@ TEST(ElasticValues, OtherValuesAreRefusedOnAllRanksAndStay) {
     const Status synced = values.sync(comm, 0);
     ASSERT_FALSE(synced);
     EXPECT_EQ(synced.error().code(), Code::kInvalidArgument);
-    EXPECT_THAT(synced.error().message(),
-                comm.rank() == 1 ? HasSubstr("registers 'more' of 16 bytes, where rank 0 has nothing more")
-                                 : HasSubstr("rank 1 registers other values than rank 0"));
+    EXPECT_THAT(synced.error().message(), comm.rank() == 1
+                                              ? HasSubstr("registers 'more' of 16 bytes, where rank 0 has nothing more")
+                                              : HasSubstr("rank 1 registers other values than rank 0"));
     EXPECT_EQ(variables, filled(comm.rank()));
   });
 }

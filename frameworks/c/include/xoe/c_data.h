@@ -127,8 +127,8 @@ XOE_API xoe_status xoe_images_start_epoch(xoe_images* images, int64_t epoch);
 
 /* Goes on as rank `rank` of `size`, of which `processes` are on this host. The files stay open; the position is the
  * beginning, so that xoe_images_restore() or xoe_images_start_epoch() comes next. Not collective: each rank does so for
- * itself. XOE_INVALID_ARGUMENT: a number is out of range, or there are too few records for a batch on all ranks; nothing
- * has changed then. */
+ * itself. XOE_INVALID_ARGUMENT: a number is out of range, or there are too few records for a batch on all ranks;
+ * nothing has changed then. */
 XOE_API xoe_status xoe_images_reshard(xoe_images* images, int32_t rank, int32_t size, int32_t processes);
 
 typedef struct xoe_images_facts {
@@ -196,9 +196,9 @@ XOE_API void xoe_record_release(xoe_record* record);
 /* Passes over the next `count` records; *passed: how many there were, fewer at the end. */
 XOE_API xoe_status xoe_records_skip(xoe_records* records, int64_t count, int64_t* passed);
 
-/* File number `file` of all, in the order of their names: *path, which is to be freed with xoe_text_free(), and how many
- * records it has. The first call reads the headers of all files, or the index files beside them. XOE_INVALID_ARGUMENT:
- * there is no such file. */
+/* File number `file` of all, in the order of their names: *path, which is to be freed with xoe_text_free(), and how
+ * many records it has. The first call reads the headers of all files, or the index files beside them.
+ * XOE_INVALID_ARGUMENT: there is no such file. */
 XOE_API xoe_status xoe_records_file(xoe_records* records, int64_t file, char** path, int64_t* count);
 
 /* As for images, but a position is valid for this rank only, with the same files, options, rank and size. With a

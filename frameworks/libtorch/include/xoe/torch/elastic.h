@@ -22,8 +22,7 @@ namespace xoe::torch {
 // (elastic::RunOptions::begins, ends); not a sharded one, whose state goes with its rank.
 class ModelState final : public elastic::Values {
  public:
-  ModelState(::torch::nn::Module& model, ::torch::optim::Optimizer& optimizer)
-      : model_(model), optimizer_(optimizer) {}
+  ModelState(::torch::nn::Module& model, ::torch::optim::Optimizer& optimizer) : model_(model), optimizer_(optimizer) {}
 
   Status save() override;
   Status restore() override;
