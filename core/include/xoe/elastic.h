@@ -43,20 +43,23 @@ class State {
   virtual Status sync(Communicator& comm, int source) = 0;
 };
 
+template <class T>
+concept PlainBytes = std::is_trivially_copyable_v<T>;
+
 // The program's own variables, in host memory. They stay where they are while this lives, which owns only the copies.
 class Values : public State {
  public:
   // An array whose size is the same on all ranks.
   void add(std::string name, Tensor tensor);
   // A number, or another value of bytes.
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  void add(std::string name, T& value) { add_fixed(std::move(name), std::as_writable_bytes(std::span(&value, 1))); }
+  template <PlainBytes T>
+  void add(std::string name, T& value) {
+    add_fixed(std::move(name), std::as_writable_bytes(std::span(&value, 1)));
+  }
   // What may grow and shrink, such as a position in the data. The others take over the source's size.
   void add(std::string name, std::string& text);
-  template <class T>
-  requires(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>) void add(std::string name,
-                                                                                 std::vector<T>& values) {
+  template <PlainBytes T>
+  void add(std::string name, std::vector<T>& values) {
     add_growing({std::move(name), [&values] { return std::as_writable_bytes(std::span(values)); },
                  [&values](std::size_t bytes) { values.resize(bytes / sizeof(T)); }});
   }
