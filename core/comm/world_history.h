@@ -20,7 +20,7 @@ struct WorldRanks {
 
 // How a world came about, as a bar of the timeline.
 struct WorldMark {
-  std::string text = {};  // "world 2: 3 ranks (rank 1 lost: it was killed)"
+  std::string text = {};  // "world 1: 3 ranks (rank 1 lost: it was killed)"
   std::string note = {};  // "rank 2 before", where the number of this rank has changed
   std::chrono::steady_clock::time_point began = {};
   std::chrono::steady_clock::time_point formed = {};

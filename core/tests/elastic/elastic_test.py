@@ -118,9 +118,9 @@ class ElasticTest(unittest.TestCase):
                 (lost if "lost" in name else joined).append((rank, name, note))
         self.assertEqual(len(lost), 2, marks)
         for rank, name, note in lost:
-            self.assertRegex(name, rf"^world 2: 2 ranks \(rank {victim} lost: .*rank {victim}.*\)$")
+            self.assertRegex(name, rf"^world 1: 2 ranks \(rank {victim} lost: .*rank {victim}.*\)$")
             self.assertEqual(note, f"rank {others[rank]} before" if others[rank] != rank else "")
-        self.assertEqual([name for _, name, _ in joined], [f"world 3: 3 ranks (rank {victim} joined)"] * 2, marks)
+        self.assertEqual([name for _, name, _ in joined], [f"world 2: 3 ranks (rank {victim} joined)"] * 2, marks)
         # The file has steps before and after it, in the same lanes. What a killed rank had not written is not there.
         rank = 0 if victim == 1 else 1
         bars = [one for one in events if one["ph"] == "X" and one["pid"] == rank]

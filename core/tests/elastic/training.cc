@@ -24,7 +24,7 @@ struct Training {
   std::int64_t commit_every = 1;
   std::vector<float> seen = std::vector<float>(1000);
   std::int64_t step = 0;
-  std::vector<int> ranks;  // of each step
+  std::vector<int> ranks = {};  // of each step
   bool told_to_leave = false;
 
   void tell(const elastic::World& world, const std::string& what) const {
