@@ -17,7 +17,7 @@ RECORDS = 98  # with batches of two, ranks have short and empty ones at the ends
 def make_images(folder, form):
     """Images, each of a class of its own: their labels are their numbers."""
     make = [ranks.BUILD / "bin" / "xoe", "data", "make", "--format", form, "--images", RECORDS, "--classes", RECORDS]
-    sizes = ["--validation", 0, "--size-min", 8, "--size-max", 8]
+    sizes = ["--validation", 0, "--size-min", 16, "--size-max", 16]
     subprocess.run(list(map(str, [*make, *sizes, folder])), check=True, stdout=subprocess.DEVNULL)
     return folder
 
