@@ -8,7 +8,7 @@
 namespace xoe::torch_test {
 namespace {
 
-struct Training {
+struct AdamTraining {
   Net net{1};
   ::torch::optim::Adam adam{net.parameters(), ::torch::optim::AdamOptions(0.01)};
   std::int64_t step = 0;
@@ -24,7 +24,7 @@ struct Training {
 };
 
 TEST(ElasticModelState, ATrainingGoesOnFromTheCopyToTheBit) {
-  Training straight, broken;
+  AdamTraining straight, broken;
   straight.train(6);
   torch::ModelState state(broken.net, broken.adam);
   state.add("step", broken.step);
@@ -39,14 +39,14 @@ TEST(ElasticModelState, ATrainingGoesOnFromTheCopyToTheBit) {
 
 TEST(ElasticModelState, ARankThatJoinsTrainsOnAsTheOthersDo) {
   on_ranks(3, [](Communicator& comm) {
-    Training training;
+    AdamTraining training;
     torch::ModelState state(training.net, training.adam);
     state.add("step", training.step);
     if (comm.rank() > 0) training.train(comm.rank() == 1 ? 4 : 2);  // rank 0 has just joined
     ok(state.sync(comm, 1));
     EXPECT_EQ(training.step, 4);
     training.train(3);
-    Training straight;
+    AdamTraining straight;
     straight.train(7);
     EXPECT_TRUE(equal_bits(snapshot(training.net), snapshot(straight.net))) << "rank " << comm.rank();
     return 0;
@@ -55,7 +55,7 @@ TEST(ElasticModelState, ARankThatJoinsTrainsOnAsTheOthersDo) {
 
 TEST(ElasticModelState, OtherVariablesAreRefusedBeforeTheModelChanges) {
   on_ranks(2, [](Communicator& comm) {
-    Training training;
+    AdamTraining training;
     torch::ModelState state(training.net, training.adam);
     if (comm.rank() == 0) state.add("step", training.step);
     training.train(1 + comm.rank());
