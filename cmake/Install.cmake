@@ -4,8 +4,8 @@ include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME xoe)
 
 set(xoe_config ${CMAKE_INSTALL_LIBDIR}/cmake/xoe)
-# What find_package(xoe COMPONENTS comm engine data stats torch) offers, and what they stand on.
-set(archives fmt base stats trace drivers reduce bootstrap backend net shm hierarchical comm engine data)
+# What find_package(xoe COMPONENTS comm engine elastic data stats torch) offers, and what they stand on.
+set(archives fmt base stats trace drivers reduce bootstrap backend net shm hierarchical comm engine elastic data)
 list(TRANSFORM archives PREPEND xoe_)
 install(TARGETS ${archives} EXPORT xoe ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/xoe)
 if(XOE_WITH_TORCH)

@@ -22,7 +22,7 @@ SOURCE_FOLDERS = (*HOUSES, "examples", "scripts", "cmake", "deploy", "packages")
 PUBLIC = [f"{house}/include" for house in ("core", "data", "frameworks/c", "frameworks/libtorch")]
 
 # Public headers that stand for a folder above the lowest.
-PUBLIC_FOLDERS = {"xoe/engine.h": "core/engine", "xoe/communicator.h": "core/comm", "xoe/stats.h": "core/stats"}
+PUBLIC_FOLDERS = {"xoe/engine.h": "core/engine", "xoe/communicator.h": "core/comm", "xoe/elastic.h": "core/elastic", "xoe/stats.h": "core/stats"}
 
 # In C, so that C programs may include them.
 C_HEADERS = {"frameworks/c/include/xoe/c.h", "frameworks/c/include/xoe/c_data.h"}

@@ -21,6 +21,7 @@
 #include "core/bootstrap/world_members.h"
 #include "core/comm/init.h"
 #include "core/comm/join_hosts.h"
+#include "core/comm/world_history.h"
 #include "xoe/communicator.h"
 
 namespace xoe {
@@ -167,6 +168,12 @@ Result<Joined> join_one_host(bootstrap::LaunchInfo info, const Env& env, const J
   return Joined{.world = Communicator(std::move(backend)), .key = key_of(info.secret, info.group)};
 }
 
+void note_world(const bootstrap::World& world, const Topology& topology, WorldHistory::Clock::time_point began) {
+  WorldRanks ranks{.version = world.version, .rank = topology.rank, .size = topology.size};
+  for (const bootstrap::WorldMember& member : world.members) ranks.slots.push_back(member.slot);
+  WorldHistory::of_process().joined(ranks, began);
+}
+
 }  // namespace
 
 Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const OnJoined& on_joined) {
@@ -211,6 +218,7 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
     if (joined) {
       joined->version = number;
       joined->view = view;
+      if (world) note_world(*world, mine.topology, began);
       const Status ready = on_joined ? on_joined(*joined) : Status();
       if (ready && view.may_change() && mine.topology.rank == 0) version.formed();
       if (ready && number > 0 && !newcomer) world_changes().add(std::chrono::steady_clock::now() - began);

@@ -2,12 +2,14 @@
 
 #include "core/base/env.h"
 #include "core/bootstrap/failing_rank.h"
+#include "core/comm/world_history.h"
 
 namespace xoe {
 
 void tell_of_loss(Backend& group, const Error& cause) {
-  if (cause.code() == Code::kPeerLost && group.first_loss())
-    bootstrap::announce_lost_peers(Env::process(), cause.message());
+  if (cause.code() != Code::kPeerLost || !group.first_loss()) return;
+  WorldHistory::of_process().lost(cause.message());
+  bootstrap::announce_lost_peers(Env::process(), cause.message());
 }
 
 }  // namespace xoe

@@ -11,7 +11,7 @@
 namespace xoe::trace {
 namespace {
 
-constexpr std::array kLanes = {kComputeLane, kInputLane, kPackLane, kReduceLane, kUnpackLane};
+constexpr std::array kLanes = {kComputeLane, kInputLane, kPackLane, kReduceLane, kUnpackLane, kWorldLane};
 constexpr std::string_view kWaitedForOne = "waited for rank ";
 constexpr std::string_view kWaitedForSome = "waited for ranks ";
 

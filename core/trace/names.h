@@ -15,6 +15,7 @@ inline constexpr std::string_view kInputLane = "input";
 inline constexpr std::string_view kPackLane = "engine: pack";
 inline constexpr std::string_view kReduceLane = "engine: reduce";
 inline constexpr std::string_view kUnpackLane = "engine: unpack";
+inline constexpr std::string_view kWorldLane = "world";  // why steps have a gap: other ranks than before
 
 // Categories of spans, which are named by their tensor and may overlap.
 inline constexpr std::string_view kNegotiate = "negotiate";  // submitted -> agreed upon; note: waited_for_text()

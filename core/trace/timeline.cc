@@ -9,11 +9,13 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/trace/event_ring.h"
 #include "core/trace/file.h"
 #include "core/trace/interned_names.h"
@@ -205,7 +207,7 @@ class Timeline::Core {
     {
       const std::lock_guard lock(mutex_);
       lanes_.insert_or_assign(std::string(name), lane);
-      last_lane_ = std::max(last_lane_, lane);
+      numbers_.insert(lane);
       spans_named_ = spans_named_ || lane == kSpanLane;
     }
     std::string lines;
@@ -217,12 +219,12 @@ class Timeline::Core {
     const std::lock_guard lock(mutex_);
     if (const auto known = lanes_.find(name); known != lanes_.end()) return known->second;
     if (lanes_.size() >= kMaxLanes) name = kOtherLanes;
-    const auto [place, fresh] = lanes_.try_emplace(std::string(name), last_lane_ + 1);
+    const auto [place, fresh] = lanes_.try_emplace(std::string(name), 0);
     if (fresh) {
-      ++last_lane_;
       const int order = trace::lane_order(name);
+      place->second = free_number(name, order);
       // After the engine's lanes.
-      text_.add_lane(pending_lines_, last_lane_, name, order > 0 ? order : 100 + last_lane_);
+      text_.add_lane(pending_lines_, place->second, name, order > 0 ? order : 100 + static_cast<int>(lanes_.size()));
     }
     return place->second;
   }
@@ -256,6 +258,16 @@ class Timeline::Core {
   }
 
  private:
+  // The same number for the same name, also in other processes: one file may have several worlds, in which a rank is
+  // not always the same process. REQUIRES: mutex_.
+  int free_number(std::string_view name, int order) {
+    constexpr int kKnown = 10, kOthers = 100;
+    constexpr int kNumbers = 1 << 20;
+    int number = order > 0 ? kKnown + order : kOthers + static_cast<int>(hash_text(name) % kNumbers);
+    while (!numbers_.insert(number).second) ++number;
+    return number;
+  }
+
   // Checked before a lock is taken: in a forked child, a thread that does not exist there may hold it.
   bool forked() const { return ::getpid() != process_; }
   static Status forked_error() { return failure(Code::kUnavailable, "a forked child writes no timeline"); }
@@ -328,7 +340,7 @@ class Timeline::Core {
   TimelineNames names_;
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::string, int, std::less<>> lanes_;
-  int last_lane_ = 0;
+  std::set<int> numbers_;  // of lanes
   bool spans_named_ = false;
   std::string pending_lines_;
   ThreadRings rings_;

@@ -46,6 +46,8 @@ MODULES = (
     ("xoe.spark.store", "Where estimators keep their data", ("Store",)),
     ("xoe", "Without a framework", ("init", "run")),
     ("xoe.data", "The input pipeline as arrays", ()),
+    ("xoe.records", "Plain records in elastic training", ()),
+    ("xoe.ledger", "Which records each step consumed", ()),
     ("xoe.stats", "AUROC and its uncertainty", ()),
     ("xoe.errors", "Exceptions", ()),
 )

@@ -206,6 +206,10 @@ xoe_status xoe_images_start_epoch(xoe_images* images, int64_t epoch) {
   return with_images(images, [&](ImageIterator& it) { return it.start_epoch(epoch); });
 }
 
+xoe_status xoe_images_reshard(xoe_images* images, int32_t rank, int32_t size, int32_t processes) {
+  return with_images(images, [&](ImageIterator& it) { return it.reshard(rank, size, processes, 0); });
+}
+
 void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size) {
   xoe::capi::init_struct(facts, xoe_images_facts{}, struct_size);
 }
@@ -216,6 +220,10 @@ xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts) {
 
 xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches) {
   return with_images(images, [&](const ImageIterator& it) { return give(it.batches_per_epoch(), batches, "batches"); });
+}
+
+xoe_status xoe_images_records_per_epoch(xoe_images* images, int64_t* records) {
+  return with_images(images, [&](const ImageIterator& it) { return give(it.records_per_epoch(), records, "records"); });
 }
 
 xoe_status xoe_images_warnings(xoe_images* images, char** lines) {

@@ -3,6 +3,7 @@
 
 #include "core/base/text.h"
 #include "data/files/missing.h"
+#include "data/records/record_index.h"
 #include "frameworks/c/compare_on.h"
 #include "frameworks/c/data_options.h"
 #include "frameworks/c/objects.h"
@@ -181,6 +182,9 @@ struct xoe_records {
   std::int64_t delivered = 0;
   std::shared_ptr<xoe::data::BadRecords> bad;
   std::shared_ptr<const xoe::data::BadRecords> missing;
+  std::vector<std::string> paths;
+  xoe::data::Compression compression = xoe::data::Compression::kAuto;
+  std::shared_ptr<const xoe::data::RecordIndex> index;  // null: nothing has asked for it
   std::unique_ptr<xoe::capi::FileRecordIterator> iterator;
 };
 
@@ -254,6 +258,8 @@ Status open_files(std::vector<std::string> files, RecordsRequest request, xoe_re
                                }}));
   made->missing = request.missing;
   made->bad = options.reading.bad = std::make_shared<data::BadRecords>();
+  made->paths = files;
+  made->compression = options.reading.compression;
   XOE_ASSIGN(made->iterator, make_stage(std::move(files), options)->iterate(0));
   *records = made.release();
   return {};
@@ -306,6 +312,27 @@ Status restore(xoe_records& records, const char* text) {
   return records.iterator->restore(std::move(state));
 }
 
+Result<std::int64_t> skip(xoe_records& records, std::int64_t count) {
+  XOE_TRY(check_number(count, 0, INT64_MAX, "count"));
+  std::int64_t passed = 0;
+  for (; passed < count; ++passed) {
+    XOE_ASSIGN(const bool there, records.iterator->skip(1));
+    if (!there) break;
+  }
+  return passed;
+}
+
+Status file_of(xoe_records& records, std::int64_t file, char** path, std::int64_t* count) {
+  XOE_TRY(need(count, "count"));
+  XOE_TRY(check_number(file, 0, std::ssize(records.paths) - 1, "file"));
+  if (records.index == nullptr) {
+    XOE_ASSIGN(records.index, data::RecordIndex::open(records.paths, {.compression = records.compression}));
+  }
+  const auto number = static_cast<std::size_t>(file);
+  *count = records.index->first(number + 1) - records.index->first(number);
+  return copy_text(records.paths[number], path);
+}
+
 Status report_of(const xoe_records& records, char** json) {
   using Json = nlohmann::ordered_json;
   const Json out = {{"files", records.files},
@@ -351,6 +378,18 @@ xoe_status xoe_records_next(xoe_records* records, xoe_record** record) {
 }
 
 void xoe_record_release(xoe_record* record) { delete static_cast<xoe::capi::OwnedRecord*>(record); }
+
+xoe_status xoe_records_skip(xoe_records* records, int64_t count, int64_t* passed) {
+  return with_records(records, [&](xoe_records& it) -> Status {
+    XOE_TRY(xoe::capi::need(passed, "passed"));
+    XOE_ASSIGN(*passed, xoe::capi::skip(it, count));
+    return {};
+  });
+}
+
+xoe_status xoe_records_file(xoe_records* records, int64_t file, char** path, int64_t* count) {
+  return with_records(records, [&](xoe_records& it) { return xoe::capi::file_of(it, file, path, count); });
+}
 
 xoe_status xoe_records_save(xoe_records* records, char** text) {
   return with_records(records, [&](const xoe_records& it) { return xoe::capi::save(it, text); });

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
@@ -196,12 +195,6 @@ int run_in(Joined& joined, const train::TrainOptions& options, Console& console,
   return outcome->interrupted ? kInterrupted : 0;
 }
 
-// "trace-2.json" for the second world of a run: each has an engine, and so a timeline, of its own.
-std::string numbered(const std::string& path, int number) {
-  const std::filesystem::path whole(path);
-  return whole.parent_path() / fmt::format("{}-{}{}", whole.stem().string(), number, whole.extension().string());
-}
-
 // Joins the world. nullopt: a signal has asked this process to stop, while it waits for other ranks.
 std::optional<Result<Joined>> join_unless_stopped() {
   const auto joining = std::make_shared<std::promise<Result<Joined>>>();
@@ -240,12 +233,12 @@ bool joins_others(const Env& env) {
 // exit code.
 int run(const TrainCommandLine& line) {
   Console console(line);
-  train::TrainOptions options = line.options;
+  const train::TrainOptions& options = line.options;
   train::Resizing resizing;
   if (const auto share = likely_share(Env::process()))
     train::prepare_rank(options, *share, joins_others(Env::process()), console, resizing);
   std::pair<int, std::int64_t> last(-1, -1);  // the version of the world, and the step after which it lost a rank
-  for (int world = 1;; ++world) {
+  while (true) {
     auto attempt = join_unless_stopped();
     if (!attempt) stop_waiting(options, resizing);
     Result<Joined>& joined = *attempt;
@@ -265,7 +258,6 @@ int run(const TrainCommandLine& line) {
     resizing.survives = Env::process().has(kSurvivesVariable);
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
     if (code != kResized || joined->change() == Change::kLeave) return code == kResized ? 0 : code;
-    if (!line.options.timeline.empty()) options.timeline = numbered(line.options.timeline, world + 1);
   }
 }
 

@@ -224,6 +224,29 @@ class ElasticTest(unittest.TestCase):
         self.assertEqual(self.go_on(checkpoints, joined - since, 2, since, options), self.weights(checkpoints, joined))
         self.assertEqual(self.go_on(checkpoints, joined, 3, 3, options), self.weights(checkpoints, joined + 3))
 
+    def test_a_timeline_goes_on_and_says_why_steps_have_a_gap(self):
+        timeline = self.folder / "timeline.json"
+        job = self.start("--batch", 4, "--steps", 10**6, "--timeline", timeline)
+        job.until(r"(?m)^\[0\] +5 ")
+        job.kill(1)
+        job.until(r"\[0\] step \d+ is the first with 3 ranks")
+        step = int(re.findall(r"(?m)^\[0\] +(\d+) ", job.text())[-1])
+        job.until(rf"(?m)^\[0\] +{step + 5} ")
+        job.stop()
+        events = json.loads(timeline.read_text())["traceEvents"]
+        lanes = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+        bars = [one for one in events if one["ph"] == "X"]
+        marks = [one for one in bars if lanes[one["pid"], one["tid"]] == "world"]
+        names = sorted((one["name"], one["pid"]) for one in marks)
+        self.assertRegex(names[0][0], r"^world 1: 2 ranks \(rank 1 lost: .*\)$")
+        self.assertEqual(names, [(names[0][0], 0), (names[1][0], 1), *(("world 2: 3 ranks (rank 1 joined)", one) for one in (0, 2))])
+        self.assertIn("rank 1 lost: ", names[1][0])
+        for mark in marks:
+            self.assertGreater(mark["dur"], 0)
+        forward = [one["ts"] for one in bars if one["pid"] == 0 and one["name"] == "forward"]
+        lost = next(one for one in marks if "lost" in one["name"] and one["pid"] == 0)
+        self.assertTrue(min(forward) < lost["ts"] < lost["ts"] + lost["dur"] < max(forward), lost)
+
     def test_planted_faults_are_found(self):
         ledger = self.folder / "ledger"
         self.start("--batch", 5, "--epochs", 2, "--ledger", ledger, "--remainder", "keep", restarts=0).end()

@@ -11,6 +11,7 @@
 #include "core/base/utf8.h"
 #include "core/bootstrap/failing_rank.h"
 #include "core/comm/tell_of_loss.h"
+#include "core/comm/world_history.h"
 
 namespace xoe::engine {
 
@@ -319,11 +320,33 @@ Result<std::string> Runtime::path_of_rank_0(const std::string& own) {
 
 Status Runtime::start_timeline(const std::string& own_path) {
   XOE_ASSIGN(const std::string path, path_of_rank_0(own_path));
-  const bool creates = topology_.local_rank == 0;
-  Status made;
-  if (creates) made = telemetry_->trace().start(path, true);
+  XOE_ASSIGN(const bool goes_on, timeline_goes_on(path));
+  const bool first = topology_.local_rank == 0;
+  Status made = first && goes_on ? telemetry_->trace().start(path, false) : Status();
+  if (first && (!goes_on || !made)) made = telemetry_->trace().start(path, true);
   XOE_ASSIGN(const auto met, run_internal_request(InternalKind::kMeet, "start_timeline", {}));
-  return creates ? made : telemetry_->trace().start(path, false);
+  if (!first) made = telemetry_->trace().start(path, false);
+  if (made) WorldHistory::of_process().writes(path);
+  return made;
+}
+
+Result<bool> Runtime::timeline_goes_on(const std::string& path) {
+  const std::int64_t mine = WorldHistory::of_process().wrote_before(path) ? 1 : 0;
+  constexpr std::int64_t kOne = 1;
+  const TensorArg flag{.in = &mine, .dtype = DType::kInt64, .shape = {&kOne, 1}};
+  XOE_ASSIGN(const auto gathered, submit({.name = internal_name("start_timeline file"),
+                                          .op = {.kind = OpKind::kAllgather, .needs_all_ranks = true},
+                                          .tensors = {&flag, 1}},
+                                         Use::kWaited));
+  XOE_TRY(wait(*gathered, std::nullopt));
+  const ProcessSetRegistry::Use world(sets_, kWorldSet);
+  if (world.get() == nullptr) return failure(closed_error());
+  const std::vector<int>& hosts = world.get()->host_group().hosts();
+  const auto* const flags = static_cast<const std::int64_t*>(gathered->outcome.outputs[0].data);
+  bool goes_on = false;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    goes_on = goes_on || (hosts[rank] == hosts[static_cast<std::size_t>(topology_.rank)] && flags[rank] != 0);
+  return goes_on;
 }
 
 Status Runtime::run_internal(Submission& submission) {

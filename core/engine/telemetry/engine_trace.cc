@@ -59,7 +59,8 @@ Status EngineTrace::start(const std::string& path, bool create) {
       .create = create};
   XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
   trace::Timeline& t = *opened;
-  if (create) XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
+  if (topology_.local_rank == 0)
+    XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
   auto open = std::make_shared<Open>(Open{.timeline = nullptr,
                                           .pack = t.lane(trace::kPackLane),
                                           .reduce = t.lane(trace::kReduceLane),
@@ -70,6 +71,9 @@ Status EngineTrace::start(const std::string& path, bool create) {
                                           .tensors = t.intern(trace::kTensors),
                                           .bytes = t.intern(trace::kBytes),
                                           .left_out = t.intern(trace::kLeftOut)});
+  if (const auto mark = std::exchange(mark_, std::nullopt))
+    t.record(t.lane(trace::kWorldLane), t.intern(mark->text), mark->began, mark->formed,
+             {.note = mark->note.empty() ? 0 : t.intern(mark->note)});
   for (int rank = 0; rank < topology_.size; ++rank)
     open->waited_for.push_back(t.intern(trace::waited_for_text(std::array{rank})));
   open->timeline = std::move(opened);

@@ -9,11 +9,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/comm/world_history.h"
 #include "core/engine/execute/batch/batch.h"
 #include "core/engine/submission/submission.h"
 #include "core/trace/timeline.h"
@@ -39,7 +41,9 @@ class EngineTrace {
       : topology_(topology), host_(host), hosts_(hosts), clock_(clock), warn_(warn) {}
   ~EngineTrace();
 
-  // Local rank 0 calls with create == true before the others of its host do.
+  // How the world came about: a bar of the timeline, once one is on. Before any other call.
+  void came_about(std::optional<WorldMark> mark) { mark_ = std::move(mark); }
+  // Local rank 0 calls before the others of its host do. create: in place of an older file.
   Status start(const std::string& path, bool create);
   Status stop();
   bool on() const noexcept { return on_.load(std::memory_order_acquire); }
@@ -84,10 +88,12 @@ class EngineTrace {
   std::shared_ptr<const Open> open_;
   std::atomic<bool> warned_{false};
   const pid_t process_ = ::getpid();  // a forked child writes nothing
+  std::optional<WorldMark> mark_;
   std::uint32_t timelines_ = 0;
   std::atomic<std::int64_t> left_out_{0};  // tensors
   // Only of the thread that makes progress.
-  std::uint64_t spans_ = 0;
+  // Other than those of earlier worlds, which may be in the same file.
+  std::uint64_t spans_ = static_cast<std::uint64_t>(WorldHistory::of_process().version()) << 32;
   std::int64_t batches_ = 0;
   TimePoint ration_began_{};
   std::int64_t ration_left_ = 0;  // tensors

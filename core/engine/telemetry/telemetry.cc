@@ -32,6 +32,7 @@ Result<std::unique_ptr<Telemetry>> Telemetry::create(const EngineOptions& option
   }
   std::unique_ptr<Telemetry> telemetry(new Telemetry(
       options, topology, by_rank[static_cast<std::size_t>(topology.rank)], hosts, clock, std::move(launcher)));
+  telemetry->trace_.came_about(WorldHistory::of_process().take_mark());
   telemetry->metrics_.knobs(Knobs::nearest(options.fusion_threshold, options.pack_limit, options.in_flight));
   if (options.metrics_port >= 0) {
     const int port = options.metrics_port == 0 ? 0 : options.metrics_port + topology.local_rank;

@@ -147,6 +147,16 @@ class Images {
     return batches;
   }
 
+  void reshard(std::int32_t rank, std::int32_t size, std::int32_t processes) {
+    check(call_released([&] { return xoe_images_reshard(get(), rank, size, processes); }));
+  }
+
+  std::int64_t records_per_epoch() {
+    std::int64_t records = 0;
+    check(call_released([&] { return xoe_images_records_per_epoch(get(), &records); }));
+    return records;
+  }
+
   nb::dict facts() {
     xoe_images_facts facts;
     xoe_images_facts_init(&facts, sizeof(facts));
@@ -220,6 +230,21 @@ class Records {
     return nb::make_tuple(nb::bytes(record->data, record->size), path_text(record->file), record->number);
   }
 
+  std::int64_t skip(std::int64_t count) {
+    std::int64_t passed = 0;
+    check(call_released([&] { return xoe_records_skip(records_.get(), count, &passed); }));
+    return passed;
+  }
+
+  // The file's path, and how many records it has.
+  nb::tuple file(std::int64_t number) {
+    char* path = nullptr;
+    std::int64_t count = 0;
+    check(call_released([&] { return xoe_records_file(records_.get(), number, &path, &count); }));
+    const std::unique_ptr<char, decltype(&xoe_text_free)> owned(path, xoe_text_free);
+    return nb::make_tuple(path_text(path), count);
+  }
+
   nb::str save() {
     return text_of([&](char** text) { return xoe_records_save(records_.get(), text); });
   }
@@ -261,6 +286,8 @@ void bind_data(nb::module_& module) {
       .def("save", &Images::save)
       .def("restore", &Images::restore, nb::arg("position"))
       .def("start_epoch", &Images::start_epoch, nb::arg("epoch"))
+      .def("reshard", &Images::reshard, nb::arg("rank"), nb::arg("size"), nb::arg("processes"))
+      .def("records_per_epoch", &Images::records_per_epoch)
       .def("facts", &Images::facts)
       .def("batches_per_epoch", &Images::batches_per_epoch)
       .def("report", &Images::report, "Where the time went, as JSON.")
@@ -269,6 +296,8 @@ void bind_data(nb::module_& module) {
       .def(nb::init<const std::vector<nb::str>&, const nb::dict&, const Engine*>(), nb::arg("patterns"),
            nb::arg("options"), nb::arg("engine").none() = nb::none())
       .def("next", &Records::next, "The bytes, the file, and the number of the next record; None at the end.")
+      .def("skip", &Records::skip, nb::arg("count"), "Passes over records; gives how many there were.")
+      .def("file", &Records::file, nb::arg("number"), "The path of a file, and how many records it has.")
       .def("save", &Records::save)
       .def("restore", &Records::restore, nb::arg("position"))
       .def("report", &Records::report, "What was read and skipped, as JSON.")

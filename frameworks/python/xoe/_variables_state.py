@@ -11,7 +11,7 @@ from xoe.elastic import ObjectState
 
 
 class VariablesState(ObjectState):
-    """Variables, whose copies are arrays of NumPy, and plain objects, one attribute per keyword."""
+    """Variables, whose copies are arrays of NumPy, and plain objects, data sets and ledgers, one attribute per keyword."""
 
     def __init__(self, **values: Any) -> None:
         self._copies: list[Any] = []
@@ -28,9 +28,9 @@ class VariablesState(ObjectState):
         for variable, value in zip(self._kept(), values, strict=True):
             variable.assign(value)
 
-    def save(self) -> None:
+    def _keep(self) -> None:
         self._copies = self._now()
-        super().save()
+        super()._keep()
 
     def restore(self) -> None:
         self._assign_all(self._copies)

@@ -221,6 +221,14 @@ class Images(_Pipeline):
         """Continues with the first batch of an epoch."""
         self._images.start_epoch(epoch)
 
+    def reshard(self, rank: int, size: int, processes: int = 1) -> None:
+        """Goes on as rank ``rank`` of ``size``, of which ``processes`` are on this host, with the files open as they are.
+
+        The position is the beginning then: :meth:`restore` or :meth:`start_epoch` comes next. Each rank does so for itself.
+        InvalidArgumentError: too few records for a batch on all ranks; nothing has changed then.
+        """
+        self._images.reshard(rank, size, processes)
+
     @property
     def facts(self) -> dict[str, Any]:
         """records_per_epoch (of all ranks), batches_per_epoch, classes, multi_label, skipped, waited (s), memory_bytes, lost,
@@ -236,6 +244,11 @@ class Images(_Pipeline):
     def batches_per_epoch(self) -> int:
         """The same on every rank; reads nothing."""
         return self._images.batches_per_epoch()
+
+    @property
+    def records_per_epoch(self) -> int:
+        """Of all ranks; reads nothing."""
+        return self._images.records_per_epoch()
 
     def __enter__(self) -> Images:
         return self
@@ -281,6 +294,16 @@ class Records(_Pipeline):
             raise StopIteration
         data, *self._place = record
         return data
+
+    def skip(self, count: int) -> int:
+        """Passes over records; gives how many there were, which is fewer at the end."""
+        return self._records.skip(count)
+
+    def files(self) -> list[tuple[str, int]]:
+        """The path of each file, in their order, and how many records it has. The first call reads the headers of all files,
+        or the index files beside them."""
+        position = dict(word.split("=", 1) for word in self.save().split())
+        return [self._records.file(number) for number in range(int(position["records.files"]))]
 
     def _warn(self) -> None:
         report = self.report()

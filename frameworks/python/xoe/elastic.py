@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from xoe import world as _world
+from xoe._collective import barrier
+from xoe._elastic_parts import ElasticPart
 from xoe.errors import HorovodInternalError, HostsUpdatedInterrupt
 from xoe.initialize import re_form, shutdown
+from xoe.ledger import Ledger
 from xoe.objects import allgather_object, broadcast_object
 
 Result = TypeVar("Result")
@@ -100,31 +103,74 @@ class State:
     def reset(self) -> None:
         """Adapts to a new version of the world."""
 
+    def steps_done(self, steps: int = 1) -> None:
+        """So many steps were done since the last call, which data sets in the state are told. Callbacks of Keras call it."""
+
 
 class ObjectState(State):
-    """Plain objects, one attribute per keyword. Copies are deep. ``bcast_object``, ``get_rank``: as in :class:`State`."""
+    """Plain objects, one attribute per keyword, and any number of data sets and ledgers. Copies of objects are deep; data sets
+    and ledgers stay, and go on from their place. ``bcast_object``, ``get_rank``: as in :class:`State`.
+    """
 
     def __init__(
         self, bcast_object: Callable[..., Any] = broadcast_object, get_rank: Callable[[], int] = _world.rank, **values: Any
     ) -> None:
         super().__init__(bcast_object, get_rank)
-        self._saved = values
+        self._parts = {name: value for name, value in values.items() if isinstance(value, ElasticPart)}
+        for name, part in self._parts.items():
+            part.follow()
+            object.__setattr__(self, name, part)
+        self._places = self._places_now()
+        self._saved = {name: value for name, value in values.items() if name not in self._parts}
         self._assign()
 
     def save(self) -> None:
+        ledgers = self._ledgers()
+        if ledgers:
+            # What one rank commits, all have noted; where one could not, nothing is committed here either.
+            barrier()
+        self._keep()
+        for ledger in ledgers:
+            ledger.commit()
+
+    def _ledgers(self) -> list[Ledger]:
+        return [part for part in self._parts.values() if isinstance(part, Ledger)]
+
+    def _keep(self) -> None:
+        """Saves copies; talks to no other rank."""
+        self._places = self._places_now()
         self._saved = {name: copy.deepcopy(getattr(self, name)) for name in self._saved}
 
     def restore(self) -> None:
+        self._place_parts(self._places)
         self._assign()
 
     def sync(self) -> None:
         self._copy_from(self._source())
 
+    def reset(self) -> None:
+        for part in self._parts.values():
+            part.reset()
+
+    def steps_done(self, steps: int = 1) -> None:
+        for part in self._parts.values():
+            part.steps_done(steps)
+
     def _copy_from(self, source: int) -> None:
+        if self._parts:
+            self._places = broadcast_object(self._places_now(), source)
+            self._place_parts(self._places)
         if self._saved:
             current = {name: getattr(self, name) for name in self._saved}
             self._saved = broadcast_object(current, source)
             self._assign()
+
+    def _places_now(self) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in self._parts.items()}
+
+    def _place_parts(self, places: dict[str, Any]) -> None:
+        for name, place in places.items():
+            self._parts[name].load_state_dict(place)
 
     def _assign(self) -> None:
         for name, value in self._saved.items():

@@ -14,31 +14,45 @@ from pathlib import Path
 from typing import Any
 
 from xoe import world as _world
+from xoe._elastic_parts import ElasticPart
+from xoe.errors import InvalidArgumentError
 from xoe.objects import allgather_object
 
 
-class Ledger:
+class Ledger(ElasticPart):
     """Writes what this rank consumes to a file of its own in ``folder``.
 
-    Put it into the ``TorchState``, and give it to the ``ElasticSampler``, which tells it of each batch; or call :meth:`step`
-    with the records of each batch. A step counts once the state is committed; what is undone after a failure does not.
+    Put it into the elastic state, and give it to the data set or the ``ElasticSampler``, which tells it of each batch; or call
+    :meth:`step` with the records of each batch. A step counts once the state is committed; what is undone after a failure
+    does not. One thread at a time.
 
-    records: how many are in the data set. fingerprint: a number of 64 bits that stands for them, the same on all ranks.
+    records: how many are in the data set; None: the data set that it is given to says so. fingerprint: a number of 64 bits
+    that stands for them, the same on all ranks.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], records: int, fingerprint: int = 0) -> None:
+    def __init__(self, folder: str | os.PathLike[str], records: int | None = None, fingerprint: int | None = None) -> None:
         self._folder = Path(folder)
-        self._head = f"ledger 1 {records} {fingerprint:x}"
+        self._records, self._fingerprint = records, fingerprint
         self._file: int | None = None
         self._steps = 0  # of the training so far
         self._world = 0  # 0: none yet in this process
         self._begins_world = True
+
+    def describe(self, records: int, fingerprint: int = 0) -> None:
+        """Tells it of its data set, which calls this. InvalidArgumentError: it has been told of another one."""
+        if self._records not in (None, records):
+            raise InvalidArgumentError(f"the ledger is of {self._records} records, and the data set has {records}")
+        self._records = records
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint
 
     def step(self, records: Iterable[int], epoch: int = 0, left: int = 0) -> None:
         """Notes the records of this rank's batch in a step. All ranks call it equally often, before the state is committed.
 
         records: their numbers in the data set, from 0. left: the batches of the epoch that follow; 0 ends it.
         """
+        if self._records is None:
+            raise InvalidArgumentError("Ledger(folder, records): nothing told it how many records the data set has")
         if self._begins_world:
             self._begin_world()
         self._steps += 1
@@ -46,7 +60,7 @@ class Ledger:
         self._append(f"step {self._world} {self._steps} {_world.rank()} {epoch} {left}{numbers}")
 
     def commit(self) -> None:
-        """Notes that the steps so far are part of the state. A ``TorchState`` calls it."""
+        """Notes that the steps so far are part of the state, which calls this."""
         if not self._begins_world:
             self._append(f"done {self._world} {self._steps}")
 
@@ -74,7 +88,7 @@ class Ledger:
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / f"{socket.gethostname()}-{os.getpid()}-{time.time_ns() // 1000}.ledger"
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            self._append(self._head)
+            self._append(f"ledger 1 {self._records} {self._fingerprint or 0:x}")
         rest = _with_checksum(line)
         while rest:
             rest = rest[os.write(self._file, rest) :]

@@ -1,6 +1,8 @@
 """Training that goes on after its group of ranks broke: no step is lost or done twice, and state is that of the last commit."""
 
 import os
+import pathlib
+import subprocess
 
 import ranks
 
@@ -10,6 +12,9 @@ import torch
 
 import xoe.elastic
 import xoe.torch as hvd
+from xoe.errors import InvalidArgumentError
+from xoe.records import RecordBatches
+from xoe.torch.data import ImageDataset
 from xoe.torch.elastic import state as handlers
 
 # A step that some ranks do not take fails after this long.
@@ -197,6 +202,98 @@ def test_a_function_of_the_programs_own_forms_the_world():
     state = xoe.elastic.ObjectState(hvd.broadcast_object, hvd.rank, step=3)
     assert xoe.elastic.run_fn(train, reset)(state) == 3
     assert formed == [RANK] and state._rank() == RANK and state._bcast_object("all") == "all"
+
+
+def make_data(folder):
+    """60 records, which are images."""
+    if RANK == 0:
+        make = [str(ranks.BUILD / "bin" / "xoe-data"), "make", "--images", "60", "--classes", "3", "--shards", "2", folder]
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    hvd.barrier()
+    return pathlib.Path(folder)
+
+
+DATA = make_data(ranks.folder_for_all(RANK, lambda made: hvd.broadcast_object(made, 0), hvd.barrier))
+
+
+def raises(words, call):
+    try:
+        call()
+    except InvalidArgumentError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError("no error")
+
+
+def images_of(ledger=None):
+    return ImageDataset(DATA, 2, image_size=8, training=True, remainder="keep", seed=7, threads=1, ledger=ledger)
+
+
+def test_batches_that_were_not_recorded_come_again():
+    ledger = hvd.elastic.Ledger(DATA / "ledger")
+    images = images_of(ledger)
+    state = hvd.elastic.TorchState(images=images, ledger=ledger)
+    loop, taken = iter(images), []
+    for _ in range(4):
+        next(loop)
+        taken.append(images.batch.records.tolist())
+    raises("record_batch() is to be called after each step", state.commit)
+    images.record_batch(2)
+    state.commit()
+    images.record_batch()  # not committed
+    state.restore()
+    assert not list(loop), "a loop of before the restore is over"
+    again = []
+    for _ in images:
+        again.append(images.batch.records.tolist())
+    assert again[:2] == taken[2:] and images.epoch == 0, (again[:2], taken)
+    images.record_batch(len(again))
+    assert images.epoch == 1
+    raises("every batch that was handed out is recorded", images.record_batch)
+    everywhere = [record for part in hvd.allgather_object(taken[:2] + again) for batch in part for record in batch]
+    assert sorted(everywhere) == list(range(60)), sorted(everywhere)
+
+
+def test_without_a_ledger_batches_count_when_they_are_handed_out():
+    images = images_of()
+    state = hvd.elastic.TorchState(images=images, step=0)
+    for state.step, _ in enumerate(images, 1):
+        if state.step == 3:
+            state.commit()
+            break
+    next(iter(images))
+    state.restore()
+    assert len(list(images)) == len(images) - 3 and images.epoch == 1
+
+
+def test_a_ledger_is_of_one_data_set():
+    ledger = hvd.elastic.Ledger(DATA / "other", records=61)
+    raises("of 61 records, and the data set has 60", lambda: images_of(ledger))
+    raises("nothing told it", lambda: hvd.elastic.Ledger(DATA / "none").step([1]))
+
+
+def test_plain_records_have_one_order_for_all_ranks():
+    def taken(records, batches):
+        loop = iter(records)
+        return [next(loop) for _ in range(batches)]
+
+    options = {"seed": 3, "shuffle_buffer": 16, "cycle_length": 2}
+    records = RecordBatches(DATA / "train-*", 4, **options)
+    assert records.records_per_epoch == 60 and len(records) == -(-60 // (4 * SIZE))
+    first, second = list(records), list(records)
+    assert len(first) == len(records) and first != second
+    everything = [record for part in hvd.allgather_object(first) for batch in part for record in batch]
+    assert len(everything) == len(set(everything)) == 60
+    # A place is that of all ranks, and is of this order alone.
+    fresh = RecordBatches(DATA / "train-*", 4, **options)
+    assert taken(fresh, 2) == first[:2]
+    place = fresh.state_dict()
+    assert place["consumed"] == 8 * SIZE and place["epoch"] == 0
+    other = RecordBatches(DATA / "train-*", 4, **options)
+    other.load_state_dict(place)
+    assert list(other) == first[2:] and list(other) == second and other.epoch == 2
+    raises("the seed is 4", lambda: RecordBatches(DATA / "train-*", 4, seed=4).load_state_dict(place))
+    raises("no option rank", lambda: RecordBatches(DATA / "train-*", 4, rank=0))
 
 
 ranks.call_tests(globals())

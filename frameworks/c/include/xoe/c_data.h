@@ -125,6 +125,12 @@ XOE_API xoe_status xoe_images_restore(xoe_images* images, const char* text);
 /* Continues with the first batch of an epoch. */
 XOE_API xoe_status xoe_images_start_epoch(xoe_images* images, int64_t epoch);
 
+/* Goes on as rank `rank` of `size`, of which `processes` are on this host. The files stay open; the position is the
+ * beginning, so that xoe_images_restore() or xoe_images_start_epoch() comes next. Not collective: each rank does so for
+ * itself. XOE_INVALID_ARGUMENT: a number is out of range, or there are too few records for a batch on all ranks;
+ * nothing has changed then. */
+XOE_API xoe_status xoe_images_reshard(xoe_images* images, int32_t rank, int32_t size, int32_t processes);
+
 typedef struct xoe_images_facts {
   size_t struct_size;
   int64_t records_per_epoch; /* over all ranks, before dropping or padding */
@@ -143,6 +149,8 @@ XOE_API void xoe_images_facts_init(xoe_images_facts* facts, size_t struct_size);
 XOE_API xoe_status xoe_images_facts_of(xoe_images* images, xoe_images_facts* facts);
 /* batches_per_epoch alone, which is known without reading. */
 XOE_API xoe_status xoe_images_batches_per_epoch(xoe_images* images, int64_t* batches);
+/* records_per_epoch alone, which is known without reading, too. */
+XOE_API xoe_status xoe_images_records_per_epoch(xoe_images* images, int64_t* records);
 
 /* Warnings since the last call, one line each, and "" where there are none: which images were left out (max_bad). What
  * is not asked for goes to standard error when the iterator is closed, and so does everything where
@@ -184,6 +192,14 @@ typedef struct xoe_record {
 XOE_API xoe_status xoe_records_next(xoe_records* records, xoe_record** record);
 /* Null is ignored. */
 XOE_API void xoe_record_release(xoe_record* record);
+
+/* Passes over the next `count` records; *passed: how many there were, fewer at the end. */
+XOE_API xoe_status xoe_records_skip(xoe_records* records, int64_t count, int64_t* passed);
+
+/* File number `file` of all, in the order of their names: *path, which is to be freed with xoe_text_free(), and how
+ * many records it has. The first call reads the headers of all files, or the index files beside them.
+ * XOE_INVALID_ARGUMENT: there is no such file. */
+XOE_API xoe_status xoe_records_file(xoe_records* records, int64_t file, char** path, int64_t* count);
 
 /* As for images, but a position is valid for this rank only, with the same files, options, rank and size. With a
  * shuffle_buffer the epoch is read again up to the position. */

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "xoe/torch/broadcast.h"
+#include "xoe/torch/elastic.h"
 #include "xoe/torch/layerwise.h"
 #include "xoe/torch/optimizer.h"
 #include "xoe/torch/tensors.h"

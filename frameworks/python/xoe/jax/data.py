@@ -20,8 +20,9 @@ class ImageDataset(ImageEpochs):
             for images, labels in dataset:
                 ...
 
-    Arrays use the pipeline's memory without a copy where JAX takes it. ``state_dict`` and ``load_state_dict`` as in
-    :class:`xoe.torch.data.ImageDataset`; options are those of :class:`xoe.data.Images`, compare too.
+    Arrays use the pipeline's memory without a copy where JAX takes it. ``state_dict``, ``load_state_dict``, ``ledger`` and the
+    place in an elastic state (:class:`xoe.jax.elastic.JaxState`) as in :class:`xoe.torch.data.ImageDataset`; options are those
+    of :class:`xoe.data.Images`, compare too.
     """
 
     __doc__ = f"{inspect.cleandoc(__doc__ or '')}\n\n{_options_of(Images.__doc__)}"

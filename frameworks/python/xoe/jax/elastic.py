@@ -26,6 +26,7 @@ from xoe.elastic import ObjectState as ObjectState
 from xoe.elastic import State as State
 from xoe.errors import UnsupportedError
 from xoe.jax.failures import forget_failures, typed_errors
+from xoe.ledger import Ledger as Ledger
 
 Result = TypeVar("Result")
 
@@ -36,7 +37,7 @@ def _states(values: Any) -> list[Any]:
 
 
 class JaxState(ObjectState):
-    """Trees of arrays, and plain objects, one attribute per keyword."""
+    """Trees of arrays, plain objects, and data sets and ledgers, one attribute per keyword."""
 
     def __init__(self, **values: Any) -> None:
         if any(type(one).__name__ == "ShardedState" for one in _states(values)):
@@ -47,6 +48,7 @@ class JaxState(ObjectState):
         """Compiled programs know the ranks of the world that they were made in."""
         forget_failures()
         jax.clear_caches()
+        super().reset()
 
     def save(self) -> None:
         """Saves a copy in memory, once all that was computed has succeeded."""

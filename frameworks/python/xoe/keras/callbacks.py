@@ -204,20 +204,27 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
 
 
 class CommitStateCallback(keras.callbacks.Callback):
-    """Commits an elastic state every ``batches_per_commit`` batches, and at the end of each epoch. Put it after callbacks that
-    change the state. Subclasses may change :meth:`commit`."""
+    """Commits an elastic state every ``batches_per_commit`` batches, and at the end of each epoch; data sets in the state are
+    told of each batch. Put it after callbacks that change the state. Subclasses may change :meth:`commit`."""
 
     def __init__(self, state: Any, batches_per_commit: int = 1) -> None:
         super().__init__()
         self.state, self.batches_per_commit = state, batches_per_commit
         self.batches_remaining = batches_per_commit
+        self._told = -1  # the last batch of the epoch that the state was told of
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Counts from here."""
         self.batches_remaining = self.batches_per_commit
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Batches count from 0 in each epoch."""
+        self._told = -1
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Commits."""
+        self.state.steps_done(batch - self._told)  # several, with steps_per_execution
+        self._told = batch
         self.batches_remaining -= 1
         if self.batches_remaining == 0:
             self.commit()

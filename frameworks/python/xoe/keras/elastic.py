@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,16 +15,24 @@ from xoe.keras.callbacks import CommitStateCallback as CommitStateCallback
 from xoe.keras.callbacks import UpdateBatchStateCallback as UpdateBatchStateCallback
 from xoe.keras.callbacks import UpdateEpochStateCallback as UpdateEpochStateCallback
 from xoe.keras.versions import backend, need_weights, to_numpy, variables_of, wait_for_programs
+from xoe.ledger import Ledger as Ledger
 
 Result = TypeVar("Result")
 
 
 class KerasState(VariablesState):
-    """A model and its optimizer, and plain objects.
+    """A model and its optimizer, plain objects, and data sets and ledgers.
 
     For example::
 
         state = KerasState(model, epoch=0, batch=0)
+
+    A :class:`xoe.keras.data.ImageDataset` in it is told of each step by ``CommitStateCallback``. The rest of an epoch has
+    fewer batches than the next one, and ``fit`` counts them once: call it for each epoch::
+
+        while state.images.epoch < EPOCHS:
+            model.fit(state.images, initial_epoch=state.images.epoch, epochs=state.images.epoch + 1,
+                      callbacks=[hvd.elastic.CommitStateCallback(state)])
     """
 
     def __init__(self, model: Any, optimizer: Any = None, **values: Any) -> None:
@@ -47,6 +56,8 @@ class KerasState(VariablesState):
 
     def reset(self) -> None:
         """Compiled programs of JAX know the ranks of the world that they were made in."""
+        gc.collect()  # iterators of a fit() that was broken off, which read ahead
+        super().reset()
         if backend() == "jax":
             import jax
 

@@ -12,6 +12,7 @@ from xoe.elastic import ObjectState as ObjectState
 from xoe.elastic import State as State
 from xoe.errors import UnsupportedError
 from xoe.keras.versions import need_weights, variables_of
+from xoe.ledger import Ledger as Ledger
 from xoe.tensorflow.failures import typed_errors
 
 Result = TypeVar("Result")
@@ -24,7 +25,7 @@ def _global_variables() -> list[Any]:
 
 
 class TensorFlowState(VariablesState):
-    """Variables, and plain objects, one attribute per keyword.
+    """Variables, plain objects, and data sets and ledgers, one attribute per keyword.
 
     variables: None: those of TensorFlow 1's collection of global variables. session: TensorFlow 1's; it is not supported.
     """

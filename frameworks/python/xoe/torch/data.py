@@ -13,6 +13,7 @@ import torch.utils.dlpack
 
 from xoe._image_epochs import ImageEpochs, classes_of
 from xoe.data import Batch, Images, _options_of
+from xoe.ledger import Ledger
 
 
 class ImageDataset(ImageEpochs, torch.utils.data.IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -29,13 +30,25 @@ class ImageDataset(ImageEpochs, torch.utils.data.IterableDataset[tuple[torch.Ten
     epoch's end, bit-identically, also with another number of ranks or another batch. It raises InvalidArgumentError where the
     names, sizes or numbers of records of the files have changed, or the seed or the kind of order. Options are those of
     :class:`xoe.data.Images`, compare too.
+
+    In a :class:`xoe.torch.elastic.TorchState` the place in the data is part of the state, and after a change of the ranks the
+    rest of the epoch is shared out among them; a loop that was left early goes on where it was then. ledger: a
+    :class:`xoe.ledger.Ledger`, which :meth:`record_batch` tells of each step::
+
+        while state.images.epoch < EPOCHS:
+            for images, labels in state.images:
+                ...
+                state.images.record_batch()
+                state.commit()
     """
 
     __doc__ = f"{inspect.cleandoc(__doc__ or '')}\n\n{_options_of(Images.__doc__)}"
 
-    def __init__(self, directory: str | bytes | PathLike[str], batch: int = 32, **options: Any) -> None:
+    def __init__(
+        self, directory: str | bytes | PathLike[str], batch: int = 32, *, ledger: Ledger | None = None, **options: Any
+    ) -> None:
         torch.utils.data.IterableDataset.__init__(self)
-        ImageEpochs.__init__(self, directory, batch, **options)
+        ImageEpochs.__init__(self, directory, batch, ledger=ledger, **options)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         worker = torch.utils.data.get_worker_info()

@@ -26,6 +26,8 @@ class ElasticSampler(torch.utils.data.Sampler[int]):
         self.shuffle = shuffle
         self.seed = seed
         self.ledger = ledger
+        if ledger is not None:
+            ledger.describe(len(dataset))
         self.epoch = 0
         self.processed_num = 0
         self.reset()

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from xoe._collective import barrier
+from xoe._elastic_parts import ElasticPart
 from xoe.elastic import ObjectState
 from xoe.errors import UnsupportedError
 from xoe.ledger import Ledger
@@ -75,7 +75,12 @@ class OptimizerStateHandler(_DictHandler):
 
 
 class SamplerStateHandler(_DictHandler):
-    """For samplers and ledgers."""
+    """For samplers, data sets and ledgers."""
+
+    def __init__(self, value: Any) -> None:
+        if isinstance(value, ElasticPart):
+            value.follow()
+        super().__init__(value)
 
     def sync(self, source: int = 0) -> None:
         self.value.load_state_dict(broadcast_object(self.value.state_dict(), source))
@@ -87,7 +92,7 @@ _registry: Registry = [
     (torch.nn.Module, ModelStateHandler),
     (torch.optim.Optimizer, OptimizerStateHandler),
     (ElasticSampler, SamplerStateHandler),
-    (Ledger, SamplerStateHandler),
+    (ElasticPart, SamplerStateHandler),
 ]
 
 
@@ -107,7 +112,8 @@ def _handler_of(value: Any) -> StateHandler | None:
 
 
 class TorchState(ObjectState):
-    """Any number of models, optimizers, samplers, ledgers and what else has a handler, under any names, and plain objects.
+    """Any number of models, optimizers, samplers, data sets, ledgers and what else has a handler, under any names, and plain
+    objects.
 
     For example::
 
@@ -122,16 +128,13 @@ class TorchState(ObjectState):
         for name, handler in self._handlers.items():
             object.__setattr__(self, name, handler.value)
 
-    def save(self) -> None:
-        ledgers = [handler.value for handler in self._handlers.values() if isinstance(handler.value, Ledger)]
-        if ledgers:
-            # What one rank commits, all have noted; where one could not, nothing is committed here either.
-            barrier()
+    def _ledgers(self) -> list[Ledger]:
+        return [handler.value for handler in self._handlers.values() if isinstance(handler.value, Ledger)]
+
+    def _keep(self) -> None:
         for handler in self._handlers.values():
             handler.save()
-        super().save()
-        for ledger in ledgers:
-            ledger.commit()
+        super()._keep()
 
     def restore(self) -> None:
         for handler in self._handlers.values():
@@ -146,8 +149,9 @@ class TorchState(ObjectState):
             handler.save()
 
     def reset(self) -> None:
+        super().reset()
         for handler in self._handlers.values():
-            if isinstance(handler.value, (ElasticSampler, Ledger)):
+            if isinstance(handler.value, (ElasticSampler, ElasticPart)):
                 handler.value.reset()
 
     def __setattr__(self, name: str, value: Any) -> None:
