@@ -68,6 +68,17 @@ class ImageBatches : public BatchSource {
     return batch;
   }
 
+  void keep(const Batch& batch) override {
+    if (!batch.images.is_cpu() || batch.records.empty()) return;
+    const auto images = std::make_shared<at::Tensor>(batch.images);
+    const auto* labels = batch.labels.const_data_ptr<std::int64_t>();
+    training_->keep({.pixels = {images, images->data_ptr()},
+                     .labels = {labels, labels + batch.count()},
+                     .count = static_cast<int>(batch.count()),
+                     .epoch = batch.epoch,
+                     .records = batch.records});
+  }
+
   std::string save() const override { return training_->save().to_text(); }
 
   Status restore(std::string_view position) override {

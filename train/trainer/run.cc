@@ -172,6 +172,7 @@ Status Run::prepare_model(const Holders& holders, std::optional<Sections>& secti
     if (options_.ema > 0 && !state_->average) state_->average.emplace(*setup_.model, options_.ema);
     return receive_state(*state_, holders, comm_);
   }
+  setup_.optimizer->state().clear();  // of warm_up()
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
@@ -472,6 +473,7 @@ Result<Outcome> Run::leave_world() {
 }
 
 void Run::keep_state() {
+  for (const Batch& batch : input_->get()) setup_.data->keep(batch);
   state_->trained = true;
   requests_.resizing->state = state_;
   requests_.resizing->step = state_->progress.step;
