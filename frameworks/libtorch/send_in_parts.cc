@@ -48,7 +48,7 @@ std::vector<Piece> plan_pieces(std::span<const at::Tensor> tensors) {
   return pieces;
 }
 
-// How the elements lie in memory; not for tensors with gaps, which are to be the same as no other.
+// How the elements lie in memory. Tensors with gaps are like those of no other rank.
 std::uint64_t order_of(const at::Tensor& tensor, int rank) {
   std::uint64_t order = 0;
   for (std::int64_t d = 0; d < tensor.dim(); ++d)
@@ -95,8 +95,9 @@ class PartsExchange {
  private:
   // The tensor's bytes on this host, in the order in which they travel.
   const std::uint8_t* bytes_of(std::size_t tensor);
-  // Bytes [begin, end) of all, which lie in tensors from `first` on: where they are, or a copy in `to`.
+  // Copies bytes [begin, end) of all, which lie in tensors from `first` on.
   void pack(std::size_t first, std::size_t begin, std::size_t end, std::uint8_t* to);
+  // Once for each rank that gets them, one behind the other.
   const std::uint8_t* part_to_send(const Piece& piece, std::size_t begin, std::size_t end);
   std::uint8_t* place_for(const Piece& piece);
   Status exchange(const Piece& piece);

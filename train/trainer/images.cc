@@ -72,11 +72,13 @@ class ImageBatches : public BatchSource {
     if (!batch.images.is_cpu() || batch.records.empty()) return;
     const auto images = std::make_shared<at::Tensor>(batch.images);
     const auto* labels = batch.labels.const_data_ptr<std::int64_t>();
-    training_->keep({.pixels = {images, images->data_ptr()},
-                     .labels = {labels, labels + batch.count()},
-                     .count = static_cast<int>(batch.count()),
-                     .epoch = batch.epoch,
-                     .records = batch.records});
+    data::ImageBatch kept;
+    kept.pixels = {images, images->data_ptr()};
+    kept.labels.assign(labels, labels + batch.count());
+    kept.count = static_cast<int>(batch.count());
+    kept.epoch = batch.epoch;
+    kept.records = batch.records;
+    training_->keep(kept);
   }
 
   std::string save() const override { return training_->save().to_text(); }
