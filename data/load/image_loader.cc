@@ -112,13 +112,13 @@ Status ImageLoader::reshard(int rank, int size, int processes, std::int64_t join
         made_.add(epoch, *static_cast<const std::int64_t*>(at(kRecordNumbers).get()),
                   {.pixels = at(kPixels), .label = at(kLabels)});
       });
-  made_until_ += static_cast<std::int64_t>(in_flight) * joint_batch();
+  made_until_ += static_cast<std::int64_t>(in_flight) * images_of_a_batch();
   tensors_.reset();  // its threads use the plan and the workers
   plan_ = std::move(plan);
   return start();
 }
 
-std::int64_t ImageLoader::joint_batch() const noexcept {
+std::int64_t ImageLoader::images_of_a_batch() const noexcept {
   const ImagePipelineOptions& options = plan_.options;
   return options.joint_batch > 0 ? options.joint_batch : std::int64_t{options.size} * options.batch;
 }
@@ -138,7 +138,7 @@ void ImageLoader::keep(const ImageBatch& batch) {
     }
     made_.add(batch.epoch, batch.records[i], std::move(image));
   }
-  made_until_ += joint_batch();
+  made_until_ += images_of_a_batch();
 }
 
 bool ImageLoader::take_made(const RecordRef& ref, std::span<void* const> places) {
@@ -154,7 +154,7 @@ Result<std::optional<ImageBatch>> ImageLoader::next() {
   auto made = tensors_->next();
   if (!made) return failure(explain_bad(made.error()));
   auto& tensors = *made;
-  if (made_until_ > 0 && (made_until_ = std::max<std::int64_t>(made_until_ - joint_batch(), 0)) == 0) made_.clear();
+  if (made_until_ > 0 && (made_until_ = std::max<std::int64_t>(made_until_ - images_of_a_batch(), 0)) == 0) made_.clear();
   if (!tensors || tensors->left == 0) warn_of_skipped();
   if (!tensors) return std::nullopt;
   const ImagePipelineOptions& options = plan_.options;

@@ -127,8 +127,8 @@ class ImageLoader final : public ImageIterator {
   Status start();
   bool mixes() const noexcept;
   void mix_images(ImageBatch& batch);
-  // Elements of the order that a batch on all ranks takes.
-  std::int64_t joint_batch() const noexcept;
+  // On all ranks together.
+  std::int64_t images_of_a_batch() const noexcept;
   bool take_made(const RecordRef& ref, std::span<void* const> places);
   Error explain_bad(const Error& error) const;
 
