@@ -75,21 +75,21 @@ Status ImageLoader::start() {
     workers_.push_back(std::make_unique<ImageWorker>(source_, plan_));
   const auto transform = [this, multi_label = multi_label()](const RecordRef& ref, std::span<void* const> places,
                                                              int worker) {
-    if (take_made(ref, places)) return Status();
     ImageWorker::Output output{.pixels = places[kPixels]};
     if (multi_label)
       output.targets = static_cast<float*>(places[kLabels]);
     else
       output.label = static_cast<std::int64_t*>(places[kLabels]);
     *static_cast<std::int64_t*>(places[kRecordNumbers]) = ref.record;
+    if (take_made(ref, places)) return Status();
     return workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = plan_.options;
   const auto shard = shard_batches(record_order(source_, options),
                                    {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch});
   specs_ = specs_of(options, multi_label());
-  XOE_ASSIGN(tensors_, map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch, specs_, transform,
-                                                plan_.batching));
+  XOE_ASSIGN(tensors_,
+             map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch, specs_, transform, plan_.batching));
   first_ = tensors_->save();
   return {};
 }
@@ -146,7 +146,6 @@ bool ImageLoader::take_made(const RecordRef& ref, std::span<void* const> places)
   if (!made) return false;
   std::memcpy(places[kPixels], made->pixels.get(), specs_[kPixels].bytes());
   std::memcpy(places[kLabels], made->label.get(), specs_[kLabels].bytes());
-  *static_cast<std::int64_t*>(places[kRecordNumbers]) = ref.record;
   return true;
 }
 
@@ -154,7 +153,8 @@ Result<std::optional<ImageBatch>> ImageLoader::next() {
   auto made = tensors_->next();
   if (!made) return failure(explain_bad(made.error()));
   auto& tensors = *made;
-  if (made_until_ > 0 && (made_until_ = std::max<std::int64_t>(made_until_ - images_of_a_batch(), 0)) == 0) made_.clear();
+  if (made_until_ > 0 && (made_until_ = std::max<std::int64_t>(made_until_ - images_of_a_batch(), 0)) == 0)
+    made_.clear();
   if (!tensors || tensors->left == 0) warn_of_skipped();
   if (!tensors) return std::nullopt;
   const ImagePipelineOptions& options = plan_.options;

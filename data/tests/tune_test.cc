@@ -208,13 +208,14 @@ TEST(OrderedThreadPool, RestartsWhileNoThreadWorks) {
 TEST(OrderedThreadPool, EndsWithWhatIsDoneSoFar) {
   std::atomic<int> started = 0;
   std::atomic<bool> goes_on = false;
-  OrderedThreadPool pool({.threads = 2, .depth = 2, .waits = true},
-                         [number = 0]() mutable -> std::unique_ptr<Job> { return std::make_unique<Counted>(number++, 3); },
-                         [&](Job& job, std::size_t task, int) {
-                           const auto& counted = static_cast<const Counted&>(job);
-                           if (++started > 4) goes_on.wait(false);
-                           static_cast<Counted&>(job).made[task] = counted.number + 1;
-                         });
+  OrderedThreadPool pool(
+      {.threads = 2, .depth = 2, .waits = true},
+      [number = 0]() mutable -> std::unique_ptr<Job> { return std::make_unique<Counted>(number++, 3); },
+      [&](Job& job, std::size_t task, int) {
+        const auto& counted = static_cast<const Counted&>(job);
+        if (++started > 4) goes_on.wait(false);
+        static_cast<Counted&>(job).made[task] = counted.number + 1;
+      });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(started, 0) << "it waits for the first take()";
   EXPECT_EQ(static_cast<Counted&>(*pool.take()).number, 0);

@@ -16,36 +16,36 @@
 namespace xoe::torch {
 namespace {
 
-// Smaller tensors travel together, larger ones in pieces.
+// Smaller tensors travel together, larger ones in ranges.
 constexpr std::size_t kPackedBytes = std::size_t{1} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
-// What goes in one exchange: bytes [begin, end) of all tensors, back to back, which lie in tensors [first, last). Each of
-// the ranks that give has an equal part of them.
-struct Piece {
+// What goes in one exchange: bytes [begin, end) of all tensors, back to back, which lie in tensors [first, last). Each
+// of the ranks that give has an equal part of them.
+struct ExchangedRange {
   std::size_t first = 0, last = 0;
   std::size_t begin = 0, end = 0;
 };
 
-std::vector<Piece> plan_pieces(std::span<const at::Tensor> tensors) {
-  std::vector<Piece> pieces;
+std::vector<ExchangedRange> plan_ranges(std::span<const at::Tensor> tensors) {
+  std::vector<ExchangedRange> ranges;
   std::size_t begin = 0;  // of the tensor
-  bool packs = false;     // the last piece takes more small tensors
+  bool packs = false;     // the last range takes more small tensors
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t bytes = tensors[i].nbytes();
     const bool small = bytes <= kPackedBytes;
     if (bytes == 0) continue;
-    if (small && packs && pieces.back().end - pieces.back().begin + bytes <= kPieceBytes) {
-      pieces.back().last = i + 1;
-      pieces.back().end = begin + bytes;
+    if (small && packs && ranges.back().end - ranges.back().begin + bytes <= kPieceBytes) {
+      ranges.back().last = i + 1;
+      ranges.back().end = begin + bytes;
     } else {
       for (std::size_t at = 0; at < bytes; at += kPieceBytes)
-        pieces.push_back({i, i + 1, begin + at, begin + std::min(at + kPieceBytes, bytes)});
+        ranges.push_back({i, i + 1, begin + at, begin + std::min(at + kPieceBytes, bytes)});
     }
     packs = small;
     begin += bytes;
   }
-  return pieces;
+  return ranges;
 }
 
 // How the elements lie in memory. Tensors with gaps are like those of no other rank.
@@ -98,13 +98,11 @@ class PartsExchange {
   // Copies bytes [begin, end) of all, which lie in tensors from `first` on.
   void pack(std::size_t first, std::size_t begin, std::size_t end, std::uint8_t* to);
   // Once for each rank that gets them, one behind the other.
-  const std::uint8_t* part_to_send(const Piece& piece, std::size_t begin, std::size_t end);
-  std::uint8_t* place_for(const Piece& piece);
-  Status exchange(const Piece& piece);
+  const std::uint8_t* part_to_send(const ExchangedRange& range, std::size_t begin, std::size_t end);
+  std::uint8_t* place_for(const ExchangedRange& range);
+  Status exchange(const ExchangedRange& range);
   void unpack(const std::uint8_t* bytes, std::size_t first, std::size_t last);
-  bool takes_directly(const at::Tensor& tensor) const {
-    return tensor.is_cpu() && (alike_ || tensor.is_contiguous());
-  }
+  bool takes_directly(const at::Tensor& tensor) const { return tensor.is_cpu() && (alike_ || tensor.is_contiguous()); }
 
   std::span<const at::Tensor> tensors_;
   Communicator& comm_;
@@ -136,38 +134,38 @@ void PartsExchange::pack(std::size_t first, std::size_t begin, std::size_t end, 
   }
 }
 
-const std::uint8_t* PartsExchange::part_to_send(const Piece& piece, std::size_t begin, std::size_t end) {
-  if (to_.size() == 1 && piece.last == piece.first + 1) return bytes_of(piece.first) + (begin - begins_[piece.first]);
+const std::uint8_t* PartsExchange::part_to_send(const ExchangedRange& range, std::size_t begin, std::size_t end) {
+  if (to_.size() == 1 && range.last == range.first + 1) return bytes_of(range.first) + (begin - begins_[range.first]);
   const std::size_t bytes = end - begin;
   std::uint8_t* const copies = sent_.of(bytes * to_.size());
-  pack(piece.first, begin, end, copies);
+  pack(range.first, begin, end, copies);
   for (std::size_t copy = 1; copy < to_.size(); ++copy) std::memcpy(copies + copy * bytes, copies, bytes);
   return copies;
 }
 
-std::uint8_t* PartsExchange::place_for(const Piece& piece) {
-  if (whole_ != nullptr) return whole_ + piece.begin;
-  if (piece.last == piece.first + 1)
-    return static_cast<std::uint8_t*>(tensors_[piece.first].data_ptr()) + (piece.begin - begins_[piece.first]);
-  return packed_.of(piece.end - piece.begin);
+std::uint8_t* PartsExchange::place_for(const ExchangedRange& range) {
+  if (whole_ != nullptr) return whole_ + range.begin;
+  if (range.last == range.first + 1)
+    return static_cast<std::uint8_t*>(tensors_[range.first].data_ptr()) + (range.begin - begins_[range.first]);
+  return packed_.of(range.end - range.begin);
 }
 
 void PartsExchange::unpack(const std::uint8_t* bytes, std::size_t first, std::size_t last) {
   for (const at::Tensor& tensor : tensors_.subspan(first, last - first)) {
     if (tensor.nbytes() == 0) continue;
     const bool direct = takes_directly(tensor);
-    const at::Tensor host =
-        direct   ? tensor
-        : alike_ ? at::empty_like(tensor, tensor.options().device(at::kCPU), at::MemoryFormat::Preserve)
-                 : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+    const at::Tensor host = direct ? tensor
+                            : alike_
+                                ? at::empty_like(tensor, tensor.options().device(at::kCPU), at::MemoryFormat::Preserve)
+                                : at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
     std::memcpy(host.data_ptr(), bytes, tensor.nbytes());
     if (!direct) tensor.copy_(host);
     bytes += tensor.nbytes();
   }
 }
 
-Status PartsExchange::exchange(const Piece& piece) {
-  const std::size_t total = piece.end - piece.begin;
+Status PartsExchange::exchange(const ExchangedRange& range) {
+  const std::size_t total = range.end - range.begin;
   const auto begin_of = [&](std::size_t part) {
     return total / from_.size() * part + total % from_.size() * part / from_.size();
   };
@@ -181,12 +179,12 @@ Status PartsExchange::exchange(const Piece& piece) {
     if (from_[part] != comm_.rank()) continue;
     for (const int rank : to_) send_counts[static_cast<std::size_t>(rank)] = end - begin;
     sent_bytes = (end - begin) * to_.size();
-    if (sent_bytes > 0) sent = part_to_send(piece, piece.begin + begin, piece.begin + end);
+    if (sent_bytes > 0) sent = part_to_send(range, range.begin + begin, range.begin + end);
   }
-  std::uint8_t* const place = receives_ ? place_for(piece) : nullptr;
+  std::uint8_t* const place = receives_ ? place_for(range) : nullptr;
   XOE_TRY(comm_.alltoall(ConstTensor(sent, sent_bytes), send_counts, Tensor(place, receives_ ? total : 0),
                          receive_counts, {.name = "send_in_parts"}));
-  if (receives_ && whole_ == nullptr && piece.last > piece.first + 1) unpack(place, piece.first, piece.last);
+  if (receives_ && whole_ == nullptr && range.last > range.first + 1) unpack(place, range.first, range.last);
   return {};
 }
 
@@ -199,10 +197,11 @@ Status PartsExchange::run(Arrival arrival) {
   if (total == 0 || to_.empty()) return {};
   XOE_ASSIGN(alike_, lie_alike(tensors_, comm_));
   receives_ = std::ranges::find(to_, comm_.rank()) != to_.end();
-  const bool direct = std::ranges::all_of(tensors_, [this](const at::Tensor& tensor) { return takes_directly(tensor); });
+  const bool direct =
+      std::ranges::all_of(tensors_, [this](const at::Tensor& tensor) { return takes_directly(tensor); });
   Scratch whole;
   if (receives_ && (arrival == Arrival::kTogether || !direct)) whole_ = whole.of(total);
-  for (const Piece& piece : plan_pieces(tensors_)) XOE_TRY(exchange(piece));
+  for (const ExchangedRange& range : plan_ranges(tensors_)) XOE_TRY(exchange(range));
   if (whole_ != nullptr) unpack(whole_, 0, tensors_.size());
   return {};
 }

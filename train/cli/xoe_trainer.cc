@@ -214,7 +214,9 @@ class NextWorld {
       attempt->joined.set_value(std::move(joined));
     }).detach();
   }
-  bool is_there() const { return joined_.valid() && joined_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  bool is_there() const {
+    return joined_.valid() && joined_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
   bool failed() const { return is_there() && attempt_->failed; }
   // Whether the thread is at it.
   bool is_joining() const { return joined_.valid() && !is_there(); }

@@ -18,14 +18,14 @@ struct Resizing {
   // training in this one, which they leave at a step when all have joined, or one leaves at once.
   enum class Next : std::uint8_t {
     kStays,
-    kJoins,    // the next world, beside the training
-    kJoined,   // the same, and has
-    kAtOnce,   // is not in the next world, or cannot join it
+    kJoins,   // the next world, beside the training
+    kJoined,  // the same, and has
+    kAtOnce,  // is not in the next world, or cannot join it
   };
   std::function<Next()> next;
-  std::size_t shared_bytes = 0;     // that train() will share with the ranks of the host
-  bool survives = false;            // the others go on in another world where a rank is lost
-  bool goes_on = false;             // this process has had a state of the training in an earlier world
+  std::size_t shared_bytes = 0;  // that train() will share with the ranks of the host
+  bool survives = false;         // the others go on in another world where a rank is lost
+  bool goes_on = false;          // this process has had a state of the training in an earlier world
   // What the ranks still had to do when they left the last world: the next one does it first.
   struct {
     bool evaluation = false, checkpoint = false;

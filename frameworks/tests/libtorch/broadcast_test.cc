@@ -104,7 +104,8 @@ TEST(Broadcast, OptimizersMustBeOfOneKind) {
   });
 }
 
-// All that send_in_parts() may meet: small and large tensors, some that are cut, gaps, and orders that are not row-major.
+// All that send_in_parts() may meet: small and large tensors, some that are cut, gaps, and orders that are not
+// row-major.
 std::vector<at::Tensor> tensors_of(double seed, bool channels_last) {
   std::vector<at::Tensor> tensors;
   const Zoo zoo(seed);
