@@ -205,11 +205,8 @@ class NextWorld {
     attempt_ = std::make_shared<Attempt>();
     joined_ = attempt_->joined.get_future();
     std::thread([attempt = attempt_, shared_bytes] {
-      auto joined = xoe::join(Env::process(), {}, {}, [shared_bytes](const Joined& world) -> Status {
-        if (shared_bytes == 0 || world.world.size() == 1) return {};
-        world.world.prepare_shared_memory(shared_bytes);
-        return {};
-      });
+      auto joined = xoe::join(Env::process(), {}, {}, {}, TellsFormed::kLater);
+      if (joined && joined->world.size() > 1) joined->world.prepare_shared_memory(shared_bytes);
       attempt->failed = !joined;
       attempt->joined.set_value(std::move(joined));
     }).detach();
@@ -295,6 +292,9 @@ int run(const TrainCommandLine& line, NextWorld& next) {
     resizing.loss.clear();
     console.forget_failure();
     using Change = bootstrap::WorldView::Change;
+    resizing.gone_over = [&] {
+      if (joined->tell_formed) joined->tell_formed();
+    };
     resizing.next = [&] { return next_of(joined->change(), next, resizing.shared_bytes); };
     resizing.survives = Env::process().has(kSurvivesVariable);
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);

@@ -23,9 +23,10 @@ struct Resizing {
     kAtOnce,  // is not in the next world, or cannot join it
   };
   std::function<Next()> next;
-  std::size_t shared_bytes = 0;  // that train() will share with the ranks of the host
-  bool survives = false;         // the others go on in another world where a rank is lost
-  bool goes_on = false;          // this process has had a state of the training in an earlier world
+  std::function<void()> gone_over;  // called once all ranks of a world have come to it
+  std::size_t shared_bytes = 0;     // that train() will share with the ranks of the host
+  bool survives = false;            // the others go on in another world where a rank is lost
+  bool goes_on = false;             // this process has had a state of the training in an earlier world
   // What the ranks still had to do when they left the last world: the next one does it first.
   struct {
     bool evaluation = false, checkpoint = false;

@@ -79,6 +79,7 @@ Status Run::start_engine() {
 Status Run::prepare() {
   auto holders = find_holders(*state_, requests_.resizing != nullptr && requests_.resizing->goes_on, comm_);
   if (!holders) return on_all_ranks(failure(holders.error()));
+  if (requests_.resizing != nullptr) requests_.resizing->gone_over();
   goes_on_ = !holders->ranks.empty();
   options_.resume = options_.resume || goes_on_;
   first_joint_batch_ = goes_on_ ? holders->progress.first_joint_batch : std::int64_t{options_.batch} * comm_.size();
