@@ -23,7 +23,7 @@ struct Resizing {
     kAtOnce,  // is not in the next world, or cannot join it
   };
   std::function<Next()> next;
-  std::function<void()> gone_over;  // called once all ranks of a world have come to it
+  std::function<void()> gone_over;  // called once all ranks of a world have come to it, with the state
   std::size_t shared_bytes = 0;     // that train() will share with the ranks of the host
   bool survives = false;            // the others go on in another world where a rank is lost
   bool goes_on = false;             // this process has had a state of the training in an earlier world

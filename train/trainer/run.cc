@@ -79,8 +79,9 @@ Status Run::start_engine() {
 Status Run::prepare() {
   auto holders = find_holders(*state_, requests_.resizing != nullptr && requests_.resizing->goes_on, comm_);
   if (!holders) return on_all_ranks(failure(holders.error()));
-  if (requests_.resizing != nullptr) requests_.resizing->gone_over();
   goes_on_ = !holders->ranks.empty();
+  const bool some_have_no_state = goes_on_ && !holders->all;
+  if (requests_.resizing != nullptr && !some_have_no_state) requests_.resizing->gone_over();
   options_.resume = options_.resume || goes_on_;
   first_joint_batch_ = goes_on_ ? holders->progress.first_joint_batch : std::int64_t{options_.batch} * comm_.size();
   XOE_TRY(prepare_rank(*holders));
@@ -119,6 +120,7 @@ Status Run::prepare() {
         plan_.total_steps = step_ + *left;
   }
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  if (requests_.resizing != nullptr && some_have_no_state) requests_.resizing->gone_over();
   if (requests_.resizing != nullptr) requests_.resizing->state.reset();
   whole_optimizer_.clear();
   return {};
