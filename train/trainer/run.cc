@@ -388,10 +388,13 @@ Status Run::fetch() {
 Status Run::exchange(StepSums& sums, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
   using Next = Resizing::Next;
+  const bool asked = requests_.stop.load(std::memory_order_seq_cst);  // first: the launcher publishes before it signals
   const Next next = requests_.resizing != nullptr ? requests_.resizing->next() : Next::kStays;
   // The number of ranks that were asked to stop, of those that leave this world at once, of those with an error, of
   // those with gradients that are not finite, and of those that have joined the next world; then the sums.
-  std::array values = {requests_.stop.load(std::memory_order_relaxed) ? 1.0 : 0.0,
+  // The launcher's signal to a rank that is to leave is not for the others.
+  const bool stops = asked && next != Next::kAtOnce;
+  std::array values = {stops ? 1.0 : 0.0,
                        next == Next::kAtOnce ? 1.0 : 0.0,
                        held_ ? 0.0 : 1.0,
                        finite ? 0.0 : 1.0,
