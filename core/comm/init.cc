@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/backend/choose_backend.h"
@@ -97,7 +98,7 @@ class WorldVersion {
   static constexpr std::chrono::nanoseconds kLauncherTimeout = std::chrono::seconds(15);
   static constexpr std::chrono::nanoseconds kAnswerTimeout = std::chrono::seconds(1);
 
-  const bootstrap::LaunchInfo& info_;
+  const bootstrap::LaunchInfo info_;
   bool changes_;
   int known_ = 0;
   std::unique_ptr<bootstrap::Store> store_;
@@ -176,7 +177,8 @@ void note_world(const bootstrap::World& world, const Topology& topology, WorldHi
 
 }  // namespace
 
-Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const OnJoined& on_joined) {
+Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const OnJoined& on_joined,
+                    TellsFormed tells) {
   XOE_ASSIGN(bootstrap::LaunchInfo info, bootstrap::read_launch_info(env));
   const Topology& topology = info.topology;
   XOE_ASSIGN(JoinSettings settings, read_settings(env, options, topology.size));
@@ -188,19 +190,19 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
                                .deterministic = env.text("XOE_DETERMINISTIC").value_or("placement"),
                                .encrypt = encrypt == 1};
   const bool by_mpi = info.launcher == "openmpi" || info.launcher == "mpich";
-  WorldVersion version(info, env);
+  const auto version = std::make_shared<WorldVersion>(info, env);
   // A program that cannot see changes would take part in none.
   XOE_ASSIGN(const bootstrap::WorldView view, bootstrap::WorldView::of_process(env));
   bool newcomer = false;
   const auto began = std::chrono::steady_clock::now();
   while (true) {
-    XOE_ASSIGN(const auto world, version.current(settings.start_timeout));
+    XOE_ASSIGN(const auto world, version->current(settings.start_timeout));
     bootstrap::LaunchInfo mine = info;
     if (world && !world->members.empty()) {
       const auto member = std::ranges::find(world->members, topology.rank, &bootstrap::WorldMember::slot);
       if (member == world->members.end()) {
         newcomer = true;
-        XOE_TRY(version.await_membership());
+        XOE_TRY(version->await_membership());
         continue;
       }
       mine.topology = topology_of(world->members, static_cast<std::size_t>(member - world->members.begin()));
@@ -220,12 +222,15 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
       joined->view = view;
       if (world) note_world(*world, mine.topology, began);
       const Status ready = on_joined ? on_joined(*joined) : Status();
-      if (ready && view.may_change() && mine.topology.rank == 0) version.formed();
+      if (ready && view.may_change() && mine.topology.rank == 0) {
+        joined->tell_formed = [version] { version->formed(); };
+        if (tells == TellsFormed::kAtOnce) std::exchange(joined->tell_formed, {})();
+      }
       if (ready && number > 0 && !newcomer) world_changes().add(std::chrono::steady_clock::now() - began);
       if (ready) return joined;
       joined = failure(ready.error());  // leaves the world
     }
-    if (!version.superseded(joined.error())) return failure(joined.error());
+    if (!version->superseded(joined.error())) return failure(joined.error());
   }
 }
 

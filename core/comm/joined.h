@@ -22,6 +22,9 @@ struct Joined {
   bool encrypts = false;  // what leaves this host
   // How often the world has formed again after restarts of ranks and changes of their number; 0: this is the first.
   int version = 0;
+  // Tells the launcher that all members have gone over to this version; there where join() was to leave that to its
+  // caller. For rank 0.
+  std::function<void()> tell_formed = {};
   // What the launcher wants of this rank.
   bootstrap::WorldView view = {};
   bootstrap::WorldView::Change change() const noexcept { return view.change(version); }

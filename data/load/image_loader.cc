@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "data/failure_in.h"
 #include "data/files/missing.h"
@@ -80,13 +81,15 @@ Status ImageLoader::start() {
     else
       output.label = static_cast<std::int64_t*>(places[kLabels]);
     *static_cast<std::int64_t*>(places[kRecordNumbers]) = ref.record;
+    if (take_made(ref, places)) return Status();
     return workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = plan_.options;
   const auto shard = shard_batches(record_order(source_, options),
                                    {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch});
-  XOE_ASSIGN(tensors_, map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch,
-                                                specs_of(options, multi_label()), transform, plan_.batching));
+  specs_ = specs_of(options, multi_label());
+  XOE_ASSIGN(tensors_,
+             map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch, specs_, transform, plan_.batching));
   first_ = tensors_->save();
   return {};
 }
@@ -98,15 +101,60 @@ Status ImageLoader::reshard(int rank, int size, int processes, std::int64_t join
   plan.options.processes = processes;
   plan.options.joint_batch = joint_batch;
   XOE_TRY(plan_for_rank(plan, source_->records()));
+  plan.batching.waits = true;  // for the restore()
+  const std::size_t in_flight =
+      tensors_->end([this](std::int64_t epoch, std::span<const std::shared_ptr<void>> tensors, std::size_t place) {
+        if (!plan_.options.training) return;
+        const auto at = [&](Tensor tensor) {
+          return std::shared_ptr<const void>(
+              tensors[tensor], static_cast<const char*>(tensors[tensor].get()) + place * specs_[tensor].bytes());
+        };
+        made_.add(epoch, *static_cast<const std::int64_t*>(at(kRecordNumbers).get()),
+                  {.pixels = at(kPixels), .label = at(kLabels)});
+      });
+  made_until_ += static_cast<std::int64_t>(in_flight) * images_of_a_batch();
   tensors_.reset();  // its threads use the plan and the workers
   plan_ = std::move(plan);
   return start();
+}
+
+std::int64_t ImageLoader::images_of_a_batch() const noexcept {
+  const ImagePipelineOptions& options = plan_.options;
+  return options.joint_batch > 0 ? options.joint_batch : std::int64_t{options.size} * options.batch;
+}
+
+void ImageLoader::keep(const ImageBatch& batch) {
+  if (!plan_.options.training || mixes()) return;
+  const std::size_t bytes = specs_[kPixels].bytes();
+  for (std::size_t i = 0; i < batch.records.size(); ++i) {
+    MadeImage image{.pixels = {batch.pixels, static_cast<const char*>(batch.pixels.get()) + i * bytes}, .label = {}};
+    if (multi_label()) {
+      const auto classes = static_cast<std::size_t>(plan_.options.classes);
+      const auto targets = std::make_shared<std::vector<float>>(batch.targets.data() + i * classes,
+                                                                batch.targets.data() + (i + 1) * classes);
+      image.label = {targets, targets->data()};
+    } else {
+      image.label = std::make_shared<std::int64_t>(batch.labels[i]);
+    }
+    made_.add(batch.epoch, batch.records[i], std::move(image));
+  }
+  made_until_ += images_of_a_batch();
+}
+
+bool ImageLoader::take_made(const RecordRef& ref, std::span<void* const> places) {
+  const auto made = made_.take(ref.epoch, ref.record);
+  if (!made) return false;
+  std::memcpy(places[kPixels], made->pixels.get(), specs_[kPixels].bytes());
+  std::memcpy(places[kLabels], made->label.get(), specs_[kLabels].bytes());
+  return true;
 }
 
 Result<std::optional<ImageBatch>> ImageLoader::next() {
   auto made = tensors_->next();
   if (!made) return failure(explain_bad(made.error()));
   auto& tensors = *made;
+  if (made_until_ > 0 && (made_until_ = std::max<std::int64_t>(made_until_ - images_of_a_batch(), 0)) == 0)
+    made_.clear();
   if (!tensors || tensors->left == 0) warn_of_skipped();
   if (!tensors) return std::nullopt;
   const ImagePipelineOptions& options = plan_.options;
@@ -148,11 +196,16 @@ Error ImageLoader::explain_bad(const Error& error) const {
   return {error.code(), fmt::format("{}; {}", error.message(), kMayLeaveOut)};
 }
 
+bool ImageLoader::mixes() const noexcept {
+  const BatchMixing& mixing = plan_.options.augmentation.mixing;
+  return plan_.options.training && (mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0);
+}
+
 // In the caller's thread: it needs the whole batch. Each rank draws its own numbers.
 void ImageLoader::mix_images(ImageBatch& batch) {
   const ImagePipelineOptions& options = plan_.options;
   const BatchMixing& mixing = options.augmentation.mixing;
-  if (!options.training || batch.count == 0 || (mixing.mixup_alpha == 0 && mixing.cutmix_alpha == 0)) return;
+  if (!mixes() || batch.count == 0) return;
   const auto classes = static_cast<std::size_t>(options.classes);
   if (batch.targets.empty()) {
     batch.targets.resize(batch.labels.size() * classes);

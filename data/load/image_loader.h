@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/load/bad_images.h"
+#include "data/load/made_images.h"
 #include "data/load/record_order.h"
 #include "data/load/transform_image.h"
 #include "data/source/image_source.h"
@@ -101,6 +102,7 @@ class ImageLoader final : public ImageIterator {
   Status restore(State state) override;
   Status start_epoch(std::int64_t epoch) override;
   Status reshard(int rank, int size, int processes, std::int64_t joint_batch) override;
+  void keep(const ImageBatch& batch) override;
 
   std::int64_t records_per_epoch() const override { return source_->records(); }
   std::int64_t batches_per_epoch() const override { return plan_.batches_per_epoch; }
@@ -123,7 +125,11 @@ class ImageLoader final : public ImageIterator {
 
   // Makes workers and threads as the plan says.
   Status start();
+  bool mixes() const noexcept;
   void mix_images(ImageBatch& batch);
+  // On all ranks together.
+  std::int64_t images_of_a_batch() const noexcept;
+  bool take_made(const RecordRef& ref, std::span<void* const> places);
   Error explain_bad(const Error& error) const;
 
   std::shared_ptr<const ImageSource> source_;
@@ -131,6 +137,9 @@ class ImageLoader final : public ImageIterator {
   std::vector<float> scratch_;  // of mix_images()
   BadImages bad_;               // that were left out
   int counted_ = 0;             // by count_classes(); the workers go by the plan
+  std::vector<TensorSpec> specs_;
+  MadeImages made_;              // for batches that were not used
+  std::int64_t made_until_ = 0;  // elements of the order, from the position on, among which theirs are
   std::vector<std::unique_ptr<ImageWorker>> workers_;
   State first_;                              // before the first batch
   std::unique_ptr<TensorIterator> tensors_;  // last: its threads use the workers

@@ -88,7 +88,8 @@ class BatchMaker final : public Produces<BatchMaker> {
                           .tune = options_.tune || automatic,
                           .least_depth = options_.least_depth,
                           .cpus = automatic ? options_.threads : options_.cpus,
-                          .name = "map_and_batch"},
+                          .name = "map_and_batch",
+                          .waits = options_.waits},
         [this] { return pull_job(); },
         [this](Job& job, std::size_t task, int worker) { make_element(static_cast<BatchJob&>(job), task, worker); });
   }
@@ -99,6 +100,16 @@ class BatchMaker final : public Produces<BatchMaker> {
     std::size_t bytes = 0;
     for (const MemoryPool& pool : memory_) bytes += pool.block_bytes();
     return bytes * (options_.threads == 0 ? 1 : options_.depth + 1);
+  }
+
+  std::size_t end(const TensorIterator::Visit& visit) {
+    const auto jobs = pool_->end();
+    for (const std::unique_ptr<Job>& one : jobs) {
+      const auto& job = static_cast<const BatchJob&>(*one);
+      for (std::size_t place = 0; place < job.done(); ++place)
+        if (!job.errors[place]) visit(job.info.at.epoch, job.tensors, place);
+    }
+    return jobs.size();
   }
 
   Result<bool> produce(Slot& slot) override {
@@ -243,6 +254,7 @@ class TypedBatchMaker final : public TypedIterator<TensorBatch, TensorIterator> 
   std::int64_t skipped() const override { return core().skipped(); }
   ThreadPoolStats stats() const override { return core().stats(); }
   std::size_t memory_bytes() const override { return core().memory_bytes(); }
+  std::size_t end(const Visit& visit) override { return static_cast<BatchMaker&>(*core_).end(visit); }
 
  private:
   const BatchMaker& core() const { return static_cast<const BatchMaker&>(*core_); }

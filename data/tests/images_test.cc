@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <thread>
 #include <tuple>
 
 #include "data/tests/rendered_images.h"
@@ -150,6 +152,47 @@ TEST(Images, ReshardGoesOnWithAnotherPart) {
   EXPECT_EQ(images->reshard(2, 2, 2, 0).error().code(), Code::kInvalidArgument);
   EXPECT_EQ(images->reshard(0, 6, 6, 5).error().code(), Code::kInvalidArgument);  // one would have none
   EXPECT_TRUE(images->next().has_value());                                        // it stays as it was
+}
+
+std::int64_t decoded(const ImageIterator& images) { return images.report().steps[1].count; }
+
+// What was given back, or made ahead, is not made again where it is still this rank's, and the same to the bit.
+TEST(Images, ReshardMakesNoImageTwice) {
+  for (const int threads : {0, 2}) {
+    auto options = small();
+    options.threads = threads;
+    options.remainder = Remainder::kKeep;
+    const auto images = open_images(options).value();
+    EXPECT_EQ(drain(*images, 1).size(), 1U);
+    const State state = images->save();
+    const ImageBatch next = *images->next().value();
+    const int ahead = threads == 0 ? 0 : options.prefetch * options.batch;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+    while (decoded(*images) < 2 * options.batch + ahead && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    images->keep(next);
+    ASSERT_TRUE(images->reshard(0, 2, 2, 0));
+    ASSERT_TRUE(images->restore(state));
+    options.size = 2;
+    const auto other = open_images(options).value();
+    ASSERT_TRUE(other->restore(state));
+    EXPECT_EQ(drain(*images), drain(*other)) << threads;
+    // Each second one of those was for this rank.
+    EXPECT_EQ(decoded(*images), decoded(*other) - (options.batch + ahead) / 2) << threads;
+  }
+}
+
+TEST(Images, NothingIsMadeBetweenReshardAndRestore) {
+  auto options = small();
+  options.threads = 2;
+  const auto images = open_images(options).value();
+  const State state = images->save();
+  ASSERT_TRUE(images->reshard(1, 2, 2, 0));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(decoded(*images), 0);
+  options.size = 2;
+  options.rank = 1;
+  EXPECT_EQ(drain(*images), drain(options)) << "without a restore, from the beginning";
 }
 
 TEST(Images, ResumeRefusesOtherData) {

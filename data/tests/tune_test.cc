@@ -205,6 +205,41 @@ TEST(OrderedThreadPool, RestartsWhileNoThreadWorks) {
   }
 }
 
+TEST(OrderedThreadPool, EndsWithWhatIsDoneSoFar) {
+  std::atomic<int> started = 0;
+  std::atomic<bool> goes_on = false;
+  OrderedThreadPool pool(
+      {.threads = 2, .depth = 2, .waits = true},
+      [number = 0]() mutable -> std::unique_ptr<Job> { return std::make_unique<Counted>(number++, 3); },
+      [&](Job& job, std::size_t task, int) {
+        const auto& counted = static_cast<const Counted&>(job);
+        if (++started > 4) goes_on.wait(false);
+        static_cast<Counted&>(job).made[task] = counted.number + 1;
+      });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(started, 0) << "it waits for the first take()";
+  EXPECT_EQ(static_cast<Counted&>(*pool.take()).number, 0);
+  while (started < 6) std::this_thread::yield();  // both threads are in a task that does not end yet
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    goes_on = true;
+    goes_on.notify_all();
+  });
+  const auto jobs = pool.end();
+  later.join();
+  std::size_t done = 0;
+  for (const auto& job : jobs) {
+    const auto& counted = static_cast<const Counted&>(*job);
+    for (std::size_t task = 0; task < 3; ++task)
+      EXPECT_EQ(counted.made[task], task < job->done() ? counted.number + 1 : 0);
+    done += job->done();
+  }
+  EXPECT_GE(done, 3U) << "of the six that were begun, three are of the job that was taken";
+  EXPECT_EQ(pool.take(), nullptr);
+  pool.restart([] {});
+  EXPECT_GE(static_cast<Counted&>(*pool.take()).number, 2);
+}
+
 TEST(GivenCpus, AsksAffinityQuotasAndNeighbours) {
   const int all = given_cpus(1, "/nowhere");
   EXPECT_GE(all, 1);

@@ -30,12 +30,13 @@ OrderedThreadPool::OrderedThreadPool(ThreadPoolOptions options, Pull pull, Work 
         TunerLimits{
             .least = {1, options_.least_depth}, .most = {options_.threads, options_.depth}, .cpus = options_.cpus},
         account_.get());
-  start();
+  if (!options_.waits) start();
 }
 
 OrderedThreadPool::~OrderedThreadPool() { stop(); }
 
 void OrderedThreadPool::start() {
+  options_.waits = false;
   const std::lock_guard lock(mutex_);  // the threads wait for it
   threads_ = tuning_ ? tuning_->setting().threads : options_.threads;
   depth_ = tuning_ ? tuning_->setting().depth : options_.depth;
@@ -59,6 +60,13 @@ void OrderedThreadPool::restart(const std::function<void()>& reset) {
   ended_ = pulling_ = false;
   reset();
   start();
+}
+
+std::deque<std::unique_ptr<Job>> OrderedThreadPool::end() {
+  stop();
+  options_.waits = false;
+  ended_ = true;
+  return std::exchange(queue_, {});
 }
 
 // With the lock held, as all that follows unless it says otherwise.
@@ -155,6 +163,7 @@ std::unique_ptr<Job> OrderedThreadPool::make_here() {
 }
 
 std::unique_ptr<Job> OrderedThreadPool::take() {
+  if (options_.waits) start();
   const auto start = Clock::now();
   std::unique_ptr<Job> job = options_.threads > 0 ? take_oldest() : make_here();
   {

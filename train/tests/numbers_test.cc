@@ -1,4 +1,6 @@
 // What options of xoe-train do to its numbers: precision, resuming, optimizers, averages, given weights.
+#include <ATen/Context.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <caffe2/serialize/inline_container.h>
@@ -255,6 +257,37 @@ TEST(MemoryFormat, IsThatOfWeightsAndImages) {
     }
     EXPECT_GE(weights, 19);
     EXPECT_TRUE(place_images(setup, at::ones({2, 3, 16, 16})).is_contiguous(format));
+  }
+}
+
+TEST(WarmUp, LeavesWeightsBuffersAndRandomNumbers) {
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdamW, OptimizerKind::kLamb}) {
+    TrainOptions options;
+    options.optimizer = kind;
+    options.lr = 0.1;
+    options.momentum = 0.9;
+    options.weight_decay = 0.01;
+    options.batch = 2;
+    options.image_size = 16;
+    options.memory_format = MemoryFormat::kNhwc;
+    train::Setup setup;
+    setup.model = models::make_model("resnet20", 10, 16, 16).value();
+    place_model(setup, options);
+    const auto values = [&] {
+      std::vector<at::Tensor> all;
+      for (const at::Tensor& tensor : setup.model->parameters()) all.push_back(tensor.detach().clone());
+      for (const at::Tensor& tensor : setup.model->buffers()) all.push_back(tensor.clone());
+      return all;
+    };
+    const auto before = values();
+    const at::Tensor random = at::globalContext().defaultGenerator(at::kCPU).get_state().clone();
+    warm_up(setup, options);
+    const auto after = values();
+    ASSERT_EQ(before.size(), after.size());
+    for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::equal(before[i], after[i])) << i;
+    EXPECT_TRUE(at::equal(random, at::globalContext().defaultGenerator(at::kCPU).get_state()));
+    for (const at::Tensor& parameter : setup.model->parameters()) EXPECT_FALSE(parameter.grad().defined());
+    EXPECT_EQ(setup.optimizer->state().size(), setup.model->parameters().size()) << "its memory is what stays";
   }
 }
 

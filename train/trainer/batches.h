@@ -65,6 +65,8 @@ class BatchSource {
   virtual OpenedSplits opened() const { return {}; }
   // The next batch of training images; repeats for ever.
   virtual Result<Batch> next() = 0;
+  // Takes back a batch of next(), as it was, whose images are to come again after a restore().
+  virtual void keep(const Batch& batch) = 0;
   // The position of next(), for restore() on the same rank of a group of the same size.
   virtual std::string save() const = 0;
   virtual Status restore(std::string_view position) = 0;

@@ -68,6 +68,19 @@ class ImageBatches : public BatchSource {
     return batch;
   }
 
+  void keep(const Batch& batch) override {
+    if (!batch.images.is_cpu() || batch.records.empty()) return;
+    const auto images = std::make_shared<at::Tensor>(batch.images);
+    const auto* labels = batch.labels.const_data_ptr<std::int64_t>();
+    data::ImageBatch kept;
+    kept.pixels = {images, images->data_ptr()};
+    kept.labels.assign(labels, labels + batch.count());
+    kept.count = static_cast<int>(batch.count());
+    kept.epoch = batch.epoch;
+    kept.records = batch.records;
+    training_->keep(kept);
+  }
+
   std::string save() const override { return training_->save().to_text(); }
 
   Status restore(std::string_view position) override {

@@ -57,11 +57,11 @@ Result<Outcome> Run::run_steps() {
   keep_finished();
   if (first()) tell_start();
   XOE_TRY(catch_up());
-  while (step_ < plan_.total_steps && next_ == Next::kStep) {
+  while (step_ < plan_.total_steps && next_ == After::kStep) {
     XOE_TRY(step());
     XOE_TRY(after_step());
   }
-  return next_ == Next::kNextWorld ? leave_world() : finish();
+  return next_ == After::kNextWorld ? leave_world() : finish();
 }
 
 Status Run::start_engine() {
@@ -80,6 +80,8 @@ Status Run::prepare() {
   auto holders = find_holders(*state_, requests_.resizing != nullptr && requests_.resizing->goes_on, comm_);
   if (!holders) return on_all_ranks(failure(holders.error()));
   goes_on_ = !holders->ranks.empty();
+  const bool some_have_no_state = goes_on_ && !holders->all;
+  if (requests_.resizing != nullptr && !some_have_no_state) requests_.resizing->gone_over();
   options_.resume = options_.resume || goes_on_;
   first_joint_batch_ = goes_on_ ? holders->progress.first_joint_batch : std::int64_t{options_.batch} * comm_.size();
   XOE_TRY(prepare_rank(*holders));
@@ -103,6 +105,7 @@ Status Run::prepare() {
   plan_ = make_plan(options_, setup_.data->info(), images * options_.accumulate);
   XOE_TRY(prepare_model(*holders, sections));
   XOE_TRY(create_optimizer());
+  if (requests_.resizing != nullptr) requests_.resizing->shared_bytes = shared_bytes_of(setup_, options_);
   input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(restore_checkpoint(*sections));
@@ -117,6 +120,7 @@ Status Run::prepare() {
         plan_.total_steps = step_ + *left;
   }
   XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  if (requests_.resizing != nullptr && some_have_no_state) requests_.resizing->gone_over();
   if (requests_.resizing != nullptr) requests_.resizing->state.reset();
   whole_optimizer_.clear();
   return {};
@@ -172,6 +176,7 @@ Status Run::prepare_model(const Holders& holders, std::optional<Sections>& secti
     if (options_.ema > 0 && !state_->average) state_->average.emplace(*setup_.model, options_.ema);
     return receive_state(*state_, holders, comm_);
   }
+  setup_.optimizer->state().clear();  // of warm_up()
   if (sections) {
     XOE_TRY(restore_model(*sections, options_, setup_.data->info(), comm_.rank(), *setup_.model));
   } else {
@@ -382,12 +387,18 @@ Status Run::fetch() {
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
 Status Run::exchange(StepSums& sums, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
-  // The number of ranks that were asked to stop, of those that see that another world is wanted, of those with an
-  // error, and of those with gradients that are not finite; then the sums.
-  std::array values = {requests_.stop.load(std::memory_order_relaxed) ? 1.0 : 0.0,
-                       requests_.resizing != nullptr && requests_.resizing->requested() ? 1.0 : 0.0,
+  using Next = Resizing::Next;
+  const bool asked = requests_.stop.load(std::memory_order_seq_cst);  // first: the launcher publishes before it signals
+  const Next next = requests_.resizing != nullptr ? requests_.resizing->next() : Next::kStays;
+  // The number of ranks that were asked to stop, of those that leave this world at once, of those with an error, of
+  // those with gradients that are not finite, and of those that have joined the next world; then the sums.
+  // The launcher's signal to a rank that is to leave is not for the others.
+  const bool stops = asked && next != Next::kAtOnce;
+  std::array values = {stops ? 1.0 : 0.0,
+                       next == Next::kAtOnce ? 1.0 : 0.0,
                        held_ ? 0.0 : 1.0,
                        finite ? 0.0 : 1.0,
+                       next == Next::kJoined ? 1.0 : 0.0,
                        sums.loss,
                        sums.correct,
                        sums.images};
@@ -395,7 +406,7 @@ Status Run::exchange(StepSums& sums, bool& finite) {
   const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
   XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
   finite = values[3] == 0;
-  sums = {.loss = values[4], .correct = values[5], .images = values[6]};
+  sums = {.loss = values[5], .correct = values[6], .images = values[7]};
   if (values[2] > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
     return on_all_ranks(
@@ -404,8 +415,9 @@ Status Run::exchange(StepSums& sums, bool& finite) {
                 "or --precision fp32",
                 sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift)));
   }
-  if (values[1] > 0 && step_ + 1 < plan_.total_steps) next_ = Next::kNextWorld;
-  if (values[0] > 0) next_ = Next::kStop;
+  const bool changes = values[1] > 0 || values[4] == comm_.size();
+  if (changes && step_ + 1 < plan_.total_steps) next_ = After::kNextWorld;
+  if (values[0] > 0) next_ = After::kStop;
   return {};
 }
 
@@ -414,8 +426,8 @@ Status Run::after_step() {
   if (first()) listener_.stepped(step_, plan_.total_steps);
   const bool saves = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
   postpone(evaluation_due(), saves);
-  if (step_ % options_.report_every == 0 || last || next_ != Next::kStep) XOE_TRY(report());
-  if (last || next_ != Next::kStep) return {};
+  if (step_ % options_.report_every == 0 || last || next_ != After::kStep) XOE_TRY(report());
+  if (last || next_ != After::kStep) return {};
   return evaluate_and_save(evaluation_due(), saves);
 }
 
@@ -472,6 +484,7 @@ Result<Outcome> Run::leave_world() {
 }
 
 void Run::keep_state() {
+  for (const Batch& batch : input_->get()) setup_.data->keep(batch);
   state_->trained = true;
   requests_.resizing->state = state_;
   requests_.resizing->step = state_->progress.step;
@@ -527,7 +540,7 @@ Result<Outcome> Run::finish() {
   postpone(evaluation_due(), false);
   if (evaluation_due()) XOE_TRY(evaluate());
   postpone(false, false);
-  outcome_.interrupted = next_ == Next::kStop && step_ < plan_.total_steps;
+  outcome_.interrupted = next_ == After::kStop && step_ < plan_.total_steps;
   outcome_.step = step_;
   outcome_.speed = meter_.speed();
   outcome_.ranks = comm_.size();

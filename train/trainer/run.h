@@ -108,7 +108,7 @@ class Run {
 
   std::int64_t step_ = 0;  // steps that are finished
   std::int64_t first_step_ = 0;
-  enum class Next : std::uint8_t { kStep, kStop, kNextWorld } next_ = Next::kStep;
+  enum class After : std::uint8_t { kStep, kStop, kNextWorld } next_ = After::kStep;
   Status held_;
   std::int64_t checkpoint_step_ = -1;
   std::int64_t evaluated_step_ = -1;

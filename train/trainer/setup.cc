@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "train/trainer/agree.h"
+#include "train/trainer/buffers.h"
 #include "train/trainer/checkpoint_file.h"
 #include "train/trainer/files.h"
 #include "xoe/data/stages.h"
@@ -126,8 +127,41 @@ void place_model(Setup& setup, const TrainOptions& options) {
   if (options.emulated_images_per_s > 0) setup.emulated.emplace(*setup.model, options.emulated_images_per_s);
 }
 
+namespace {
+
+// Puts parameters, buffers and the default random generator back as they are now.
+class AsBefore {
+ public:
+  explicit AsBefore(Setup& setup)
+      : setup_(setup),
+        random_(at::detail::getDefaultCPUGenerator()),
+        drawn_(random_.clone()),
+        buffers_(copy_buffers(*setup.model)) {
+    for (const at::Tensor& parameter : setup.model->parameters()) parameters_.push_back(parameter.detach().clone());
+  }
+  ~AsBefore() {
+    const at::NoGradGuard no_grad;
+    set_buffers(*setup_.model, buffers_);
+    auto kept = parameters_.begin();
+    for (const at::Tensor& parameter : setup_.model->parameters()) parameter.copy_(*kept++);
+    const std::lock_guard lock(random_.mutex());
+    random_.set_state(drawn_.get_state());
+  }
+  AsBefore(const AsBefore&) = delete;
+  AsBefore& operator=(const AsBefore&) = delete;
+
+ private:
+  Setup& setup_;
+  at::Generator random_, drawn_;
+  std::vector<at::Tensor> buffers_, parameters_;
+};
+
+}  // namespace
+
 void warm_up(Setup& setup, const TrainOptions& options) {
   const bool trains = options.step_kind == StepKind::kTrain;
+  if (setup.emulated) return;
+  const AsBefore as_before(setup);
   const at::AutoGradMode for_backward(trains);
   const Autocast autocast(setup.device, options.precision);
   const at::Tensor images = at::zeros({options.batch, 3, options.image_size.height, options.image_size.width});
@@ -135,7 +169,16 @@ void warm_up(Setup& setup, const TrainOptions& options) {
   const at::Tensor loss = at::cross_entropy_loss(setup.model->forward(place_images(setup, images)).main, labels);
   if (!trains) return;
   loss.backward();
+  setup.optimizer->step();
   for (at::Tensor& parameter : setup.model->parameters()) parameter.mutable_grad().reset();
+}
+
+std::size_t shared_bytes_of(const Setup& setup, const TrainOptions& options) {
+  constexpr std::size_t kBesides = std::size_t{4} << 20;  // of the communicator and the engine
+  if (!setup.device.is_cpu() || options.step_kind != StepKind::kTrain) return 0;
+  std::size_t bytes = kBesides;
+  for (const at::Tensor& parameter : setup.model->parameters()) bytes += parameter.nbytes();
+  return bytes;
 }
 
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {

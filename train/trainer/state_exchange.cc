@@ -62,8 +62,10 @@ Status receive_state(RankState& state, const Holders& holders, Communicator& com
   std::vector<int> receivers;
   for (int rank = 0; rank < comm.size(); ++rank)
     if (!std::ranges::binary_search(holders.ranks, rank)) receivers.push_back(rank);
-  XOE_TRY(xoe::torch::send_in_parts(tensors, comm, holders.ranks, receivers));
-  XOE_TRY(xoe::torch::send_in_parts(buffers, comm, {&root, 1}, receivers));
+  // What a rank that is a step behind has is good until all of this has arrived.
+  const auto arrival = state.trained ? xoe::torch::Arrival::kTogether : xoe::torch::Arrival::kOneByOne;
+  XOE_TRY(xoe::torch::send_in_parts(tensors, comm, holders.ranks, receivers, arrival));
+  XOE_TRY(xoe::torch::send_in_parts(buffers, comm, {&root, 1}, receivers, arrival));
   if (holders.mine) return {};
   xoe::torch::set_step_counts(*state.setup.optimizer, of_optimizer.back());
   state.progress = holders.progress;

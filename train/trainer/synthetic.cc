@@ -25,6 +25,7 @@ class SyntheticBatches : public BatchSource {
   Result<int> count_classes() override { return info_.classes; }
   void set_classes(int classes) override { info_.classes = classes; }
   Result<Batch> next() override { return batch_; }
+  void keep(const Batch&) override {}
   std::string save() const override { return {}; }
   Status restore(std::string_view) override { return {}; }
   Result<std::int64_t> next_epoch(std::string_view) const override { return 0; }

@@ -3,6 +3,10 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "frameworks/tests/libtorch/nets.h"
 #include "frameworks/tests/libtorch/ranks.h"
 
@@ -96,6 +100,53 @@ TEST(Broadcast, OptimizersMustBeOfOneKind) {
     if (comm.rank() == 1) optimizer = std::make_unique<::torch::optim::Adam>(net.parameters());
     const Status status = torch::broadcast_optimizer_state(*optimizer, comm);
     EXPECT_EQ(status.error().code(), Code::kInvalidArgument);
+    return 0;
+  });
+}
+
+// All that send_in_parts() may meet: small and large tensors, some that are cut, gaps, and orders that are not
+// row-major.
+std::vector<at::Tensor> tensors_of(double seed, bool channels_last) {
+  std::vector<at::Tensor> tensors;
+  const Zoo zoo(seed);
+  for (const auto& item : zoo.named_buffers()) tensors.push_back(item.value());
+  for (const auto& item : zoo.named_parameters()) tensors.push_back(item.value().detach());
+  const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  tensors.push_back(pattern({64, 32, 3, 3}, seed).contiguous(format));
+  tensors.push_back(pattern({256, 512, 3, 3}, seed).contiguous(format));  // 4.5 MiB
+  tensors.push_back(pattern({2000, 1100}, seed).t());
+  return tensors;
+}
+
+TEST(SendInParts, GivesEachReceiverAllToTheBit) {
+  const std::vector<std::pair<std::vector<int>, std::vector<int>>> cases = {
+      {{0}, {1}}, {{1}, {0, 2}}, {{0, 2}, {1}}, {{0, 1, 2}, {3}}, {{1, 3}, {0, 2}}};
+  for (const auto& [from, to] : cases)
+    for (const bool alike : {true, false})
+      on_ranks(4, [&](Communicator& comm) {
+        const bool sends = std::ranges::find(from, comm.rank()) != from.end();
+        const bool receives = std::ranges::find(to, comm.rank()) != to.end();
+        // Ranks whose tensors lie in other orders still get each element at its place.
+        const bool channels_last = alike || comm.rank() % 2 == 0;
+        const auto tensors = tensors_of(sends ? 5 : 1, channels_last);
+        const auto arrival = comm.rank() % 2 == 0 ? torch::Arrival::kTogether : torch::Arrival::kOneByOne;
+        ok(torch::send_in_parts(tensors, comm, from, to, arrival));
+        const auto expected = tensors_of(sends || receives ? 5 : 1, channels_last);
+        for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_TRUE(at::equal(tensors[i], expected[i])) << i;
+        return 0;
+      });
+}
+
+TEST(SendInParts, AFailureChangesNothingThatShallArriveTogether) {
+  on_ranks(2, [](Communicator& comm) {
+    const std::vector<int> from = {0}, to = {1};
+    auto tensors = tensors_of(comm.rank() == 0 ? 5 : 1, true);
+    if (comm.rank() == 0) tensors.back() = tensors.back().slice(0, 0, 10);  // the exchange of it fails
+    const Status sent = torch::send_in_parts(tensors, comm, from, to);
+    EXPECT_FALSE(sent);
+    if (comm.rank() == 0) return 0;
+    const auto before = tensors_of(1, true);
+    for (std::size_t i = 0; i < tensors.size(); ++i) EXPECT_TRUE(at::equal(tensors[i], before[i])) << i;
     return 0;
   });
 }

@@ -178,6 +178,9 @@ class ImageIterator : public Iterator<ImageBatch> {
   // ranks, or `batch` of each where that is 0. The files stay open; the position is the beginning, so that a restore()
   // comes next. `invalid_argument`: an option out of range, or too few records.
   virtual Status reshard(int rank, int size, int processes, std::int64_t joint_batch) = 0;
+  // Takes back a batch of next(), as it was: after a restore(), its images are not made again. reshard() keeps those
+  // that were made ahead in the same way. Has no effect where images of a batch are mixed.
+  virtual void keep(const ImageBatch& batch) = 0;
   // Continues with the first batch of an epoch. After a failure the position is undefined until a restore() succeeds.
   virtual Status start_epoch(std::int64_t epoch) = 0;
   virtual std::int64_t records_per_epoch() const = 0;  // over all ranks, before dropping or padding

@@ -56,6 +56,7 @@ struct MapAndBatchOptions {
   int cpus = 0;  // with tune: that all stages that tune themselves may use together; 0: any number, of kAutoThreads
                  // those given
   bool name_elements = true;  // in messages: "map_and_batch: element 17 of epoch 2: ..."
+  bool waits = false;         // nothing is made before the first next() or restore()
 };
 
 // Writes the tensors of one element: places[i] has spec i's bytes. Pure, and called by several threads at a time, each
@@ -69,6 +70,13 @@ class TensorIterator : public Iterator<TensorBatch> {
   virtual std::int64_t skipped() const = 0;  // bad elements left out so far; kept by save() and restore()
   virtual ThreadPoolStats stats() const = 0;
   virtual std::size_t memory_bytes() const = 0;  // upper bound of what batches in flight take
+
+  // Visits each good element that was made for a batch in flight: `tensors` of the batch, which may be kept, and the
+  // element's place in them.
+  using Visit =
+      std::function<void(std::int64_t epoch, std::span<const std::shared_ptr<void>> tensors, std::size_t place)>;
+  // Makes no more; next() gives nothing from here on, until a restore(). Returns how many batches were in flight.
+  virtual std::size_t end(const Visit& visit) = 0;
 };
 
 // `upstream` gives batches of small elements (positions, names, records): batch(), shard_batches(), or repeat() of

@@ -29,6 +29,8 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   std::size_t tasks() const noexcept { return tasks_; }
+  // The first tasks, which are done. Of a job that end() gave.
+  std::size_t done() const noexcept { return done_; }
 
  protected:
   // Before the pool gets it.
@@ -48,6 +50,7 @@ struct ThreadPoolOptions {
   std::size_t least_depth = 2;  // with tune
   int cpus = 0;                 // with tune: that all such stages of the process may use together; 0: any number
   std::string name = "work";    // of its threads, as the operating system shows it
+  bool waits = false;           // the threads start with the first take() or restart()
 };
 
 // Jobs come out in the order in which they were pulled. Threads take the tasks of the oldest job first, so a slow
@@ -70,6 +73,10 @@ class OrderedThreadPool {
 
   // Drops all jobs that were pulled, calls `reset` while no thread works, and starts pulling again.
   void restart(const std::function<void()>& reset);
+
+  // Ends the threads once each has finished its task, and gives the jobs that were pulled and not taken. take() gives
+  // null from here on, until a restart().
+  std::deque<std::unique_ptr<Job>> end();
 
   ThreadPoolStats stats() const;
   // What a stage that runs on this pool reports of it.

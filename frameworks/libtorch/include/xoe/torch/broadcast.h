@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -28,11 +29,17 @@ Status broadcast_parameters(::torch::nn::Module& module, Communicator& comm, int
 // load_state() instead.
 Status broadcast_optimizer_state(::torch::optim::Optimizer& optimizer, Communicator& comm, int root = 0);
 
-// Copies tensors that the ranks of `from` have alike to the ranks of `to`: each of `from` gives as many bytes, and no
-// tensor changes before all have arrived. Collective, also for ranks that are in neither; all pass tensors of the same
-// shapes and types, in the same order, and the same ranks, in ascending order, of which `from` has one at least.
+// When a tensor that is sent has its new value on a rank that gets it.
+enum class Arrival : std::uint8_t {
+  kTogether,  // once all have arrived: an exchange that fails changes none
+  kOneByOne,  // an exchange that fails leaves some changed; this takes no memory beside the tensors' own
+};
+
+// Copies tensors that the ranks of `from` have alike to the ranks of `to`: each of `from` gives as many bytes.
+// Collective, also for ranks that are in neither; all pass tensors of the same shapes and types, in the same order, and
+// the same ranks, in ascending order, of which `from` has one at least. arrival: this rank's own choice.
 Status send_in_parts(std::span<const at::Tensor> tensors, Communicator& comm, std::span<const int> from,
-                     std::span<const int> to);
+                     std::span<const int> to, Arrival arrival = Arrival::kTogether);
 
 // The tensors of an optimizer's state, in the order of its parameters, and all its step counts as one more: for
 // send_in_parts(). Collective: every rank gets as many tensors as `root` has; those that it did not have are zeros. The
