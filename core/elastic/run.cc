@@ -86,7 +86,7 @@ class Run {
     const auto latest = std::ranges::max_element(all);
     if (*latest >= 0 && std::ranges::min(all) == *latest) return {};
     if (*latest < 0 && world.version() > 0 && comm.rank() == 0)
-      log("no rank has the training's state any more: it begins with what rank 0 has");
+      log("no rank has a state of the training: it begins with what rank 0 has");
     XOE_TRY(state_.sync(comm, static_cast<int>(latest - all.begin())));
     XOE_TRY(save());
     commits_ = std::max<std::int64_t>(*latest, 0);

@@ -288,6 +288,7 @@ int run(const TrainCommandLine& line, NextWorld& next) {
       return kFailure;
     }
     last = {joined->version, resizing.step};
+    resizing.version = joined->version;
     resizing.loss.clear();
     console.forget_failure();
     using Change = bootstrap::WorldView::Change;

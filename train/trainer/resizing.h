@@ -26,6 +26,7 @@ struct Resizing {
   std::function<void()> gone_over;  // called once all ranks of a world have come to it, with the state
   std::size_t shared_bytes = 0;     // that train() will share with the ranks of the host
   bool survives = false;            // the others go on in another world where a rank is lost
+  int version = 0;                  // of the world that train() is called in; 0: the first
   bool goes_on = false;             // this process has had a state of the training in an earlier world
   // What the ranks still had to do when they left the last world: the next one does it first.
   struct {

@@ -80,6 +80,8 @@ Status Run::prepare() {
   auto holders = find_holders(*state_, requests_.resizing != nullptr && requests_.resizing->goes_on, comm_);
   if (!holders) return on_all_ranks(failure(holders.error()));
   goes_on_ = !holders->ranks.empty();
+  if (!goes_on_ && first() && requests_.resizing != nullptr && requests_.resizing->version > 0)
+    listener_.noted("no rank has a state of the training: it begins as a job does");
   const bool some_have_no_state = goes_on_ && !holders->all;
   if (requests_.resizing != nullptr && !some_have_no_state) requests_.resizing->gone_over();
   options_.resume = options_.resume || goes_on_;
