@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
@@ -90,11 +91,22 @@ Result<WorldView> WorldView::of_process(const Env& env) {
   return view;
 }
 
+bool WorldView::is_newcomer() const noexcept {
+  if (layout_ == nullptr) return false;
+  layout_->version.load(std::memory_order_acquire);
+  const auto any = [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; };
+  return std::ranges::any_of(layout_->members, any) && !is_member();
+}
+
+bool WorldView::is_member() const noexcept {
+  const auto word = layout_->members[static_cast<std::size_t>(slot_) / 64].load(std::memory_order_relaxed);
+  return (word >> (slot_ % 64) & 1) != 0;
+}
+
 WorldView::Change WorldView::change(int joined) const noexcept {
   if (layout_ == nullptr || layout_->version.load(std::memory_order_acquire) <= static_cast<std::uint64_t>(joined))
     return Change::kStay;
-  const auto word = layout_->members[static_cast<std::size_t>(slot_) / 64].load(std::memory_order_relaxed);
-  return (word >> (slot_ % 64) & 1) != 0 ? Change::kReForm : Change::kLeave;
+  return is_member() ? Change::kReForm : Change::kLeave;
 }
 
 }  // namespace xoe::bootstrap

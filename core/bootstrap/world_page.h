@@ -55,10 +55,13 @@ class WorldView {
   static Result<WorldView> of_process(const Env& env);
 
   bool may_change() const noexcept { return layout_ != nullptr; }
+  // Whether others are in the world, as far as the page says, and this rank is not.
+  bool is_newcomer() const noexcept;
   // `joined`: the version that this rank is in.
   Change change(int joined) const noexcept;
 
  private:
+  bool is_member() const noexcept;
   std::shared_ptr<const detail::WorldPageLayout> layout_;
   int slot_ = 0;
 };

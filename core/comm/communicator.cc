@@ -178,10 +178,6 @@ Result<std::optional<Communicator>> Communicator::split(int color, int key) {
 
 Result<SharedBuffer> Communicator::shared_buffer(std::size_t bytes) { return backend_->shared_buffer(bytes); }
 
-void Communicator::prepare_shared_memory(std::size_t bytes) const noexcept {
-  backend_->host_group().prepare_memory(bytes);
-}
-
 Result<std::vector<std::byte*>> Communicator::map_peers(const SharedBuffer& mine, OpOptions options) {
   return backend_->map_peers(mine, options);
 }

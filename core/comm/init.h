@@ -16,7 +16,7 @@ using OnJoined = std::function<Status(Joined&)>;
 // When the launcher is told that a version of the world has formed.
 enum class TellsFormed : std::uint8_t {
   kAtOnce,
-  kLater,  // by the caller, where ranks join beside what they do in the version before
+  kLater,  // by the caller, once newcomers have what they need: until then the others can do without them
 };
 
 // warn: empty for standard error. on_joined: fails with the world that it is given, if a rank dies meanwhile; where

@@ -50,7 +50,9 @@ class Run {
                options_.engine ? Result<EngineOptions>(*options_.engine) : read_engine_options(warnings));
     for (const std::string& line : warnings)
       if (outcome_.worlds == 0) log(line);
-    auto joined = join(Env::process(), options_.init, [this](const std::string& line) { log(line); });
+    // The launcher hears that the world has formed when all have the state: until then it can do without newcomers.
+    auto joined = join(
+        Env::process(), options_.init, [this](const std::string& line) { log(line); }, {}, TellsFormed::kLater);
     if (!joined && loss_.empty()) return failure(joined.error());
     if (!joined)
       return failure(joined.error().code(), "{}; the world before ended with: {}", joined.error().message(), loss_);
@@ -60,6 +62,7 @@ class Run {
 
   Result<End> in_world(World& world) {
     XOE_TRY(share_state(world));
+    world.tell_formed();
     if (options_.begins) XOE_TRY(options_.begins(world));
     while (true) {
       ++undone_steps_;
@@ -87,6 +90,7 @@ class Run {
     if (*latest >= 0 && std::ranges::min(all) == *latest) return {};
     if (*latest < 0 && world.version() > 0 && comm.rank() == 0)
       log("no rank has a state of the training: it begins with what rank 0 has");
+    if (!saved_) XOE_TRY(save());  // what a loss amid the next line is undone to
     XOE_TRY(state_.sync(comm, static_cast<int>(latest - all.begin())));
     XOE_TRY(save());
     commits_ = std::max<std::int64_t>(*latest, 0);

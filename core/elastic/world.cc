@@ -24,6 +24,10 @@ Result<Engine*> World::engine() {
   return parts_->engine.get();
 }
 
+void World::tell_formed() {
+  if (const auto tell = std::exchange(parts_->joined.tell_formed, {})) tell();
+}
+
 Change World::change() const noexcept {
   using Wanted = bootstrap::WorldView::Change;
   switch (parts_->joined.change()) {

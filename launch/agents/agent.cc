@@ -233,11 +233,13 @@ void Agent::start() {
   if (joined_) not_inherited.insert(not_inherited.end(), {launcher_.in(), launcher_.out()});
   const auto relayed = relay_.descriptors();
   not_inherited.insert(not_inherited.end(), relayed.begin(), relayed.end());
+  auto requests = commands.requests();
   // SIGUSR1 is a word to this process. Batch systems send it to all processes of the host, of which most would die of
   // it.
-  if (world_) std::signal(SIGUSR1, SIG_IGN);
+  if (world_)
+    for (remote::SpawnRequest& request : requests) request.ignored_signal = SIGUSR1;
   auto supervisor =
-      SupervisorLink::start(commands.requests(), not_inherited, job_->restarts, static_cast<std::size_t>(job_->first));
+      SupervisorLink::start(std::move(requests), not_inherited, job_->restarts, static_cast<std::size_t>(job_->first));
   if (!supervisor) return refuse(supervisor.error(), kHostFailed);
   supervisor_.emplace(std::move(*supervisor));
   if (!job_->notices.empty()) departure_.emplace(job_->notices, inherited_);

@@ -25,7 +25,7 @@ ElasticHosts::ElasticHosts(const RunOptions& options, const HostsPlan& plan, con
       slots_(plan.slots) {
   std::vector<remote::Host> hosts;
   for (const HostShare& share : plan.shares) {
-    places_.emplace(share.host.name, Place{.share = share, .had_by = share.host.name});
+    places_.emplace(share.host.name, share);
     hosts.push_back(share.host);
   }
   roster_.name(hosts);
@@ -84,7 +84,7 @@ void ElasticHosts::pump(const std::vector<pollfd>& polled, Clock::time_point now
   // Those that join by themselves come when they come.
   for (const remote::Host& host : roster_.take_wanted(now))
     if (const auto known = places_.find(host.name);
-        known == places_.end() || known->second.share.method != remote::LaunchMethod::kJoined)
+        known == places_.end() || known->second.method != remote::LaunchMethod::kJoined)
       invite(host, now);
 }
 
@@ -92,7 +92,7 @@ void ElasticHosts::greet(JoinedHost joined) {
   auto share = share_of({.name = joined.agent->host(), .slots = joined.hello.ranks});
   if (!share) return source_->refuse(*joined.agent, {.lines = {news_.back()}});
   share->method = remote::LaunchMethod::kJoined;
-  places_[share->host.name].share.method = share->method;
+  places_[share->host.name].method = share->method;
   roster_.add(share->host);
   std::string job = encode(job_for(plan_, *share, options_, store_, 0));
   arrivals_.emplace_back(std::move(*share), std::move(joined.agent), plan_.version, std::move(job),
@@ -112,7 +112,7 @@ std::optional<ElasticHosts::Clock::time_point> ElasticHosts::next_turn() const {
   return next;
 }
 
-std::map<std::string, ElasticHosts::Place>::iterator ElasticHosts::place_of_past_host() {
+std::map<std::string, HostShare>::iterator ElasticHosts::place_of_past_host() {
   return std::ranges::find_if(places_, [this](const auto& one) { return roster_.is_past(one.first); });
 }
 
@@ -125,7 +125,7 @@ std::optional<HostShare> ElasticHosts::share_of(const remote::Host& host) {
     node.key() = host.name;
     found = places_.insert(std::move(node)).position;
   }
-  const int had = found == places_.end() ? 0 : static_cast<int>(found->second.share.ranks.size());
+  const int had = found == places_.end() ? 0 : static_cast<int>(found->second.ranks.size());
   if (slots_ + host.slots - had > bootstrap::kMostSlots) {
     news_.push_back(fmt::format("host {} is left out: the job's hosts have {}, and may have {}", host.name,
                                 counted(slots_, "slot"), bootstrap::kMostSlots));
@@ -133,12 +133,12 @@ std::optional<HostShare> ElasticHosts::share_of(const remote::Host& host) {
   }
   HostShare wanted = new_share(plan_, host, options_, inherited_.env, slots_);
   if (had > 0) {
-    auto& ranks = found->second.share.ranks;
+    auto& ranks = found->second.ranks;
     for (int i = 0; i + had < host.slots; ++i) ranks.push_back({.rank = slots_ + i});
     wanted.ranks = ranks;
     wanted.ranks.resize(static_cast<std::size_t>(host.slots));
   } else {
-    found = places_.insert_or_assign(host.name, Place{.share = wanted}).first;
+    found = places_.insert_or_assign(host.name, wanted).first;
   }
   slots_ += std::max(host.slots - had, 0);
   return wanted;
@@ -168,10 +168,7 @@ std::vector<ElasticHosts::Came> ElasticHosts::take_ready() {
       continue;
     }
     roster_.note_there(arrival->share().host.name);
-    std::string& had_by = places_[arrival->share().host.name].had_by;
-    ready.push_back({.share = arrival->share(),
-                     .agent = arrival->take_agent(),
-                     .in_place_of = std::exchange(had_by, arrival->share().host.name)});
+    ready.push_back({.share = arrival->share(), .agent = arrival->take_agent()});
     arrival = arrivals_.erase(arrival);
   }
   return ready;

@@ -55,7 +55,6 @@ class ElasticHosts {
   struct Came {
     HostShare share;
     std::unique_ptr<remote::AgentConnection> agent;
-    std::string in_place_of;  // the name of the host that had these slots before; empty: they are new
   };
   // Hosts on which ranks can be started, each once.
   std::vector<Came> take_ready();
@@ -68,12 +67,7 @@ class ElasticHosts {
   std::vector<std::string> take_news() { return std::exchange(news_, {}); }
 
  private:
-  // The slots that a host has for as long as it may come again. Then the next new one gets them.
-  struct Place {
-    HostShare share = {};
-    std::string had_by = {};  // the last host that was there with them
-  };
-  std::map<std::string, Place>::iterator place_of_past_host();
+  std::map<std::string, HostShare>::iterator place_of_past_host();
   void greet(JoinedHost joined);
   void invite(const remote::Host& host, Clock::time_point now);
   std::optional<HostShare> share_of(const remote::Host& host);
@@ -85,8 +79,9 @@ class ElasticHosts {
   std::optional<HostDiscovery> discovery_;
   std::unique_ptr<HostSource> source_;
   HostRoster roster_;
-  std::map<std::string, Place> places_;  // by host
-  int slots_;                            // that they have
+  // By host: the slots that it has for as long as it may come again. Then the next new one gets them.
+  std::map<std::string, HostShare> places_;
+  int slots_;  // that they have
   std::list<HostArrival> arrivals_;
   std::vector<std::string> news_;
   bool stopped_ = false;

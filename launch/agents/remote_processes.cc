@@ -195,9 +195,10 @@ void RemoteProcesses::take_newcomers(Clock::time_point now) {
   if (!failures_.empty()) events_.push_back({.kind = SupervisorEvent::Kind::kNews, .at = now});
 }
 
-// A host has the same number as the one that had its slots before.
+// A host has the same number as the one that had its slots before, which may have had another name.
 void RemoteProcesses::take_in(ElasticHosts::Came came) {
-  const auto known = std::ranges::find(shares_, came.in_place_of, [](const auto& share) { return share.host.name; });
+  const auto known = std::ranges::find(shares_, came.share.ranks.front().rank,
+                                       [](const HostShare& share) { return share.ranks.front().rank; });
   const auto host = static_cast<std::size_t>(known - shares_.begin());
   const bool again = known != shares_.end();
   if (!again) {

@@ -41,6 +41,7 @@ int run_child(void* argument) {
   if (::dup2(request.in, 0) < 0 || ::dup2(request.out, 1) < 0 || ::dup2(request.err, 2) < 0) return fail();
   if (request.cpus && ::sched_setaffinity(0, sizeof *request.cpus, &*request.cpus) != 0) return fail();
   if (::setrlimit(RLIMIT_NOFILE, &request.open_files) != 0) return fail();
+  if (request.ignored_signal != 0) ::signal(request.ignored_signal, SIG_IGN);
   ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
   ::execve(request.path, request.argv, request.envp);
   if (errno == ENOEXEC) ::execve("/bin/sh", request.shell_argv, request.envp);

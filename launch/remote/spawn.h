@@ -38,6 +38,7 @@ struct SpawnRequest {
   std::optional<cpu_set_t> cpus = {};
   sigset_t signal_mask = {};
   rlimit open_files = {};
+  int ignored_signal = 0;  // besides those that this process ignores; 0: none
 };
 
 struct Spawned {

@@ -33,6 +33,7 @@ constexpr int kFailure = 1;
 constexpr int kInterrupted = 130;
 constexpr int kResized = -1;  // no exit code: the run goes on in the next world
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
+constexpr auto kNewsTimeout = std::chrono::seconds(10);
 constexpr const char* kSurvivesVariable = "XOE_MIN_RANKS";
 
 std::atomic<bool> stop_asked{false};
@@ -195,51 +196,29 @@ int run_in(Joined& joined, const train::TrainOptions& options, Console& console,
   return outcome->interrupted ? kInterrupted : 0;
 }
 
-// Joins the next world in a thread of its own: while this process waits for it, or trains in the world before.
-class NextWorld {
- public:
-  // Unless that has begun. shared_bytes: of memory, whose pages all ranks make before any of them needs the world.
-  void join(std::size_t shared_bytes) {
-    if (joined_.valid()) return;
-    attempt_ = std::make_shared<Attempt>();
-    joined_ = attempt_->joined.get_future();
-    std::thread([attempt = attempt_, shared_bytes] {
-      auto joined = xoe::join(Env::process(), {}, {}, {}, TellsFormed::kLater);
-      if (joined && joined->world.size() > 1) joined->world.prepare_shared_memory(shared_bytes);
-      attempt->failed = !joined;
-      attempt->joined.set_value(std::move(joined));
-    }).detach();
-  }
-  bool is_there() const {
-    return joined_.valid() && joined_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  }
-  bool failed() const { return is_there() && attempt_->failed; }
-  // Whether the thread is at it.
-  bool is_joining() const { return joined_.valid() && !is_there(); }
-  // REQUIRES: join(). nullopt: a signal has asked this process to stop, while it waits for other ranks.
-  std::optional<Result<Joined>> take() {
-    while (joined_.wait_for(kLookEvery) != std::future_status::ready)
-      if (stop_asked.load(std::memory_order_relaxed)) return std::nullopt;
-    return joined_.get();
-  }
+// Joins the world. nullopt: a signal has asked this process to stop, while it waits for other ranks.
+std::optional<Result<Joined>> join_unless_stopped() {
+  const auto joining = std::make_shared<std::promise<Result<Joined>>>();
+  auto joined = joining->get_future();
+  std::thread([joining] { joining->set_value(join(Env::process(), {}, {}, {}, TellsFormed::kLater)); }).detach();
+  while (joined.wait_for(kLookEvery) != std::future_status::ready)
+    if (stop_asked.load(std::memory_order_relaxed)) return std::nullopt;
+  return joined.get();
+}
 
- private:
-  struct Attempt {
-    std::promise<Result<Joined>> joined;
-    std::atomic<bool> failed = false;
-  };
-  std::shared_ptr<Attempt> attempt_;
-  std::future<Result<Joined>> joined_;
-};
+// Each host has a page of its own, which tells its ranks soon after those of others whether they stay or leave.
+void await_change(const Joined& joined) {
+  const auto last = std::chrono::steady_clock::now() + kNewsTimeout;
+  while (joined.change() == bootstrap::WorldView::Change::kStay && std::chrono::steady_clock::now() < last)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 // What becomes of this rank after the version of the world that it is in.
-train::Resizing::Next next_of(bootstrap::WorldView::Change change, NextWorld& next, std::size_t shared_bytes) {
+train::Resizing::Next next_of(bootstrap::WorldView::Change change) {
   using Change = bootstrap::WorldView::Change;
   using Next = train::Resizing::Next;
   if (change == Change::kStay) return Next::kStays;
-  if (change == Change::kLeave) return Next::kAtOnce;
-  next.join(shared_bytes);
-  return next.failed() ? Next::kAtOnce : next.is_there() ? Next::kJoined : Next::kJoins;
+  return change == Change::kLeave ? Next::kLeaves : Next::kGoesOver;
 }
 
 // Writes what is in this process alone, and ends it while a thread still waits for other ranks.
@@ -263,12 +242,12 @@ std::optional<train::Share> likely_share(const Env& env) {
 // Whether the training has begun without this rank.
 bool joins_others(const Env& env) {
   const auto view = bootstrap::WorldView::of_process(env);
-  return view && view->change(0) == bootstrap::WorldView::Change::kLeave;
+  return view && view->is_newcomer();
 }
 
 // Trains in one world after the other, where the number of ranks changes; else in the one that there is. Returns the
 // exit code.
-int run(const TrainCommandLine& line, NextWorld& next) {
+int run(const TrainCommandLine& line) {
   Console console(line);
   const train::TrainOptions& options = line.options;
   train::Resizing resizing;
@@ -276,8 +255,7 @@ int run(const TrainCommandLine& line, NextWorld& next) {
     train::prepare_rank(options, *share, joins_others(Env::process()), console, resizing);
   std::pair<int, std::int64_t> last(-1, -1);  // the version of the world, and the step after which it lost a rank
   while (true) {
-    next.join(resizing.shared_bytes);
-    auto attempt = next.take();
+    auto attempt = join_unless_stopped();
     if (!attempt) stop_waiting(options, resizing);
     Result<Joined>& joined = *attempt;
     // The lost rank lives, and the launcher knows of no loss: the same would happen again and again.
@@ -292,12 +270,16 @@ int run(const TrainCommandLine& line, NextWorld& next) {
     resizing.loss.clear();
     console.forget_failure();
     using Change = bootstrap::WorldView::Change;
+    bool gone_over = false;
     resizing.gone_over = [&] {
+      gone_over = true;
       if (joined->tell_formed) joined->tell_formed();
     };
-    resizing.next = [&] { return next_of(joined->change(), next, resizing.shared_bytes); };
-    resizing.survives = Env::process().has(kSurvivesVariable);
+    resizing.next = [&] { return next_of(joined->change()); };
+    // The launcher can do without those that join for as long as they have no state.
+    resizing.survives = [&] { return Env::process().has(kSurvivesVariable) || (joined->version > 0 && !gone_over); };
     const int code = run_in(*joined, options, console, joined->view.may_change() ? &resizing : nullptr);
+    if (code == kResized && resizing.loss.empty()) await_change(*joined);
     if (code != kResized || joined->change() == Change::kLeave) return code == kResized ? 0 : code;
   }
 }
@@ -326,11 +308,5 @@ int main(int argc, char** argv) {
   if (line->exported) return export_weights(*line->exported);
   if (!line->json) ask_for_run_folder(line->options);
   watch_signals();
-  NextWorld next;
-  const int code = run(*line, next);
-  if (next.is_joining()) {  // the training has ended meanwhile; the thread may wait for long
-    std::fflush(nullptr);
-    std::_Exit(code);
-  }
-  return code;
+  return run(*line);
 }

@@ -14,20 +14,18 @@ struct RankState;
 // For a job whose number of ranks changes while it runs: train() returns when it shall, and is called again in the next
 // world.
 struct Resizing {
-  // Of this rank, as the launcher wants it. Ranks see a change one after the other, and join the next world beside the
-  // training in this one, which they leave at a step when all have joined, or one leaves at once.
+  // What the launcher wants of this rank. Any rank may be the first to see it.
   enum class Next : std::uint8_t {
     kStays,
-    kJoins,   // the next world, beside the training
-    kJoined,  // the same, and has
-    kAtOnce,  // is not in the next world, or cannot join it
+    kGoesOver,  // another world is wanted, and this rank is in it
+    kLeaves,    // the same, and it is not
   };
   std::function<Next()> next;
-  std::function<void()> gone_over;  // called once all ranks of a world have come to it, with the state
-  std::size_t shared_bytes = 0;     // that train() will share with the ranks of the host
-  bool survives = false;            // the others go on in another world where a rank is lost
-  int version = 0;                  // of the world that train() is called in; 0: the first
-  bool goes_on = false;             // this process has had a state of the training in an earlier world
+  std::function<void()> gone_over;  // called once all ranks of a world have the state
+  // Whether the others go on in another world where a rank is lost now.
+  std::function<bool()> survives;
+  int version = 0;       // of the world that train() is called in; 0: the first
+  bool goes_on = false;  // this process has had a state of the training in an earlier world
   // What the ranks still had to do when they left the last world: the next one does it first.
   struct {
     bool evaluation = false, checkpoint = false;

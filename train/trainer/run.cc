@@ -45,7 +45,7 @@ Result<Outcome> Run::run() {
     }
   }();
   const bool lost = !outcome && outcome.error().code() == Code::kPeerLost;
-  if (!lost || requests_.resizing == nullptr || !requests_.resizing->survives) return outcome;
+  if (!lost || requests_.resizing == nullptr || !requests_.resizing->survives()) return outcome;
   if (finished_) return outcome_;
   auto survived = survive(outcome.error());
   // A run that was asked to stop leaves its state behind instead, see train().
@@ -107,7 +107,6 @@ Status Run::prepare() {
   plan_ = make_plan(options_, setup_.data->info(), images * options_.accumulate);
   XOE_TRY(prepare_model(*holders, sections));
   XOE_TRY(create_optimizer());
-  if (requests_.resizing != nullptr) requests_.resizing->shared_bytes = shared_bytes_of(setup_, options_);
   input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(restore_checkpoint(*sections));
@@ -176,7 +175,14 @@ Status Run::prepare_model(const Holders& holders, std::optional<Sections>& secti
   }
   if (goes_on_) {
     if (options_.ema > 0 && !state_->average) state_->average.emplace(*setup_.model, options_.ema);
-    return receive_state(*state_, holders, comm_);
+    const Status received = receive_state(*state_, holders, comm_);
+    // What has arrived in part is no beginning for a training.
+    if (!received && !state_->trained) {
+      setup_.model = {};
+      setup_.optimizer.reset();
+      state_->average.reset();
+    }
+    return received;
   }
   setup_.optimizer->state().clear();  // of warm_up()
   if (sections) {
@@ -392,23 +398,19 @@ Status Run::exchange(StepSums& sums, bool& finite) {
   using Next = Resizing::Next;
   const bool asked = requests_.stop.load(std::memory_order_seq_cst);  // first: the launcher publishes before it signals
   const Next next = requests_.resizing != nullptr ? requests_.resizing->next() : Next::kStays;
-  // The number of ranks that were asked to stop, of those that leave this world at once, of those with an error, of
-  // those with gradients that are not finite, and of those that have joined the next world; then the sums.
   // The launcher's signal to a rank that is to leave is not for the others.
-  const bool stops = asked && next != Next::kAtOnce;
-  std::array values = {stops ? 1.0 : 0.0,
-                       next == Next::kAtOnce ? 1.0 : 0.0,
-                       held_ ? 0.0 : 1.0,
-                       finite ? 0.0 : 1.0,
-                       next == Next::kJoined ? 1.0 : 0.0,
-                       sums.loss,
-                       sums.correct,
+  const bool stops = asked && next != Next::kLeaves;
+  // The number of ranks that were asked to stop, of those that see that another world is wanted, of those with an
+  // error, and of those with gradients that are not finite; then the sums.
+  std::array values = {stops ? 1.0 : 0.0, next != Next::kStays ? 1.0 : 0.0,
+                       held_ ? 0.0 : 1.0, finite ? 0.0 : 1.0,
+                       sums.loss,         sums.correct,
                        sums.images};
   const std::int64_t count = std::ssize(values);
   const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
   XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
   finite = values[3] == 0;
-  sums = {.loss = values[5], .correct = values[6], .images = values[7]};
+  sums = {.loss = values[4], .correct = values[5], .images = values[6]};
   if (values[2] > 0) return on_all_ranks(agree(comm_, held_));
   if (!std::isfinite(sums.loss)) {
     return on_all_ranks(
@@ -417,8 +419,7 @@ Status Run::exchange(StepSums& sums, bool& finite) {
                 "or --precision fp32",
                 sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift)));
   }
-  const bool changes = values[1] > 0 || values[4] == comm_.size();
-  if (changes && step_ + 1 < plan_.total_steps) next_ = After::kNextWorld;
+  if (values[1] > 0 && step_ + 1 < plan_.total_steps) next_ = After::kNextWorld;
   if (values[0] > 0) next_ = After::kStop;
   return {};
 }
@@ -495,7 +496,7 @@ void Run::keep_state() {
 }
 
 void Run::keep_finished() {
-  if (requests_.resizing == nullptr || !requests_.resizing->survives) return;
+  if (requests_.resizing == nullptr || !requests_.resizing->survives()) return;
   kept_ = Kept{copy_buffers(*setup_.model), progress()};
 }
 

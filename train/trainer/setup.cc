@@ -173,14 +173,6 @@ void warm_up(Setup& setup, const TrainOptions& options) {
   for (at::Tensor& parameter : setup.model->parameters()) parameter.mutable_grad().reset();
 }
 
-std::size_t shared_bytes_of(const Setup& setup, const TrainOptions& options) {
-  constexpr std::size_t kBesides = std::size_t{4} << 20;  // of the communicator and the engine
-  if (!setup.device.is_cpu() || options.step_kind != StepKind::kTrain) return 0;
-  std::size_t bytes = kBesides;
-  for (const at::Tensor& parameter : setup.model->parameters()) bytes += parameter.nbytes();
-  return bytes;
-}
-
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {
   at::Generator random = at::globalContext().defaultGenerator(setup.device);
   const std::lock_guard lock(random.mutex());

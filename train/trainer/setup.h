@@ -45,8 +45,6 @@ void place_model(Setup& setup, const TrainOptions& options);
 // Runs a step on blank images, since the first one takes longer: libraries prepare kernels, and memory is touched, also
 // that of the optimizer's state. Of what it changes, only that state stays. REQUIRES: place_model() on a CPU.
 void warm_up(Setup& setup, const TrainOptions& options);
-// Memory for gradients that ranks of a host share; 0 where they are on GPUs. REQUIRES: the model is made.
-std::size_t shared_bytes_of(const Setup& setup, const TrainOptions& options);
 // What dropout and stochastic depth leave out in a step is a function of seed, rank and step, so that a resumed run
 // goes on as one that was not interrupted.
 void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step);

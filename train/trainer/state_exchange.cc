@@ -65,6 +65,7 @@ Status receive_state(RankState& state, const Holders& holders, Communicator& com
   // What a rank that is a step behind has is good until all of this has arrived.
   const auto arrival = state.trained ? xoe::torch::Arrival::kTogether : xoe::torch::Arrival::kOneByOne;
   XOE_TRY(xoe::torch::send_in_parts(tensors, comm, holders.ranks, receivers, arrival));
+  if (!holders.mine) state.trained = false;  // until it has the rest, it has no state at all
   XOE_TRY(xoe::torch::send_in_parts(buffers, comm, {&root, 1}, receivers, arrival));
   if (holders.mine) return {};
   xoe::torch::set_step_counts(*state.setup.optimizer, of_optimizer.back());

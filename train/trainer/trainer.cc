@@ -91,7 +91,6 @@ void prepare_rank(const TrainOptions& options, const Share& share, bool joins, L
     state->setup.model = {};
     state->setup.optimizer.reset();
   }
-  if (state->setup.model && joins) resizing.shared_bytes = shared_bytes_of(state->setup, options);
   resizing.state = std::move(state);
 }
 

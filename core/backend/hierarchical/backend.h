@@ -55,7 +55,6 @@ class HierarchicalBackend final : public Backend, public HostGroup {
   std::vector<int> departed() const override;
   std::optional<ProcessActivity> activity(int rank) const override;
   bool oversubscribed() const noexcept override { return local_->oversubscribed(); }
-  void prepare_memory(std::size_t bytes) const noexcept override { local_->prepare_memory(bytes); }
 
  private:
   // A rank that left, and how many collectives it had completed.

@@ -99,17 +99,6 @@ Result<std::size_t> Arena::allocate(std::size_t bytes) {
                  human_bytes(bytes), human_bytes(capacity), human_bytes(largest));
 }
 
-void Arena::prepare(std::size_t bytes) noexcept {
-#ifdef MADV_POPULATE_WRITE
-  const std::lock_guard lock(mutex_);
-  for (const auto& [offset, size] : free_) {
-    const std::size_t taken = std::min(size, round_to_pages(bytes));
-    if (taken == 0 || ::madvise(mapping_->base() + offset, taken, MADV_POPULATE_WRITE) != 0) return;
-    bytes -= std::min(bytes, taken);
-  }
-#endif
-}
-
 bool Arena::take_back(const void* data, std::size_t bytes) noexcept {
   const auto start = static_cast<std::size_t>(static_cast<const std::byte*>(data) - mapping_->base());
   const std::size_t page = page_bytes();

@@ -51,8 +51,6 @@ class Arena {
 
   // Offset of a free block; `resource_exhausted` says how much is there.
   Result<std::size_t> allocate(std::size_t bytes);
-  // Makes the pages of the first free `bytes`, as far as the system does that at once.
-  void prepare(std::size_t bytes) noexcept;
   // Gives the block's pages back to the system. In a forked child it does nothing: they are the parent's.
   void release(std::size_t offset, std::size_t bytes) noexcept;
   // Makes pages of a block this process's own, with what they hold: what peers write from now on does not show here,

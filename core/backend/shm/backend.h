@@ -38,9 +38,6 @@ class ShmBackend final : public Backend, public HostGroup {
   std::byte* block_address(std::uint64_t block) const noexcept override;
   std::optional<std::uint64_t> block_of(const SharedBuffer& buffer) const noexcept override;
   SharedBuffer view(std::uint64_t block, std::size_t bytes) const override;
-  void prepare_memory(std::size_t bytes) const noexcept override {
-    operations_->group().context().arena()->prepare(bytes);
-  }
   Result<std::unique_ptr<LeaderChannel>> leader_channel() override;
   void wake() const noexcept override { operations_->group().wakeups().publish(); }
   void sleep(const std::function<bool()>& ready, std::chrono::steady_clock::time_point until) const override {

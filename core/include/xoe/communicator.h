@@ -116,9 +116,6 @@ class Communicator {
 
   // Allocates memory that all local ranks map. Not collective. See SharedBuffer.
   Result<SharedBuffer> shared_buffer(std::size_t bytes);
-  // Has the system make the pages of so much of that memory now, which else it makes one by one when they are first
-  // written. Any thread.
-  void prepare_shared_memory(std::size_t bytes) const noexcept;
 
   // The addresses in this process of the buffers that the ranks pass, by rank, this rank's own included. Collective;
   // all buffers must have the same size. An address is valid for as long as that rank keeps its buffer.

@@ -110,6 +110,8 @@ class World {
   // How a rank learns that it or others are to leave, or that others are to join, before the commit at which it
   // happens. Two reads of memory; any thread. Ranks may see it at different steps.
   Change change() const noexcept;
+  // For run(): tells the launcher that all ranks have the state.
+  void tell_formed();
 
  private:
   std::unique_ptr<Parts> parts_;

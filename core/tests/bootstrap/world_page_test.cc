@@ -25,11 +25,15 @@ TEST(WorldPage, TellsEachRankWhetherItStaysLeavesOrJoinsAnother) {
   const WorldView first = view_of(*page, 0), last = view_of(*page, kMostSlots - 1);
   ASSERT_TRUE(first.may_change() && last.may_change());
   const std::array both{0, kMostSlots - 1};
+  EXPECT_FALSE(first.is_newcomer()) << "nothing is published yet";
   page->publish(0, both);
   EXPECT_EQ(first.change(0), WorldView::Change::kStay);
+  EXPECT_FALSE(first.is_newcomer());
+  EXPECT_TRUE(view_of(*page, 1).is_newcomer()) << "in the first version, too";
   page->publish(1, std::array{0});
   EXPECT_EQ(first.change(0), WorldView::Change::kReForm);
   EXPECT_EQ(last.change(0), WorldView::Change::kLeave);
+  EXPECT_TRUE(last.is_newcomer());
   EXPECT_EQ(first.change(1), WorldView::Change::kStay);
   page->publish(2, both);
   EXPECT_EQ(last.change(0), WorldView::Change::kReForm);
@@ -39,6 +43,7 @@ TEST(WorldPage, WithoutOneTheWorldNeverChanges) {
   const auto view = WorldView::of_process(Env(Variables{{"XOE_RANK", "0"}}));
   ASSERT_TRUE(view);
   EXPECT_FALSE(view->may_change());
+  EXPECT_FALSE(view->is_newcomer());
   EXPECT_EQ(view->change(0), WorldView::Change::kStay);
 }
 

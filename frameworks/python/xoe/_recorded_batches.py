@@ -11,6 +11,9 @@ from xoe.errors import InvalidArgumentError
 from xoe.ledger import Ledger
 
 
+_MOST_UNRECORDED = 100_000
+
+
 class _Given(NamedTuple):
     """A batch that was handed out and has not been recorded."""
 
@@ -88,6 +91,10 @@ class RecordedBatches(ElasticPart):
                     self._given.clear()
             if self._elastic or self._ledger is not None:
                 self._given.append(given)
+            if len(self._given) > _MOST_UNRECORDED:
+                raise InvalidArgumentError(
+                    f"{_MOST_UNRECORDED} batches were handed out and not recorded: record_batch() is to be called after each step"
+                )
 
     def _go_to(self, place: Any, epoch: int) -> None:
         with self._mutex:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import queue
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ Result = TypeVar("Result")
 
 # Consecutive failures to form the world before giving up.
 _ATTEMPTS = 3
+_NEWS_TIMEOUT = 10  # seconds
 
 
 class _HostMessages(queue.SimpleQueue[Any]):
@@ -74,8 +76,16 @@ class State:
 
         Collective there: all ranks find out in the same call. A rank that has to leave ends here, with SystemExit.
         """
-        if not _world.may_change() or not any(allgather_object(not self._host_messages.empty(), name="xoe.elastic.change")):
+        if not _world.may_change():
             return
+        asked = (not self._host_messages.empty(), bool(_world.change()))
+        wanted = allgather_object(asked, name="xoe.elastic.change")
+        if not any(message for message, _ in wanted):
+            return
+        # Each host has a page of its own, which tells its ranks soon after those of others whether they stay or leave.
+        last = time.monotonic() + _NEWS_TIMEOUT
+        while any(change for _, change in wanted) and not _world.change() and time.monotonic() < last:
+            time.sleep(0.001)
         if _world.change() == "leave":
             _world.log(f"rank {_world.rank()} leaves: the next world is without it")
             shutdown()
@@ -97,7 +107,6 @@ class State:
     def _source(self) -> int:
         """The rank whose state all ranks copy. Collective."""
         shared = allgather_object(self._shared, name="xoe.elastic.shared")
-        self._shared = True
         return shared.index(True) if True in shared else 0
 
     def reset(self) -> None:
@@ -147,6 +156,7 @@ class ObjectState(State):
 
     def sync(self) -> None:
         self._copy_from(self._source())
+        self._shared = True
 
     def reset(self) -> None:
         for part in self._parts.values():
@@ -157,13 +167,13 @@ class ObjectState(State):
             part.steps_done(steps)
 
     def _copy_from(self, source: int) -> None:
-        if self._parts:
-            self._places = broadcast_object(self._places_now(), source)
-            self._place_parts(self._places)
-        if self._saved:
-            current = {name: getattr(self, name) for name in self._saved}
-            self._saved = broadcast_object(current, source)
-            self._assign()
+        # What has arrived in part changes nothing.
+        places = broadcast_object(self._places_now(), source) if self._parts else {}
+        current = {name: getattr(self, name) for name in self._saved}
+        saved = broadcast_object(current, source) if self._saved else {}
+        self._places, self._saved = places, saved
+        self._place_parts(places)
+        self._assign()
 
     def _places_now(self) -> dict[str, Any]:
         return {name: part.state_dict() for name, part in self._parts.items()}
