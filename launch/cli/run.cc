@@ -262,15 +262,19 @@ int run(std::span<const std::string_view> arguments) {
     options.size = membership->ranks;
     return run_here(options, env);
   }
-  const auto hosts = options.elastic.changes_hosts() ? discover_hosts(options, env) : launch::find_hosts(options, env);
+  auto hosts = options.elastic.changes_hosts() ? discover_hosts(options, env) : launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
+  // Agents watch for notices, so this host has one, too.
+  const bool watches = !options.elastic.notices.empty();
+  if (watches && hosts->hosts.empty() && options.size > 0)
+    hosts->hosts.push_back({.name = "localhost", .slots = options.size});
   if (!hosts->note.empty()) say(hosts->note);
   if (options.elastic.most > 0 && hosts->hosts.empty())
     return fail(Error(Code::kInvalidArgument,
                       "--max-np: where are the slots? Name hosts with -H, or with --host-discovery-script"),
                 kUsageError);
   if (!hosts->hosts.empty() &&
-      (!launch::all_here(*hosts) || options.elastic.most > 0 || options.elastic.changes_hosts())) {
+      (!launch::all_here(*hosts) || options.elastic.most > 0 || options.elastic.changes_hosts() || watches)) {
     if (options.resize_fd >= 0)
       return fail(Error(Code::kInvalidArgument, "--resize is for a job on this host, without -H"));
     return run_on_hosts(options, *hosts, env);

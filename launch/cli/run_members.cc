@@ -256,7 +256,9 @@ class Follower {
       for (const std::string& line : split_text(told->lines, '\n'))
         if (!line.empty()) say(line);
     if (told && told->code == remote::kIsLost) return kRetryElsewhere;
-    if (told && told->code == remote::kHasLeft) return agent.signalled() != 0 ? kRetryElsewhere : 0;
+    // Who gives a host back with SIGUSR1 wants no other one in its place.
+    if (told && told->code == remote::kHasLeft)
+      return agent.signalled() != 0 && agent.signalled() != SIGUSR1 ? kRetryElsewhere : 0;
     // Where members leave by themselves, a signal is no reason to believe that the job has ended by it.
     if (agent.signalled() == SIGTERM && !(told && membership_.elastic)) return kRetryElsewhere;
     if (agent.started()) began_ = Clock::now();  // the wait for the next round

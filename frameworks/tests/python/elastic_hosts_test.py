@@ -214,15 +214,17 @@ def test_a_host_is_told_by_a_file(folder):
 
 
 def test_where_every_host_is_to_leave_the_ranks_save(folder):
-    notice = folder / "leaving"
     saves = ["sh", "-c", "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"]
-    job = Hosts(folder, "-H", "one:1,two:1", program=saves).start("--min-np", "1", "--notice", f"file:{notice}")
-    job.until(r"\[[01]\] ready", times=2)
-    notice.write_text("20 the power is cut\n")
-    job.until(r"every host is to leave: the ranks get SIGTERM")
-    code, text = job.ended()
-    assert text.count("] saved") == 2 and "lost" not in text, text
-    assert code == 0, text
+    # On one's own machine alone, too.
+    for number, where in enumerate((("-H", "one:1,two:1"), ("-np", "2"), ("-H", "localhost:1,127.0.0.1:1"))):
+        notice = folder / f"leaving-{number}"
+        job = Hosts(folder, *where, program=saves).start("--min-np", "1", "--notice", f"file:{notice}")
+        job.until(r"\[[01]\] ready", times=2)
+        notice.write_text("20 the power is cut\n")
+        job.until(r"every host is to leave: the ranks get SIGTERM")
+        code, text = job.ended()
+        assert text.count("] saved") == 2 and "lost" not in text, (where, text)
+        assert code == 0, (where, text)
 
 
 def test_a_new_host_has_the_slots_of_one_that_is_gone(folder):
