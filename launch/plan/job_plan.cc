@@ -46,7 +46,8 @@ Status check_options(const RunOptions& options) {
   if (options.elastic.least > 0 && options.resize_fd >= 0)
     return failure(Code::kInvalidArgument, "--min-np with --resize: the other program says how many ranks there are");
   if (options.elastic.least > options.size)
-    return failure(Code::kInvalidArgument, "--min-np {} is more than -np {}", options.elastic.least, options.size);
+    return failure(Code::kInvalidArgument, "--min-np {}: there are only {} (-np, or the slots of -H)",
+                   options.elastic.least, counted(options.size, "rank"));
   if (!options.devices.empty() && std::ssize(options.devices) != options.size)
     return failure(Code::kInvalidArgument, "--devices: there are {} for {}: one for each", options.devices.size(),
                    counted(options.size, "rank"));
