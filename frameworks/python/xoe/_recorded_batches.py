@@ -10,7 +10,6 @@ from xoe._elastic_parts import ElasticPart
 from xoe.errors import InvalidArgumentError
 from xoe.ledger import Ledger
 
-
 _MOST_UNRECORDED = 100_000
 
 
@@ -93,7 +92,7 @@ class RecordedBatches(ElasticPart):
                 self._given.append(given)
             if len(self._given) > _MOST_UNRECORDED:
                 raise InvalidArgumentError(
-                    f"{_MOST_UNRECORDED} batches were handed out and not recorded: record_batch() is to be called after each step"
+                    f"{_MOST_UNRECORDED} batches were handed out and not recorded: call record_batch() after each step"
                 )
 
     def _go_to(self, place: Any, epoch: int) -> None:
