@@ -25,7 +25,7 @@ struct Joined {
   // Tells the launcher that all members have gone over to this version; there where join() was to leave that to its
   // caller. For rank 0.
   std::function<void()> tell_formed = {};
-  // What the launcher wants of this rank.
+  // Shows the launcher's requests to this rank.
   bootstrap::WorldView view = {};
   bootstrap::WorldView::Change change() const noexcept { return view.change(version); }
 };

@@ -50,7 +50,7 @@ class WorldHistory {
   std::optional<WorldMark> take_mark();
   int version() const;
 
-  // Whether this process has written to the timeline in an earlier world; so it goes on, and is not replaced.
+  // True if this process has written to this timeline in an earlier world: the file is then continued, not replaced.
   bool wrote_before(const std::string& timeline) const;
   void writes(const std::string& timeline);
 

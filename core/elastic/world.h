@@ -1,4 +1,4 @@
-// What a world of an elastic run consists of.
+// The parts of elastic::World.
 #pragma once
 
 #include <memory>

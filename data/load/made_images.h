@@ -29,7 +29,7 @@ class MadeImages {
  private:
   std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, MadeImage> images_;
-  std::atomic<bool> any_ = false;  // most of the time there is none, which costs no lock
+  std::atomic<bool> any_ = false;  // false: take() needs no lock
 };
 
 }  // namespace xoe::data

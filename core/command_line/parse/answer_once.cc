@@ -37,7 +37,7 @@ bool first_of_job() {
 }
 
 int answer_once(const Answer& answer) {
-  // Where the others run already, rank 0 has no such mistake to tell of.
+  // A rank that joins a running job reports its mistake itself: rank 0 did not make it.
   const auto world = bootstrap::WorldView::of_process(Env::process());
   if (first_of_job() || (world && world->is_newcomer())) return tell(answer);
   if (answer.code != 0) wait_for_the_end();

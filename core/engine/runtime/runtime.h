@@ -78,7 +78,7 @@ class Runtime final : public std::enable_shared_from_this<Runtime>, private Proc
                                                            std::vector<std::int64_t> argument);
   std::string internal_name(const std::string& what);
   Result<std::string> path_of_rank_0(const std::string& own);
-  // Whether a rank of this host has written to the timeline in an earlier world. Collective.
+  // True if a rank of this host has written to the timeline in an earlier world. Collective.
   Result<bool> timeline_goes_on(const std::string& path);
 
   EngineOptions options_;

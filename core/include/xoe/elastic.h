@@ -30,7 +30,8 @@
 
 namespace xoe::elastic {
 
-// What a program goes back to when a rank is lost, and what ranks that join get. One thread at a time.
+// The state of a training: a program restores it when a rank is lost, and ranks that join receive it. One thread at a
+// time.
 class State {
  public:
   virtual ~State() = default;
@@ -56,7 +57,7 @@ class Values : public State {
   void add(std::string name, T& value) {
     add_fixed(std::move(name), std::as_writable_bytes(std::span(&value, 1)));
   }
-  // What may grow and shrink, such as a position in the data. The others take over the source's size.
+  // A value whose size may change, such as a position in the data. The other ranks take over the source's size.
   void add(std::string name, std::string& text);
   template <PlainBytes T>
   void add(std::string name, std::vector<T>& values) {
@@ -83,7 +84,7 @@ class Values : public State {
   std::vector<Entry> entries_;
 };
 
-// What the launcher wants of this rank.
+// The launcher's request to this rank.
 enum class Change : std::uint8_t {
   kStay,
   kReForm,  // there is another version of the world, with this rank: run() joins it at the next commit
@@ -110,14 +111,14 @@ class World {
   // How a rank learns that it or others are to leave, or that others are to join, before the commit at which it
   // happens. Two reads of memory; any thread. Ranks may see it at different steps.
   Change change() const noexcept;
-  // For run(): tells the launcher that all ranks have the state.
+  // Tells the launcher that all ranks have the state. run() calls it.
   void tell_formed();
 
  private:
   std::unique_ptr<Parts> parts_;
 };
 
-// What a step says of what follows. All ranks say the same.
+// A step returns what follows it; all ranks return the same.
 enum class Next : std::uint8_t {
   kStep,    // another step; if a rank is lost, this one is undone, too
   kCommit,  // the state is saved. The number of ranks changes here only. Then another step
