@@ -55,7 +55,7 @@ class WorldView {
   static Result<WorldView> of_process(const Env& env);
 
   bool may_change() const noexcept { return layout_ != nullptr; }
-  // True if the page names members of the world, and this rank is none of them. False while it names none.
+  // True if the page names members of the world, and this rank is not one of them; false before any are named.
   bool is_newcomer() const noexcept;
   // `joined`: the version that this rank is in.
   Change change(int joined) const noexcept;

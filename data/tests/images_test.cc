@@ -156,8 +156,8 @@ TEST(Images, ReshardGoesOnWithAnotherPart) {
 
 std::int64_t decoded(const ImageIterator& images) { return images.report().steps[1].count; }
 
-// Images that were given back or made ahead are not decoded again if they still belong to this rank, and are the same to
-// the bit.
+// Images that were given back or made ahead are not decoded again if they still belong to this rank, and are the same
+// to the bit.
 TEST(Images, ReshardMakesNoImageTwice) {
   for (const int threads : {0, 2}) {
     auto options = small();
