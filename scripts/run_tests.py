@@ -55,6 +55,9 @@ class Test:
         self.programs = [word.removeprefix(below) for word in self.command if word.startswith(below)]
         self.programs = [name for name in self.programs if name in build.inputs]
         self.is_script = not self.command[0].startswith(below)
+        if self.is_script and any(word.startswith("XOE_TEST_DIR=") for word in self.environment):
+            sys.exit(f"error: the script of {self.name} is given XOE_TEST_DIR. Name the programs of tests/ that it starts in its command, "
+                     "so that the tiers that build only what their tests need build them.")
         self.reads_all = "repository" in self.labels or declared == "docs/tests"  # documents too
 
     def tier(self, preset):

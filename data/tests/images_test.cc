@@ -175,6 +175,7 @@ TEST(Images, ReshardMakesNoImageTwice) {
     ASSERT_TRUE(images->reshard(0, 2, 2, 0));
     ASSERT_TRUE(images->restore(state));
     options.size = 2;
+    options.threads = 0;  // it makes nothing before the restore
     const auto other = open_images(options).value();
     ASSERT_TRUE(other->restore(state));
     EXPECT_EQ(drain(*images), drain(*other)) << threads;

@@ -1,4 +1,7 @@
-"""xoe::elastic::run() with ranks that are killed, join and leave, under `xoe run`; and the marks of its timeline."""
+"""xoe::elastic::run() with ranks that are killed, join and leave, under `xoe run`; and the marks of its timeline.
+
+  elastic_test.py TRAINING [TEST...]
+"""
 
 import itertools
 import json
@@ -7,12 +10,13 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 XOE = pathlib.Path(os.environ["XOE_BIN_DIR"]) / "xoe"
-TRAINING = pathlib.Path(os.environ["XOE_TEST_DIR"]) / "elastic_training"
+TRAINING = sys.argv.pop(1)  # the program elastic_training
 HANGS = 900  # seconds
 
 
