@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "launch/remote/children.h"
+#include "launch/supervise/start_supervisor.h"
 
 namespace xoe::launch {
 
@@ -26,14 +26,11 @@ Result<SupervisorLink> SupervisorLink::start(std::vector<remote::SpawnRequest> r
   siginfo_t info = {};
   if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) older = remote::children_of_this_process();
 
-  const pid_t pid = ::fork();
+  std::vector<int> closed(not_inherited.begin(), not_inherited.end());
+  closed.push_back(here.get());
+  const pid_t pid =
+      start_supervisor({.control = there.get(), .closed = closed, .requests = requests, .restarts = restarts, .first = first});
   if (pid < 0) return failure(Code::kResourceExhausted, "cannot start a process: {}", errno_text(errno));
-  if (pid == 0) {
-    here = Fd();
-    for (const int fd : not_inherited) ::close(fd);
-    Supervisor(std::move(there), std::move(requests), restarts, first).run();
-    ::_exit(0);
-  }
   return SupervisorLink(std::move(here), pid, std::move(older));
 }
 

@@ -1,0 +1,631 @@
+// The C library's descriptors and sockets, as a simulation has them.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/testing/sim/kernel.h"
+#include "core/testing/sim/objects.h"
+#include "core/testing/sim/real.h"
+
+#define REAL(name) \
+  static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
+
+namespace {
+
+using xoe::sim::Address;
+using xoe::sim::kernel;
+using xoe::sim::kForever;
+using xoe::sim::kMilli;
+using xoe::sim::kSecond;
+using xoe::sim::ObjectPtr;
+using xoe::sim::Process;
+using xoe::sim::self;
+using xoe::sim::Socket;
+using xoe::sim::Time;
+
+// The simulated object of a descriptor; nullptr: there is none, so it is one of the real kernel.
+ObjectPtr simulated(int fd) { return self == nullptr ? nullptr : kernel->object_of(fd); }
+
+// What the real kernel calls it.
+int real_fd(int fd) {
+  const ObjectPtr object = simulated(fd);
+  return object == nullptr ? fd : object->real();
+}
+
+std::shared_ptr<Socket> socket_of(int fd) {
+  auto found = std::dynamic_pointer_cast<Socket>(simulated(fd));
+  if (found == nullptr) errno = ENOTSOCK;
+  return found;
+}
+
+Time until(int milliseconds) {
+  return milliseconds < 0 ? kForever : kernel->now() + Time{milliseconds} * kMilli;
+}
+
+// A file that the real kernel has opened, or its error.
+int adopt(int fd, bool close_on_exec) {
+  if (fd < 0 || self == nullptr) return fd;
+  return kernel->add_descriptor(xoe::sim::make_real_file(fd), close_on_exec);
+}
+
+Address address_of(const sockaddr* given, socklen_t size) {
+  Address address{.family = given->sa_family};
+  if (given->sa_family == AF_UNIX) {
+    const auto* unix_address = reinterpret_cast<const sockaddr_un*>(given);
+    const auto count = size - offsetof(sockaddr_un, sun_path);
+    address.name.assign(unix_address->sun_path, count);
+  } else if (given->sa_family == AF_INET) {
+    const auto* in = reinterpret_cast<const sockaddr_in*>(given);
+    address.host = ntohl(in->sin_addr.s_addr);
+    address.port = ntohs(in->sin_port);
+  } else if (given->sa_family == AF_INET6) {
+    const auto* in = reinterpret_cast<const sockaddr_in6*>(given);
+    address.port = ntohs(in->sin6_port);
+    if (IN6_IS_ADDR_V4MAPPED(&in->sin6_addr))
+      std::memcpy(&address.host, in->sin6_addr.s6_addr + 12, 4), address.host = ntohl(address.host);
+    else if (IN6_IS_ADDR_LOOPBACK(&in->sin6_addr))
+      address.host = INADDR_LOOPBACK;
+  }
+  return address;
+}
+
+void write_address(const Address& address, sockaddr* out, socklen_t* size) {
+  if (out == nullptr) return;
+  sockaddr_storage whole = {};
+  socklen_t length = sizeof(sa_family_t);
+  whole.ss_family = address.family;
+  if (address.family == AF_UNIX) {
+    auto* unix_address = reinterpret_cast<sockaddr_un*>(&whole);
+    const auto count = std::min(address.name.size(), sizeof unix_address->sun_path);
+    std::memcpy(unix_address->sun_path, address.name.data(), count);
+    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + count);
+  } else if (address.family == AF_INET) {
+    auto* in = reinterpret_cast<sockaddr_in*>(&whole);
+    in->sin_port = htons(static_cast<std::uint16_t>(address.port));
+    in->sin_addr.s_addr = htonl(address.host);
+    length = sizeof *in;
+  } else if (address.family == AF_INET6) {
+    auto* in = reinterpret_cast<sockaddr_in6*>(&whole);
+    in->sin6_port = htons(static_cast<std::uint16_t>(address.port));
+    if (address.host != 0) {
+      in->sin6_addr.s6_addr[10] = in->sin6_addr.s6_addr[11] = 0xff;
+      const std::uint32_t host = htonl(address.host);
+      std::memcpy(in->sin6_addr.s6_addr + 12, &host, 4);
+    }
+    length = sizeof *in;
+  }
+  std::memcpy(out, &whole, std::min(*size, length));
+  *size = length;
+}
+
+ssize_t receive(int fd, void* bytes, std::size_t size, int flags) {
+  kernel->enter();
+  const ObjectPtr object = simulated(fd);
+  return object->read(bytes, size, !object->nonblocking && (flags & MSG_DONTWAIT) == 0, flags);
+}
+
+ssize_t transmit(int fd, const void* bytes, std::size_t size, int flags) {
+  kernel->enter();
+  const ObjectPtr object = simulated(fd);
+  const ssize_t count = object->write(bytes, size, !object->nonblocking && (flags & MSG_DONTWAIT) == 0);
+  if (count < 0 && errno == EPIPE && (flags & MSG_NOSIGNAL) == 0 && std::dynamic_pointer_cast<Socket>(object)) {
+    kernel->raise(kernel->current(), SIGPIPE);
+    if (self->dead) kernel->park();
+    errno = EPIPE;
+  }
+  return count;
+}
+
+// /proc/PID/fd/N of a simulated process leads to the file behind it; other paths are as they are.
+std::string translated(const char* path) {
+  int pid = 0, fd = 0, end = 0;
+  if (self == nullptr) return path;
+  if (std::sscanf(path, "/proc/%d/fd/%d%n", &pid, &fd, &end) < 2 || path[end] != '\0') {
+    pid = self->process->pid;
+    if (std::sscanf(path, "/proc/self/fd/%d%n", &fd, &end) < 1 || path[end] != '\0') return path;
+  }
+  const Process* process = kernel->find(pid);
+  if (process == nullptr || process->ended) return path;
+  const auto found = process->descriptors.find(fd);
+  if (found == process->descriptors.end() || found->second.object->real() < 0) return path;
+  return "/proc/self/fd/" + std::to_string(found->second.object->real());
+}
+
+int open_at(int folder, const char* path, int flags, mode_t mode) {
+  REAL(openat);
+  return adopt(real_openat(folder == AT_FDCWD ? folder : real_fd(folder), translated(path).c_str(), flags, mode),
+               (flags & O_CLOEXEC) != 0);
+}
+
+int duplicate(int fd, int at_least, bool close_on_exec) {
+  const ObjectPtr object = simulated(fd);
+  if (object == nullptr) return errno = EBADF, -1;
+  return kernel->add_descriptor(object, close_on_exec, std::max(at_least, xoe::sim::Kernel::kFirstDescriptor));
+}
+
+int add_pair(const std::array<ObjectPtr, 2>& pair, int* fds, bool close_on_exec, bool nonblocking) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    pair[i]->nonblocking = nonblocking;
+    fds[i] = kernel->add_descriptor(pair[i], close_on_exec);
+  }
+  return 0;
+}
+
+int accepted(int fd, sockaddr* address, socklen_t* size, int flags) {
+  kernel->enter();
+  const auto socket = socket_of(fd);
+  if (socket == nullptr) return -1;
+  const auto other = socket->accept(!socket->nonblocking);
+  if (other == nullptr) return -1;
+  other->nonblocking = (flags & SOCK_NONBLOCK) != 0;
+  if (address != nullptr) write_address(other->there(), address, size);
+  return kernel->add_descriptor(other, (flags & SOCK_CLOEXEC) != 0);
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t read(int fd, void* bytes, size_t size) {
+  REAL(read);
+  return simulated(fd) == nullptr ? real_read(fd, bytes, size) : receive(fd, bytes, size, 0);
+}
+
+ssize_t __read_chk(int fd, void* bytes, size_t size, size_t) { return read(fd, bytes, size); }
+
+ssize_t write(int fd, const void* bytes, size_t size) {
+  REAL(write);
+  return simulated(fd) == nullptr ? real_write(fd, bytes, size) : transmit(fd, bytes, size, 0);
+}
+
+ssize_t recv(int fd, void* bytes, size_t size, int flags) {
+  REAL(recv);
+  return simulated(fd) == nullptr ? real_recv(fd, bytes, size, flags) : receive(fd, bytes, size, flags);
+}
+
+ssize_t __recv_chk(int fd, void* bytes, size_t size, size_t, int flags) { return recv(fd, bytes, size, flags); }
+
+ssize_t send(int fd, const void* bytes, size_t size, int flags) {
+  REAL(send);
+  return simulated(fd) == nullptr ? real_send(fd, bytes, size, flags) : transmit(fd, bytes, size, flags);
+}
+
+ssize_t readv(int fd, const iovec* parts, int count) {
+  REAL(readv);
+  if (simulated(fd) == nullptr) return real_readv(fd, parts, count);
+  for (int i = 0; i < count; ++i)
+    if (parts[i].iov_len > 0) return read(fd, parts[i].iov_base, parts[i].iov_len);
+  return 0;
+}
+
+ssize_t writev(int fd, const iovec* parts, int count) {
+  REAL(writev);
+  if (simulated(fd) == nullptr) return real_writev(fd, parts, count);
+  std::string whole;
+  for (int i = 0; i < count; ++i) whole.append(static_cast<const char*>(parts[i].iov_base), parts[i].iov_len);
+  return write(fd, whole.data(), whole.size());
+}
+
+ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  REAL(sendmsg);
+  if (simulated(fd) == nullptr) return real_sendmsg(fd, message, flags);
+  std::string whole;
+  for (std::size_t i = 0; i < message->msg_iovlen; ++i)
+    whole.append(static_cast<const char*>(message->msg_iov[i].iov_base), message->msg_iov[i].iov_len);
+  return send(fd, whole.data(), whole.size(), flags);
+}
+
+ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  REAL(recvmsg);
+  if (simulated(fd) == nullptr) return real_recvmsg(fd, message, flags);
+  message->msg_controllen = 0;
+  message->msg_flags = 0;
+  return recv(fd, message->msg_iov[0].iov_base, message->msg_iov[0].iov_len, flags);
+}
+
+int close(int fd) {
+  REAL(close);
+  if (simulated(fd) == nullptr) return real_close(fd);
+  kernel->enter();
+  return kernel->close(fd);
+}
+
+int dup(int fd) noexcept {
+  REAL(dup);
+  return simulated(fd) == nullptr ? real_dup(fd) : duplicate(fd, 0, false);
+}
+
+int dup2(int fd, int to) noexcept {
+  REAL(dup2);
+  if (self == nullptr) return real_dup2(fd, to);
+  const ObjectPtr object = simulated(fd);
+  if (object == nullptr) return errno = EBADF, -1;
+  if (fd == to) return to;
+  if (simulated(to) != nullptr) kernel->close(to);
+  ++object->references;
+  kernel->current().descriptors[to] = {.object = object, .close_on_exec = false};
+  return to;
+}
+
+int fcntl(int fd, int command, ...) {
+  using Fcntl = int(int, int, ...);
+  static auto* const real_fcntl = xoe::sim::real<Fcntl>("fcntl");
+  va_list list;
+  va_start(list, command);
+  const long argument = va_arg(list, long);
+  va_end(list);
+  const ObjectPtr object = simulated(fd);
+  if (object == nullptr) return real_fcntl(fd, command, argument);
+  auto& descriptor = kernel->current().descriptors[fd];
+  switch (command) {
+    case F_GETFL: return O_RDWR | (object->nonblocking ? O_NONBLOCK : 0);
+    case F_SETFL: object->nonblocking = (argument & O_NONBLOCK) != 0; return 0;
+    case F_GETFD: return descriptor.close_on_exec ? FD_CLOEXEC : 0;
+    case F_SETFD: descriptor.close_on_exec = (argument & FD_CLOEXEC) != 0; return 0;
+    case F_DUPFD: return duplicate(fd, static_cast<int>(argument), false);
+    case F_DUPFD_CLOEXEC: return duplicate(fd, static_cast<int>(argument), true);
+    case F_SETPIPE_SZ: return static_cast<int>(argument);
+    case F_GETPIPE_SZ: return 65536;
+    default: return object->real() >= 0 ? real_fcntl(object->real(), command, argument) : (errno = EINVAL, -1);
+  }
+}
+
+int fcntl64(int fd, int command, ...) {
+  va_list list;
+  va_start(list, command);
+  const long argument = va_arg(list, long);
+  va_end(list);
+  return fcntl(fd, command, argument);
+}
+
+int ioctl(int fd, unsigned long request, ...) noexcept {
+  using Ioctl = int(int, unsigned long, ...);
+  static auto* const real_ioctl = xoe::sim::real<Ioctl>("ioctl");
+  va_list list;
+  va_start(list, request);
+  void* const argument = va_arg(list, void*);
+  va_end(list);
+  const ObjectPtr object = simulated(fd);
+  if (object == nullptr) return real_ioctl(fd, request, argument);
+  if (request != FIONBIO) return errno = ENOTTY, -1;
+  object->nonblocking = *static_cast<int*>(argument) != 0;
+  return 0;
+}
+
+int isatty(int fd) noexcept {
+  REAL(isatty);
+  return self == nullptr ? real_isatty(fd) : (errno = ENOTTY, 0);
+}
+
+int poll(pollfd* entries, nfds_t count, int timeout) {
+  REAL(poll);
+  if (self == nullptr) return real_poll(entries, count, timeout);
+  kernel->enter();
+  return kernel->poll(entries, count, until(timeout));
+}
+
+int ppoll(pollfd* entries, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  REAL(ppoll);
+  if (self == nullptr) return real_ppoll(entries, count, timeout, mask);
+  kernel->enter();
+  return kernel->poll(entries, count,
+                      timeout == nullptr ? kForever : kernel->now() + Time{timeout->tv_sec} * kSecond + timeout->tv_nsec);
+}
+
+int epoll_create1(int flags) noexcept {
+  REAL(epoll_create1);
+  if (self == nullptr) return real_epoll_create1(flags);
+  return kernel->add_descriptor(std::make_shared<xoe::sim::Epoll>(), (flags & EPOLL_CLOEXEC) != 0);
+}
+
+int epoll_create(int) noexcept { return epoll_create1(0); }
+
+int epoll_ctl(int fd, int operation, int watched, epoll_event* event) noexcept {
+  REAL(epoll_ctl);
+  const auto epoll = std::dynamic_pointer_cast<xoe::sim::Epoll>(simulated(fd));
+  if (epoll == nullptr) return real_epoll_ctl(fd, operation, watched, event);
+  kernel->enter();
+  const ObjectPtr object = simulated(watched);
+  if (object == nullptr) return errno = EBADF, -1;
+  return epoll->control(operation, watched, object, event);
+}
+
+int epoll_wait(int fd, epoll_event* events, int most, int timeout) {
+  REAL(epoll_wait);
+  const auto epoll = std::dynamic_pointer_cast<xoe::sim::Epoll>(simulated(fd));
+  if (epoll == nullptr) return real_epoll_wait(fd, events, most, timeout);
+  kernel->enter();
+  return epoll->wait(events, most, until(timeout));
+}
+
+int eventfd(unsigned value, int flags) noexcept {
+  REAL(eventfd);
+  if (self == nullptr) return real_eventfd(value, flags);
+  const auto made = xoe::sim::make_event_counter(value, (flags & EFD_SEMAPHORE) != 0);
+  made->nonblocking = (flags & EFD_NONBLOCK) != 0;
+  return kernel->add_descriptor(made, (flags & EFD_CLOEXEC) != 0);
+}
+
+int eventfd_read(int fd, eventfd_t* value) { return read(fd, value, sizeof *value) == sizeof *value ? 0 : -1; }
+int eventfd_write(int fd, eventfd_t value) { return write(fd, &value, sizeof value) == sizeof value ? 0 : -1; }
+
+int signalfd(int fd, const sigset_t* set, int flags) noexcept {
+  REAL(signalfd);
+  if (self == nullptr) return real_signalfd(fd, set, flags);
+  const auto made = xoe::sim::make_signal_source(kernel->current(), *set);
+  made->nonblocking = (flags & SFD_NONBLOCK) != 0;
+  return kernel->add_descriptor(made, (flags & SFD_CLOEXEC) != 0);
+}
+
+int pipe2(int* fds, int flags) noexcept {
+  REAL(pipe2);
+  if (self == nullptr) return real_pipe2(fds, flags);
+  return add_pair(xoe::sim::make_pipe(), fds, (flags & O_CLOEXEC) != 0, (flags & O_NONBLOCK) != 0);
+}
+
+int pipe(int* fds) noexcept { return pipe2(fds, 0); }
+
+int socketpair(int family, int type, int protocol, int* fds) noexcept {
+  REAL(socketpair);
+  if (self == nullptr) return real_socketpair(family, type, protocol, fds);
+  const int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
+  return add_pair(xoe::sim::make_socket_pair(kind, *kernel->current().machine), fds, (type & SOCK_CLOEXEC) != 0,
+                  (type & SOCK_NONBLOCK) != 0);
+}
+
+int socket(int family, int type, int protocol) noexcept {
+  REAL(socket);
+  if (self == nullptr) return real_socket(family, type, protocol);
+  const auto made = std::make_shared<Socket>(family, type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), *kernel->current().machine);
+  made->nonblocking = (type & SOCK_NONBLOCK) != 0;
+  return kernel->add_descriptor(made, (type & SOCK_CLOEXEC) != 0);
+}
+
+int bind(int fd, const sockaddr* address, socklen_t size) noexcept {
+  REAL(bind);
+  if (self == nullptr) return real_bind(fd, address, size);
+  const auto socket = socket_of(fd);
+  return socket == nullptr ? -1 : socket->bind(address_of(address, size));
+}
+
+int listen(int fd, int backlog) noexcept {
+  REAL(listen);
+  if (self == nullptr) return real_listen(fd, backlog);
+  const auto socket = socket_of(fd);
+  return socket == nullptr ? -1 : socket->listen(backlog);
+}
+
+int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
+  REAL(accept4);
+  return self == nullptr ? real_accept4(fd, address, size, flags) : accepted(fd, address, size, flags);
+}
+
+int accept(int fd, sockaddr* address, socklen_t* size) {
+  REAL(accept);
+  return self == nullptr ? real_accept(fd, address, size) : accepted(fd, address, size, 0);
+}
+
+int connect(int fd, const sockaddr* address, socklen_t size) {
+  REAL(connect);
+  if (self == nullptr) return real_connect(fd, address, size);
+  kernel->enter();
+  const auto socket = socket_of(fd);
+  return socket == nullptr ? -1 : socket->connect(address_of(address, size), !socket->nonblocking);
+}
+
+int shutdown(int fd, int how) noexcept {
+  REAL(shutdown);
+  if (self == nullptr) return real_shutdown(fd, how);
+  kernel->enter();
+  const auto socket = socket_of(fd);
+  return socket == nullptr ? -1 : socket->shut_down(how);
+}
+
+int getsockname(int fd, sockaddr* address, socklen_t* size) noexcept {
+  REAL(getsockname);
+  if (self == nullptr) return real_getsockname(fd, address, size);
+  const auto socket = socket_of(fd);
+  if (socket == nullptr) return -1;
+  write_address(socket->here(), address, size);
+  return 0;
+}
+
+int getpeername(int fd, sockaddr* address, socklen_t* size) noexcept {
+  REAL(getpeername);
+  if (self == nullptr) return real_getpeername(fd, address, size);
+  const auto socket = socket_of(fd);
+  if (socket == nullptr) return -1;
+  if (!socket->connected()) return errno = ENOTCONN, -1;
+  write_address(socket->there(), address, size);
+  return 0;
+}
+
+int setsockopt(int fd, int level, int option, const void* value, socklen_t size) noexcept {
+  REAL(setsockopt);
+  return self == nullptr ? real_setsockopt(fd, level, option, value, size) : socket_of(fd) == nullptr ? -1 : 0;
+}
+
+int getsockopt(int fd, int level, int option, void* value, socklen_t* size) noexcept {
+  REAL(getsockopt);
+  if (self == nullptr) return real_getsockopt(fd, level, option, value, size);
+  const auto socket = socket_of(fd);
+  if (socket == nullptr) return -1;
+  if (level == SOL_SOCKET && option == SO_PEERCRED) {
+    const ucred peer{.pid = self->process->pid, .uid = ::geteuid(), .gid = ::getegid()};
+    std::memcpy(value, &peer, std::min<std::size_t>(*size, sizeof peer));
+    return 0;
+  }
+  int answer = 0;
+  if (level == SOL_SOCKET && option == SO_ERROR) answer = socket->take_error();
+  if (level == SOL_SOCKET && option == SO_TYPE) answer = socket->type();
+  if (level == SOL_SOCKET && option == SO_DOMAIN) answer = socket->family();
+  if (level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_RCVBUF)) answer = 256 << 10;
+  std::memset(value, 0, *size);
+  std::memcpy(value, &answer, std::min<std::size_t>(*size, sizeof answer));
+  return 0;
+}
+
+int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = va_arg(list, mode_t);
+  va_end(list);
+  return open_at(AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = va_arg(list, mode_t);
+  va_end(list);
+  return open_at(AT_FDCWD, path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = va_arg(list, mode_t);
+  va_end(list);
+  return open_at(folder, path, flags, mode);
+}
+
+int memfd_create(const char* name, unsigned flags) noexcept {
+  REAL(memfd_create);
+  return adopt(real_memfd_create(name, flags), (flags & MFD_CLOEXEC) != 0);
+}
+
+int mkostemp(char* pattern, int flags) {
+  REAL(mkostemp);
+  return adopt(real_mkostemp(pattern, flags), (flags & O_CLOEXEC) != 0);
+}
+
+ssize_t pread(int fd, void* bytes, size_t size, off_t at) {
+  REAL(pread);
+  return real_pread(real_fd(fd), bytes, size, at);
+}
+
+ssize_t pwrite(int fd, const void* bytes, size_t size, off_t at) {
+  REAL(pwrite);
+  return real_pwrite(real_fd(fd), bytes, size, at);
+}
+
+int fstat(int fd, struct stat* out) noexcept {
+  REAL(fstat);
+  const int inner = real_fd(fd);
+  if (inner >= 0) return real_fstat(inner, out);
+  *out = {};
+  out->st_mode = std::dynamic_pointer_cast<Socket>(simulated(fd)) ? S_IFSOCK | 0600 : S_IFIFO | 0600;
+  return 0;
+}
+
+int ftruncate(int fd, off_t size) noexcept {
+  REAL(ftruncate);
+  return real_ftruncate(real_fd(fd), size);
+}
+
+int fallocate(int fd, int mode, off_t at, off_t size) {
+  REAL(fallocate);
+  return real_fallocate(real_fd(fd), mode, at, size);
+}
+
+int fsync(int fd) {
+  REAL(fsync);
+  return self != nullptr ? 0 : real_fsync(fd);
+}
+
+int fdatasync(int fd) {
+  REAL(fdatasync);
+  return self != nullptr ? 0 : real_fdatasync(fd);
+}
+
+off_t lseek(int fd, off_t at, int whence) noexcept {
+  REAL(lseek);
+  const int inner = real_fd(fd);
+  return inner < 0 ? (errno = ESPIPE, -1) : real_lseek(inner, at, whence);
+}
+
+int flock(int fd, int operation) noexcept {
+  REAL(flock);
+  if (simulated(fd) == nullptr) return real_flock(fd, operation);
+  while (true) {
+    kernel->enter();
+    const int result = real_flock(real_fd(fd), operation | LOCK_NB);
+    if (result == 0 || errno != EWOULDBLOCK || (operation & LOCK_NB) != 0) return result;
+    kernel->wait(kernel->now() + kMilli);
+  }
+}
+
+void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t at) noexcept {
+  REAL(mmap);
+  return real_mmap(address, size, protection, flags, fd < 0 ? fd : real_fd(fd), at);
+}
+
+int getifaddrs(ifaddrs** out) noexcept {
+  REAL(getifaddrs);
+  if (self == nullptr) return real_getifaddrs(out);
+  struct Entry {
+    ifaddrs entry = {};
+    sockaddr_in address = {}, mask = {};
+    char name[8] = {};
+  };
+  auto* entries = static_cast<Entry*>(std::calloc(2, sizeof(Entry)));
+  for (int i = 0; i < 2; ++i) {
+    Entry& one = entries[i];
+    std::strcpy(one.name, i == 0 ? "lo" : "eth0");
+    one.address.sin_family = one.mask.sin_family = AF_INET;
+    one.address.sin_addr.s_addr = htonl(i == 0 ? INADDR_LOOPBACK : self->process->machine->number);
+    one.mask.sin_addr.s_addr = htonl(0xff000000);
+    one.entry.ifa_next = i == 0 ? &entries[1].entry : nullptr;
+    one.entry.ifa_name = one.name;
+    one.entry.ifa_flags = IFF_UP | IFF_RUNNING | (i == 0 ? static_cast<unsigned>(IFF_LOOPBACK) : 0U);
+    one.entry.ifa_addr = reinterpret_cast<sockaddr*>(&one.address);
+    one.entry.ifa_netmask = reinterpret_cast<sockaddr*>(&one.mask);
+  }
+  *out = &entries[0].entry;
+  return 0;
+}
+
+void freeifaddrs(ifaddrs* list) noexcept {
+  REAL(freeifaddrs);
+  if (self == nullptr) return real_freeifaddrs(list);
+  std::free(list);
+}
+
+// The simulated hosts have names; all else is a number.
+int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** out) {
+  REAL(getaddrinfo);
+  if (self == nullptr) return real_getaddrinfo(host, service, hints, out);
+  std::string number = host == nullptr ? "" : host;
+  if (number == "localhost") number = "127.0.0.1";
+  for (const auto& machine : kernel->machines)
+    if (machine->name == number) number = machine->address;
+  addrinfo wanted = {};
+  if (hints != nullptr) wanted = *hints;
+  wanted.ai_flags |= AI_NUMERICHOST;
+  wanted.ai_flags &= ~AI_ADDRCONFIG;
+  return real_getaddrinfo(host == nullptr ? nullptr : number.c_str(), service, &wanted, out);
+}
+
+}  // extern "C"
