@@ -237,6 +237,10 @@ class Object : public std::enable_shared_from_this<Object> {
 
 // A process that runs `run`, with a copy of the caller's data, or with the same.
 pid_t start_copy(int (*run)(void*), void* argument, bool shares_data);
+// Memory that processes share is mapped by each at an address of its own: one word of it has one name for all.
+void note_mapping(void* address, std::size_t size, int fd, std::int64_t at);
+void forget_mapping(void* address);
+std::pair<std::uint64_t, std::uint64_t> shared_word(const void* address);
 ObjectPtr make_real_file(int fd);
 int open_path(const char* path, int flags, mode_t mode);
 ObjectPtr make_signal_source(Process& process, const sigset_t& set);

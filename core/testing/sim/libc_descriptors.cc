@@ -579,7 +579,17 @@ int flock(int fd, int operation) noexcept {
 
 void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t at) noexcept {
   REAL(mmap);
-  return real_mmap(address, size, protection, flags, fd < 0 ? fd : real_fd(fd), at);
+  const int inner = fd < 0 ? fd : real_fd(fd);
+  void* const made = real_mmap(address, size, protection, flags, inner, at);
+  if (self != nullptr && inner >= 0 && made != MAP_FAILED && (flags & MAP_SHARED) != 0)
+    xoe::sim::note_mapping(made, size, inner, at);
+  return made;
+}
+
+int munmap(void* address, size_t size) noexcept {
+  REAL(munmap);
+  if (self != nullptr) xoe::sim::forget_mapping(address);
+  return real_munmap(address, size);
 }
 
 int getifaddrs(ifaddrs** out) noexcept {

@@ -31,11 +31,15 @@ using xoe::sim::WaitQueue;
 constexpr Time kEpoch = Time{1'790'000'000} * kSecond;  // in September 2026
 constexpr Time kUptime = 5'000 * kSecond;
 
-// By address, of those for which threads wait.
-std::map<void*, WaitQueue>& queues() {
-  static auto* const all = new std::map<void*, WaitQueue>;
+using Word = std::pair<std::uint64_t, std::uint64_t>;
+
+// Of the words that threads wait for.
+std::map<Word, WaitQueue>& queues() {
+  static auto* const all = new std::map<Word, WaitQueue>;
   return *all;
 }
+
+Word word_at(const void* address) { return {0, reinterpret_cast<std::uintptr_t>(address)}; }
 
 // What a clock shows when virtual time is zero.
 Time origin_of(clockid_t clock) {
@@ -53,15 +57,16 @@ Time time_of(const timespec& value) { return Time{value.tv_sec} * kSecond + valu
 Time until(clockid_t clock, const timespec& when) { return std::max<Time>(time_of(when) - origin_of(clock), 0); }
 
 // Waits for the queue of an address; the caller looks whether what it waits for has come.
-bool wait_at(void* address, Time until) {
-  queues()[address].add(self);
+bool wait_at(const Word& word, Time until) {
+  auto& queue = queues()[word];
+  queue.add(self);
   const bool woken = kernel->wait(until);
-  queues()[address].remove(self);
+  queue.remove(self);
   return woken;
 }
 
-void wake_at(void* address, bool all) {
-  const auto found = queues().find(address);
+void wake_at(const Word& word, bool all) {
+  const auto found = queues().find(word);
   if (found == queues().end()) return;
   if (all)
     found->second.wake_all();
@@ -72,7 +77,7 @@ void wake_at(void* address, bool all) {
 int unlock(pthread_mutex_t* mutex) {
   REAL(pthread_mutex_unlock);
   const int result = real_pthread_mutex_unlock(mutex);
-  wake_at(mutex, true);
+  wake_at(word_at(mutex), true);
   return result;
 }
 
@@ -81,15 +86,16 @@ int lock(pthread_mutex_t* mutex, Time until) {
   while (true) {
     const int result = real_pthread_mutex_trylock(mutex);
     if (result != EBUSY) return result;
-    if (!wait_at(mutex, until)) return ETIMEDOUT;
+    if (!wait_at(word_at(mutex), until)) return ETIMEDOUT;
   }
 }
 
 int wait_for_condition(pthread_cond_t* condition, pthread_mutex_t* mutex, Time until) {
-  queues()[condition].add(self);
+  auto& queue = queues()[word_at(condition)];
+  queue.add(self);
   unlock(mutex);
   const bool woken = kernel->wait(until);
-  queues()[condition].remove(self);
+  queue.remove(self);
   lock(mutex, kForever);
   return woken ? 0 : ETIMEDOUT;
 }
@@ -105,8 +111,9 @@ int sleep_until(Time until) {
 
 long futex(int* word, int operation, int value, const timespec* limit) {
   const int command = operation & FUTEX_CMD_MASK;
+  const Word key = (operation & FUTEX_PRIVATE_FLAG) != 0 ? word_at(word) : xoe::sim::shared_word(word);
   if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET) {
-    wake_at(word, true);  // who is woken looks again
+    wake_at(key, true);  // who is woken looks again
     return 0;
   }
   if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) return errno = ENOSYS, -1;
@@ -115,7 +122,7 @@ long futex(int* word, int operation, int value, const timespec* limit) {
   if (limit != nullptr)
     end = command == FUTEX_WAIT ? kernel->now() + time_of(*limit)
                                 : until((operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC, *limit);
-  if (!wait_at(word, end)) return errno = ETIMEDOUT, -1;
+  if (!wait_at(key, end)) return errno = ETIMEDOUT, -1;
   if (std::exchange(self->interrupted, false)) {
     kernel->deliver_signals();
     return errno = EINTR, -1;
@@ -198,7 +205,7 @@ int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, co
 int pthread_cond_signal(pthread_cond_t* condition) noexcept {
   REAL(pthread_cond_signal);
   if (self == nullptr) return real_pthread_cond_signal(condition);
-  wake_at(condition, false);
+  wake_at(word_at(condition), false);
   kernel->enter();
   return 0;
 }
@@ -206,7 +213,7 @@ int pthread_cond_signal(pthread_cond_t* condition) noexcept {
 int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
   REAL(pthread_cond_broadcast);
   if (self == nullptr) return real_pthread_cond_broadcast(condition);
-  wake_at(condition, true);
+  wake_at(word_at(condition), true);
   kernel->enter();
   return 0;
 }

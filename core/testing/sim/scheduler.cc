@@ -20,10 +20,11 @@ namespace {
 
 constexpr Time kCallCost = 500;  // nanoseconds, at most
 
+using Syscall = long(long, ...);
+Syscall* real_syscall = nullptr;  // found before there are threads
+
 void futex(std::atomic<int>& word, int operation, int value) {
-  using Syscall = long(long, ...);
-  static auto* const call = real<Syscall>("syscall");
-  call(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
+  real_syscall(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
 }
 
 void await_turn(Thread& thread) {
@@ -63,8 +64,8 @@ pthread_key_t leaving_key() {
 void* run_thread(void* argument) {
   auto* thread = static_cast<Thread*>(argument);
   self = thread;
+  await_turn(*thread);  // before anything else: the thread that started this one goes on meanwhile
   pthread_setspecific(leaving_key(), new Leaving{thread});
-  await_turn(*thread);
   return thread->start(thread->argument);
 }
 
@@ -99,7 +100,7 @@ void WaitQueue::wake_one() {
 
 bool Process::frozen() const { return stopped || machine->paused || !machine->on; }
 
-Kernel::Kernel(const Options& given) : options(given), random(given.seed) {}
+Kernel::Kernel(const Options& given) : options(given), random(given.seed) { real_syscall = real<Syscall>("syscall"); }
 
 void Kernel::at(Time when, std::function<void()> call) {
   timers_.push({.at = std::max(when, now_),
