@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -165,7 +166,6 @@ int execv(const char* path, char* const* argv) noexcept { return execve(path, ar
 [[noreturn]] void exit(int code) noexcept {
   REAL(exit);
   if (self == nullptr || self->process == kernel->scenario) real_exit(code);
-  std::fflush(nullptr);
   _exit(code);
 }
 
@@ -329,6 +329,21 @@ int access(const char* path, int mode) noexcept {
   struct stat found;
   if (self == nullptr) return real_access(path, mode);
   return stat(path, &found) == 0 && (found.st_mode & 0111) != 0 ? 0 : real_access(path, mode);
+}
+
+ssize_t readlink(const char* path, char* out, size_t size) noexcept {
+  REAL(readlink);
+  if (self == nullptr || std::strcmp(path, "/proc/self/exe") != 0) return real_readlink(path, out, size);
+  const std::string own = "/sim/" + self->process->name;
+  const std::size_t count = std::min(size, own.size());
+  std::memcpy(out, own.data(), count);
+  return static_cast<ssize_t>(count);
+}
+
+// A library that looks for its own symbols first would find the C library's before the simulator's.
+void* dlopen(const char* path, int flags) noexcept {
+  REAL(dlopen);
+  return real_dlopen(path, self == nullptr ? flags : flags & ~RTLD_DEEPBIND);
 }
 
 int chdir(const char* path) noexcept {

@@ -285,12 +285,28 @@ pid_t Kernel::wait_for(pid_t which, int* status, int flags, bool keep) {
 
 namespace {
 
+// A stream of stdio that writes to a descriptor of the simulation. The pointers stdout and stderr are data of the
+// program, so that each process has its own.
+std::FILE* open_stream(std::intptr_t fd) {
+  const cookie_io_functions_t functions{
+      .read = nullptr,
+      .write = [](void* to, const char* bytes, std::size_t size) -> ssize_t {
+        return ::write(static_cast<int>(reinterpret_cast<std::intptr_t>(to)), bytes, size);
+      },
+      .seek = nullptr,
+      .close = nullptr};
+  std::FILE* const stream = ::fopencookie(reinterpret_cast<void*>(fd), "w", functions);
+  std::setvbuf(stream, nullptr, _IONBF, 0);
+  return stream;
+}
+
 // Of the thread that runs a program from its beginning.
 void* run_program(void* argument) {
   auto& process = *static_cast<Process*>(argument);
+  stdout = open_stream(STDOUT_FILENO);
+  stderr = open_stream(STDERR_FILENO);
   const auto found = kernel->programs.find(process.name);
   const int code = found->second(static_cast<int>(process.words.size()), process.argv.data());
-  std::fflush(nullptr);
   kernel->end_process(process, (code & 0xff) << 8);
   kernel->park();
 }
