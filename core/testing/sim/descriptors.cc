@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "core/testing/sim/kernel.h"
@@ -136,7 +137,14 @@ class Sink final : public Object {
   explicit Sink(Machine& machine) : machine_(machine) {}
   short ready() override { return POLLOUT; }
   ssize_t write(const void* bytes, std::size_t size, bool) override {
-    machine_.output.append(static_cast<const char*>(bytes), size);
+    for (const char byte : std::string_view(static_cast<const char*>(bytes), size)) {
+      if (machine_.output.empty() || machine_.output.back() == '\n') {
+        char time[32];
+        std::snprintf(time, sizeof time, "%9.3f ", static_cast<double>(kernel->now()) / 1e9);
+        machine_.output += time;
+      }
+      machine_.output += byte;
+    }
     return static_cast<ssize_t>(size);
   }
   ssize_t read(void*, std::size_t, bool, int) override { return 0; }

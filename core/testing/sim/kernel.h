@@ -144,6 +144,8 @@ class Kernel {
   // The caller's process is dead, or its program was replaced: it never returns.
   [[noreturn]] void park();
   void thaw(Process& process);
+  // Time passes while the caller computes.
+  void pass(Time most) { now_ += cost(most); }
   Time cost(Time most) { return static_cast<Time>(random.below(static_cast<std::uint64_t>(most))); }
 
   // --- processes (processes.cc)

@@ -296,7 +296,7 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t* set) noexcept {
   REAL(sched_getaffinity);
   if (self == nullptr) return real_sched_getaffinity(pid, size, set);
   std::memset(set, 0, size);
-  for (int cpu = 0; cpu < 8; ++cpu) CPU_SET(cpu, set);
+  for (int cpu = 0; cpu < kernel->options.cpus; ++cpu) CPU_SET(cpu, set);
   return 0;
 }
 

@@ -29,6 +29,7 @@ using xoe::sim::Time;
 using xoe::sim::WaitQueue;
 
 constexpr Time kEpoch = Time{1'790'000'000} * kSecond;  // in September 2026
+constexpr Time kClockCost = 5'000;  // at most: a loop that waits for a time ends soon
 constexpr Time kUptime = 5'000 * kSecond;
 
 using Word = std::pair<std::uint64_t, std::uint64_t>;
@@ -222,6 +223,7 @@ int clock_gettime(clockid_t clock, timespec* out) noexcept {
   REAL(clock_gettime);
   if (self == nullptr || !is_simulated(clock)) return real_clock_gettime(clock, out);
   kernel->enter();
+  kernel->pass(kClockCost);
   const Time shown = kernel->now() + origin_of(clock);
   *out = {.tv_sec = shown / kSecond, .tv_nsec = shown % kSecond};
   return 0;
@@ -280,7 +282,7 @@ int sched_yield() noexcept {
   REAL(sched_yield);
   if (self == nullptr) return real_sched_yield();
   kernel->enter();
-  kernel->wait(kernel->now() + kernel->cost(20'000) + 1);  // others have work to do meanwhile
+  kernel->wait(kernel->now() + kernel->cost(200'000) + 1);  // others have work to do meanwhile
   return 0;
 }
 

@@ -30,8 +30,8 @@ struct Options {
   Time jitter = 400 * kMicro;                    // at most more
   double slow_message = 0.001;                   // a message takes `slow` more
   Time slow = 50 * kMilli;
+  int cpus = 1;                                  // of a host: fewer than threads, so that those that wait do not spin
   Time spawn = 2 * kMilli;                       // at most, to start a program
-  std::string output = {};                       // file for what programs write, line by line; empty: none
 };
 
 // What a simulated host is told, and what it has.
@@ -49,7 +49,7 @@ class Host {
   void jump(Time by) const;
   const std::string& name() const;
   const std::string& address() const;
-  // What its programs have written to stdout and stderr so far.
+  // What its programs have written to stdout and stderr so far, each line behind its virtual time.
   const std::string& output() const;
   std::vector<pid_t> processes() const;
   void* machine() const { return machine_; }
@@ -68,7 +68,7 @@ struct ProcessFacts {
 // The calls for a scenario, which runs as a thread of its own outside of all hosts.
 Host add_host(const std::string& name, const std::string& address);
 void add_program(const std::string& name, Program program);
-// Whether messages from one host reach the other.
+// Whether messages from one host are lost on their way to the other. TCP sends them again when they are not.
 void cut_link(const Host& from, const Host& to, bool cut);
 void sleep_for(Time time);
 Time now();

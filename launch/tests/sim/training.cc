@@ -22,6 +22,7 @@ namespace elastic = xoe::elastic;
 
 struct Training {
   std::int64_t commit_every = 1;
+  std::chrono::microseconds computes = {};
   std::vector<float> seen = std::vector<float>(64);
   std::int64_t step = 0;
   std::vector<int> ranks = {};  // of each step
@@ -42,7 +43,7 @@ struct Training {
     if (auto agreed = world.comm().allreduce(Tensor(&stop, 1), ReduceOp::kMax); !agreed)
       return xoe::failure(agreed.error());
     journal->steps.push_back({step, world.rank(), world.size(), ::getpid(), sim::now()});
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(computes);
     if (stop != 0) return elastic::Next::kDone;
     return step % commit_every == 0 ? elastic::Next::kCommit : elastic::Next::kStep;
   }
@@ -77,7 +78,8 @@ struct Training {
 }  // namespace
 
 int training(int argc, char** argv) {
-  return Training{.commit_every = argc > 1 ? std::atoll(argv[1]) : 1}.run();
+  if (argc != 3) return 2;
+  return Training{.commit_every = std::atoll(argv[1]), .computes = std::chrono::microseconds(std::atoll(argv[2]))}.run();
 }
 
 }  // namespace xoe::launch::sim_tests

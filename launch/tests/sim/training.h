@@ -22,7 +22,7 @@ struct Journal {
 };
 extern Journal* journal;
 
-// The program: argv[1]: steps from commit to commit.
+// The program: COMMIT_EVERY MICROSECONDS: steps from commit to commit, and how long one computes.
 int training(int argc, char** argv);
 
 }  // namespace xoe::launch::sim_tests

@@ -1,0 +1,295 @@
+#include "launch/tests/sim/scenario.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "core/base/text.h"
+#include "core/command_line/version.h"
+#include "launch/agents/agent.h"
+#include "launch/cli/run.h"
+#include "launch/tests/sim/schedule.h"
+#include "launch/tests/sim/training.h"
+
+namespace xoe::launch::sim_tests {
+namespace {
+
+constexpr std::string_view kSecret = "a secret that only the simulated members know";
+// A job that ended must be gone after so long; members that wait for member 0 give up after 300 s.
+constexpr sim::Time kLongestEnd = 400 * sim::kSecond;
+// With all links whole and no host standing still: a silent host is named after 10 s.
+constexpr sim::Time kRecovers = 90 * sim::kSecond;
+
+double seconds(sim::Time time) { return static_cast<double>(time) / 1e9; }
+
+int xoe_program(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  if (words.at(0) == "agent") return run_agent(std::string(command_line::version()));
+  return tools::run(std::span(words).subspan(1));
+}
+
+// A file in memory, which all simulated members read.
+std::string write_secret() {
+  const int fd = ::memfd_create("secret", 0);
+  if (fd < 0 || ::write(fd, kSecret.data(), kSecret.size()) != std::ssize(kSecret) || ::fchmod(fd, 0600) != 0)
+    std::abort();
+  return fmt::format("/proc/self/fd/{}", fd);
+}
+
+class ElasticJob {
+ public:
+  ElasticJob(std::uint64_t seed, const std::set<std::size_t>& without, std::string secret)
+      : schedule_(schedule_of(seed)), without_(without), secret_(std::move(secret)) {}
+
+  const sim::Options& options() const { return schedule_.options; }
+
+  sim::Outcome run() {
+    sim::add_program("xoe", &xoe_program);
+    sim::add_program("training", &training);
+    for (int i = 0; i < schedule_.hosts; ++i)
+      hosts_.push_back(sim::add_host(fmt::format("h{}", i), fmt::format("10.0.0.{}", i + 1)));
+    members_.resize(hosts_.size());
+    back_at_.resize(hosts_.size());
+    for (std::size_t i = 0; i < hosts_.size(); ++i) start(i);
+    for (std::size_t i = 0; i < schedule_.events.size(); ++i)
+      if (!without_.contains(i)) plan(i);
+    while (sim::now() < schedule_.length) turn();
+    heal();
+    const sim::Time healed = sim::now();
+    const auto steps = last_step();
+    while (leads() && last_step() == steps && sim::now() < healed + kRecovers) turn();
+    if (leads() && last_step() == steps && is_on(0))
+      problem(fmt::format("no step within {:.0f} s after all was whole again at {:.3f} s", seconds(kRecovers),
+                          seconds(healed)));
+    journal->stop = true;
+    over_ = true;
+    end();
+    check();
+    return outcome_;
+  }
+
+ private:
+  using Kind = Event::Kind;
+  void problem(std::string text) { outcome_.problems.push_back(std::move(text)); }
+  void tell(const std::string& line) { told_.emplace(sim::now(), fmt::format("{:9.3f} *** {}\n", seconds(sim::now()), line)); }
+
+  bool runs(std::size_t host) const { return members_[host] != 0 && !sim::facts_of(members_[host]).ended; }
+  bool is_on(std::size_t host) const { return !off_.contains(host); }
+  bool leads() const { return runs(0) && is_on(0); }
+  static std::int64_t last_step() { return journal->steps.empty() ? 0 : journal->steps.back().step; }
+
+  void start(std::size_t host) {
+    const std::vector<std::string> variables = {"PATH=/sim", "HOME=/nowhere", "XOE_ARENA_BYTES=16777216",
+                                                "XOE_RENDEZVOUS_SECRET_FILE=" + secret_,
+                                                "XOE_PLUGIN_DIR=" XOE_SIM_PLUGINS};
+    members_[host] = hosts_[host].start(
+        {"/sim/xoe", "run", "--rendezvous", "10.0.0.1:29500", "--node-rank", fmt::format("{}", host), "--nodes",
+         fmt::format("1:{}", hosts_.size()), "-np", fmt::format("{}", schedule_.ranks), "--restarts", "1000",
+         "/sim/training", fmt::format("{}", schedule_.commit_every), fmt::format("{}", schedule_.step / sim::kMicro)},
+        variables);
+    tell(fmt::format("h{} starts its member", host));
+  }
+
+  void plan(std::size_t index) {
+    const Event& event = schedule_.events[index];
+    actions_.emplace(event.at, [this, &event, index] {
+      tell(fmt::format("{}: {}", index, to_text(event)));
+      apply(event);
+    });
+  }
+
+  void after(sim::Time time, std::function<void()> action) { actions_.emplace(sim::now() + time, std::move(action)); }
+
+  void cut(int from, int to, sim::Time lasts) {
+    const auto set = [this, from, to](bool cuts) {
+      sim::cut_link(hosts_[static_cast<std::size_t>(from)], hosts_[static_cast<std::size_t>(to)], cuts);
+    };
+    set(true);
+    after(lasts, [set] { set(false); });
+  }
+
+  std::vector<pid_t> ranks_of(std::size_t host) const {
+    std::vector<pid_t> found;
+    for (const auto& one : sim::running())
+      if (one.host == hosts_[host].name() && one.name == "training") found.push_back(one.pid);
+    return found;
+  }
+
+  pid_t any_rank(std::size_t host) const {
+    const auto ranks = ranks_of(host);
+    return ranks.empty() ? 0 : ranks[sim::draw(ranks.size())];
+  }
+
+  pid_t supervisor_of(std::size_t host) const {
+    for (const auto& one : sim::running())
+      if (one.host == hosts_[host].name() && one.name == "xoe" && one.pid != members_[host]) return one.pid;
+    return 0;
+  }
+
+  void apply(const Event& event) {
+    const auto host = static_cast<std::size_t>(event.host);
+    if (event.kind != Kind::kJump) touched_.insert({event.host, sim::now()});
+    if (event.kind == Kind::kCut || event.kind == Kind::kHalfCut) touched_.insert({event.other, sim::now()});
+    if (event.kind == Kind::kIsolate)
+      for (int other = 0; other < schedule_.hosts; ++other) touched_.insert({other, sim::now()});
+    switch (event.kind) {
+      case Kind::kKillRank: sim::signal_process(any_rank(host), SIGKILL); break;
+      case Kind::kKillSupervisor: sim::signal_process(supervisor_of(host), SIGKILL); break;
+      case Kind::kKillMember:
+      case Kind::kLeave:
+        sim::signal_process(members_[host], event.kind == Kind::kLeave ? SIGTERM : SIGKILL);
+        back_at_[host] = sim::now() + event.lasts;
+        break;
+      case Kind::kCut:
+        cut(event.host, event.other, event.lasts);
+        cut(event.other, event.host, event.lasts);
+        break;
+      case Kind::kHalfCut: cut(event.host, event.other, event.lasts); break;
+      case Kind::kIsolate:
+        for (int other = 0; other < schedule_.hosts; ++other)
+          if (other != event.host) {
+            cut(event.host, other, event.lasts);
+            cut(other, event.host, event.lasts);
+          }
+        break;
+      case Kind::kPause:
+        hosts_[host].pause(true);
+        after(event.lasts, [this, host] { hosts_[host].pause(false); });
+        break;
+      case Kind::kStopRank:
+        if (const pid_t rank = any_rank(host); rank != 0) {
+          sim::signal_process(rank, SIGSTOP);
+          after(event.lasts, [rank] { sim::signal_process(rank, SIGCONT); });
+        }
+        break;
+      case Kind::kSwitchOff:
+        hosts_[host].switch_off();
+        off_.insert(host);
+        break;
+      case Kind::kJump: hosts_[host].jump(event.lasts); break;
+    }
+  }
+
+  // Half a second, or until the next action. What keeps members running starts those again that have ended.
+  void turn() {
+    const sim::Time until = sim::now() + 500 * sim::kMilli;
+    while (!actions_.empty() && actions_.begin()->first <= until) {
+      const auto first = actions_.begin();
+      if (first->first > sim::now()) sim::sleep_for(first->first - sim::now());
+      const auto action = first->second;
+      actions_.erase(first);
+      action();
+    }
+    if (sim::now() < until) sim::sleep_for(until - sim::now());
+    if (!leads() || over_) return;
+    for (std::size_t host = 1; host < hosts_.size(); ++host)
+      if (!runs(host) && is_on(host) && sim::now() >= back_at_[host]) start(host);
+  }
+
+  void heal() {
+    auto rest = std::move(actions_);
+    actions_.clear();
+    for (const auto& [at, action] : rest) action();
+    for (const auto& one : sim::running()) sim::signal_process(one.pid, SIGCONT);
+    tell("all is whole again");
+  }
+
+  void end() {
+    const sim::Time until = sim::now() + kLongestEnd;
+    for (std::size_t host = 0; host < hosts_.size(); ++host)
+      if (members_[host] != 0 && is_on(host))
+        if (!sim::wait_for_end(members_[host], std::max<sim::Time>(until - sim::now(), 0)))
+          problem(fmt::format("the member h{} (pid {}) does not end", host, members_[host]));
+    sim::sleep_for(20 * sim::kSecond);  // what is left behind has time to end
+    tell("the end");
+  }
+
+  void check() {
+    outcome_.events = schedule_.events.size();
+    for (const auto& one : sim::running())
+      problem(fmt::format("{} (pid {}) is left on {}", one.name, one.pid, one.host));
+    for (const std::int64_t step : journal->ends)
+      if (step != journal->ends.front()) problem(fmt::format("ranks end after steps {} and {}", journal->ends.front(), step));
+    for (const double total : journal->totals)
+      if (total != journal->totals.front())
+        problem(fmt::format("ranks end with {} and {}", journal->totals.front(), total));
+    const auto leader = sim::facts_of(members_[0]);
+    const bool spared = is_on(0) && !leader_touched_;
+    if (spared && leader.ended && leader.status == 0 && journal->ends.empty()) problem("the job succeeds, and no rank did");
+    check_names();
+    tell_all();
+  }
+
+  // Only hosts to which something happened are named as lost.
+  void check_names() {
+    for (const sim::Host& host : hosts_)
+      for (const std::string& line : split_text(host.output(), '\n')) {
+        const auto at = parse_number(std::string(line.substr(0, std::min<std::size_t>(line.size(), 9))).substr(
+            std::min(line.find_first_not_of(' '), line.size())));
+        const auto named = line.find("xoe run: host h");
+        if (named == std::string::npos || !at) continue;
+        const int number = line[named + 15] - '0';
+        const bool known = std::ranges::any_of(touched_, [&](const auto& one) {
+          return one.first == number && seconds(one.second) <= *at;
+        });
+        if (!known) problem(fmt::format("nothing has happened to h{}: {}", number, line));
+      }
+  }
+
+  void tell_all() {
+    std::multimap<double, std::string> lines;
+    for (const auto& [at, line] : told_) lines.emplace(seconds(at), line);
+    for (const sim::Host& host : hosts_)
+      for (const std::string& line : split_text(host.output(), '\n'))
+        if (!line.empty()) lines.emplace(std::atof(line.c_str()), fmt::format("{} {}: {}\n", line.substr(0, 9), host.name(), line.substr(std::min<std::size_t>(line.size(), 10))));
+    std::string& story = outcome_.story;
+    story = fmt::format("{} hosts, {} ranks each, a commit every {} steps\n", schedule_.hosts, schedule_.ranks, schedule_.commit_every);
+    for (const auto& [at, line] : lines) story += line;
+    sim::Time widest = 0, before = 0, where = 0;
+    for (const Record& one : journal->steps) {
+      if (before != 0 && one.at - before > widest) widest = one.at - before, where = before;
+      before = one.at;
+    }
+    story += fmt::format("{} steps of ranks, {} ends, the longest pause {:.3f} s from {:.3f} s on, {} calls, digest {:x}\n",
+                         journal->steps.size(), journal->ends.size(), seconds(widest), seconds(where), sim::calls(),
+                         sim::digest());
+  }
+
+  const Schedule schedule_;
+  const std::set<std::size_t>& without_;
+  const std::string secret_;
+  std::vector<sim::Host> hosts_;
+  std::vector<pid_t> members_;
+  std::vector<sim::Time> back_at_;
+  std::set<std::size_t> off_;
+  std::set<std::pair<int, sim::Time>> touched_;
+  std::multimap<sim::Time, std::function<void()>> actions_;
+  std::multimap<sim::Time, std::string> told_;
+  bool over_ = false, leader_touched_ = false;
+  sim::Outcome outcome_;
+};
+
+}  // namespace
+
+sim::Outcome run_seed(std::uint64_t seed, const std::set<std::size_t>& without) {
+  journal = new Journal;
+  ElasticJob job(seed, without, write_secret());
+  sim::Outcome outcome;
+  sim::simulate(job.options(), [&] {
+    outcome = job.run();
+    return 0;
+  });
+  return outcome;
+}
+
+}  // namespace xoe::launch::sim_tests

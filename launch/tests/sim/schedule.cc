@@ -1,0 +1,105 @@
+#include "launch/tests/sim/schedule.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace xoe::launch::sim_tests {
+namespace {
+
+// Apart from the random numbers of the simulation itself: what is left out of a schedule leaves the rest as it is.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+  std::uint64_t below(std::uint64_t limit) {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return (state_ * 0x2545f4914f6cdd1dULL >> 16) % limit;
+  }
+  bool chance(unsigned percent) { return below(100) < percent; }
+  sim::Time between(sim::Time least, sim::Time most) {
+    return least + static_cast<sim::Time>(below(static_cast<std::uint64_t>(most - least + 1)));
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+constexpr int kKinds = 11;
+
+sim::Time duration(Draw& draw, Event::Kind kind) {
+  using enum Event::Kind;
+  switch (kind) {
+    case kJump: return draw.between(-3600 * sim::kSecond, 3600 * sim::kSecond);
+    case kKillMember:
+    case kLeave: return draw.between(0, 15 * sim::kSecond);
+    case kCut:
+    case kHalfCut:
+    case kIsolate:
+    case kPause:
+    case kStopRank:
+      return draw.chance(50) ? draw.between(10 * sim::kMilli, 5 * sim::kSecond)
+                             : draw.between(8 * sim::kSecond, 30 * sim::kSecond);
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+Schedule schedule_of(std::uint64_t seed) {
+  Draw draw(seed);
+  Schedule made;
+  made.options.seed = seed;
+  // Each seed turns on some of the faults, so that each is met with and without the others.
+  made.options.preempt = draw.chance(50) ? 0.02 : 0.2;
+  made.options.short_read = draw.chance(50) ? 0 : 0.3;
+  made.options.latency = draw.between(20 * sim::kMicro, 2 * sim::kMilli);
+  made.options.jitter = draw.between(0, 5 * sim::kMilli);
+  made.options.slow_message = draw.chance(50) ? 0 : 0.01;
+  made.options.slow = draw.between(sim::kMilli, 500 * sim::kMilli);
+  made.hosts = static_cast<int>(2 + draw.below(3));
+  made.ranks = draw.chance(70) ? 1 : 2;
+  made.commit_every = draw.chance(70) ? 1 : 3;
+  std::vector<Event::Kind> kinds;
+  for (int kind = 0; kind < kKinds; ++kind)
+    if (draw.chance(45)) kinds.push_back(static_cast<Event::Kind>(kind));
+  const auto count = kinds.empty() ? 0 : 1 + draw.below(8);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Event event;
+    event.kind = kinds[draw.below(kinds.size())];
+    event.at = draw.between(200 * sim::kMilli, made.length);
+    const bool spares_leader = event.kind == Event::Kind::kKillMember || event.kind == Event::Kind::kLeave ||
+                               event.kind == Event::Kind::kSwitchOff;
+    const auto hosts = static_cast<std::uint64_t>(made.hosts);
+    event.host = static_cast<int>(spares_leader && !draw.chance(5) ? 1 + draw.below(hosts - 1) : draw.below(hosts));
+    event.other = static_cast<int>((static_cast<std::uint64_t>(event.host) + 1 + draw.below(hosts - 1)) % hosts);
+    event.lasts = duration(draw, event.kind);
+    made.events.push_back(event);
+  }
+  std::ranges::stable_sort(made.events, {}, &Event::at);
+  return made;
+}
+
+std::string to_text(const Event& event) {
+  const auto seconds = [](sim::Time time) { return static_cast<double>(time) / 1e9; };
+  const auto host = fmt::format("h{}", event.host);
+  const auto lasts = fmt::format("{:.3f} s", seconds(event.lasts));
+  using enum Event::Kind;
+  switch (event.kind) {
+    case kKillRank: return fmt::format("a rank of {} is killed", host);
+    case kKillSupervisor: return fmt::format("the supervisor of {} is killed", host);
+    case kKillMember: return fmt::format("the member {} is killed, and joins again after {}", host, lasts);
+    case kLeave: return fmt::format("the member {} gets SIGTERM, and joins again after {}", host, lasts);
+    case kCut: return fmt::format("the link between {} and h{} is cut for {}", host, event.other, lasts);
+    case kHalfCut: return fmt::format("messages from {} to h{} are lost for {}", host, event.other, lasts);
+    case kIsolate: return fmt::format("all links of {} are cut for {}", host, lasts);
+    case kPause: return fmt::format("{} stands still for {}", host, lasts);
+    case kStopRank: return fmt::format("a rank of {} is stopped for {}", host, lasts);
+    case kSwitchOff: return fmt::format("{} is switched off", host);
+    case kJump: return fmt::format("the clock of {} jumps by {}", host, lasts);
+  }
+  return {};
+}
+
+}  // namespace xoe::launch::sim_tests
