@@ -240,7 +240,7 @@ class ElasticJob {
         if (named == std::string::npos || !at) continue;
         const int number = line[named + 15] - '0';
         const bool known = std::ranges::any_of(touched_, [&](const auto& one) {
-          return one.first == number && seconds(one.second) <= *at;
+          return one.first == number && seconds(one.second) <= *at + 0.001;
         });
         if (!known) problem(fmt::format("nothing has happened to h{}: {}", number, line));
       }
