@@ -3,8 +3,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include "core/base/bytes.h"
@@ -40,12 +40,14 @@ bool send_all(const Fd& socket, std::string_view bytes) {
          static_cast<ssize_t>(bytes.size());
 }
 
-Result<std::string> receive(const Fd& socket, std::size_t bytes, Clock::time_point deadline) {
+Result<std::string> receive(const Fd& socket, std::size_t bytes, Clock::time_point deadline, int stop) {
   std::string all(bytes, '\0');
   for (std::size_t got = 0; got < bytes;) {
-    pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&entry, 1, milliseconds_until(deadline)) == 0 && Clock::now() >= deadline)
+    std::array entries{pollfd{.fd = socket.get(), .events = POLLIN, .revents = 0},
+                       pollfd{.fd = stop, .events = POLLIN, .revents = 0}};
+    if (::poll(entries.data(), entries.size(), milliseconds_until(deadline)) == 0 && Clock::now() >= deadline)
       return failure(Code::kTimeout, "no answer");
+    if (entries[1].revents != 0) return failure(Code::kUnavailable, "no answer so far: given up");
     const auto count = ::recv(socket.get(), all.data() + got, bytes - got, MSG_DONTWAIT);
     if (count > 0)
       got += static_cast<std::size_t>(count);
@@ -67,14 +69,14 @@ std::string client_hello(const MemberClient& client) {
 Result<SessionKeys> authenticate(const Fd& socket, const MemberClient& client, Clock::time_point deadline) {
   std::string hello = client_hello(client);
   if (!send_all(socket, hello)) return failure(Code::kPeerLost, "the connection was closed");
-  XOE_ASSIGN(const std::string answer, receive(socket, kNonceBytes + kProofBytes, deadline));
+  XOE_ASSIGN(const std::string answer, receive(socket, kNonceBytes + kProofBytes, deadline, client.stop));
   const std::string theirs = answer.substr(0, kNonceBytes);
   const std::string said = hello.append(client.name.empty() ? client.address : client.name);
   if (!equal_in_constant_time(answer.substr(kNonceBytes), make_proof(client.secret, End::kServer, said, theirs)))
     return failure(Code::kInvalidArgument, "the process that answers does not know this job's secret");
   if (!send_all(socket, make_proof(client.secret, End::kClient, said, theirs)))
     return failure(Code::kPeerLost, "the connection was closed");
-  XOE_ASSIGN(const std::string accepted, receive(socket, 1, deadline));
+  XOE_ASSIGN(const std::string accepted, receive(socket, 1, deadline, client.stop));
   if (accepted[0] != kAccepted) return failure(Code::kInternal, "it sent a malformed answer");
   return session_keys(client.secret, End::kClient, said, theirs);
 }
@@ -84,11 +86,11 @@ Result<SessionKeys> authenticate(const Fd& socket, const MemberClient& client, C
 Result<MemberConnection> connect_member(const MemberClient& client, Clock::time_point deadline) {
   XOE_ASSIGN(const auto at, SocketAddress::parse(client.address));
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(200))) {
-    XOE_ASSIGN(Fd socket, connect_to(at, client.waits, deadline));
+    XOE_ASSIGN(Fd socket, connect_to(at, client.waits, deadline, client.stop));
     auto keys = authenticate(socket, client, deadline);
     if (keys) return MemberConnection{.socket = std::move(socket), .keys = std::move(*keys)};
     if (keys.error().code() != Code::kPeerLost || Clock::now() + pause >= deadline) return failure(keys.error());
-    std::this_thread::sleep_for(pause);
+    if (is_stopped_within(client.stop, pause)) return failure(Code::kUnavailable, "given up");
   }
 }
 

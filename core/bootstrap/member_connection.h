@@ -31,6 +31,7 @@ struct MemberClient {
   std::string_view secret;
   bool waits = true;           // for a server that does not listen yet; false: `peer_lost` at once
   std::string_view name = {};  // of what both ends join; empty: the address, as the server sees it
+  int stop = -1;               // a descriptor: once it is readable, `unavailable` at once; -1: none
 };
 
 // Retries while the server drops the connection: on a busy host it may drop a member that is slow to authenticate.

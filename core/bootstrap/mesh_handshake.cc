@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -23,7 +24,8 @@ constexpr auto kCheckInterval = std::chrono::seconds(1);
 class Acceptor {
  public:
   Acceptor(Fd listener, const ConnectOptions& options, std::vector<MemberConnection>& connections, int self)
-      : stop_(::eventfd(0, EFD_CLOEXEC)),
+      : wakeup_(::eventfd(0, EFD_CLOEXEC)),
+        failed_(::eventfd(0, EFD_CLOEXEC)),
         options_(options),
         connections_(connections),
         self_(self),
@@ -37,30 +39,48 @@ class Acceptor {
   const std::string& address() const noexcept { return acceptor_.address(); }
   std::size_t unauthenticated() const noexcept { return acceptor_.unauthenticated(); }
 
-  // Until all members after this one have connected.
+  // Until all members after this one have connected, and connected() was called. What ends it before ends the
+  // connecting to those before this one, too: see failed().
   Status run(Clock::time_point deadline) {
+    Status outcome = accept_all(deadline);
+    if (!outcome) ::eventfd_write(failed_.get(), 1);
+    return outcome;
+  }
+
+  // Any thread: run() returns soon.
+  void stop() noexcept {
+    stops_ = true;
+    ::eventfd_write(wakeup_.get(), 1);
+  }
+  // Any thread: this member has connected to all before it.
+  void connected() noexcept {
+    connected_ = true;
+    ::eventfd_write(wakeup_.get(), 1);
+  }
+  // Readable once run() has failed.
+  int failed() const noexcept { return failed_.get(); }
+
+ private:
+  Status accept_all(Clock::time_point deadline) {
     auto check_at = Clock::now() + kCheckInterval;
-    while (first_missing() >= 0) {
+    while (first_missing() >= 0 || !connected_) {
       if (options_.check && Clock::now() >= check_at) {
         XOE_TRY(options_.check());
         check_at = Clock::now() + kCheckInterval;
       }
-      if (Clock::now() >= deadline)
+      if (Clock::now() >= deadline && first_missing() >= 0)
         return failure(Code::kTimeout, "{} of {} did not connect", options_.name(first_missing()), size_);
-      std::vector<pollfd> entries{{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+      std::vector<pollfd> entries{{.fd = wakeup_.get(), .events = POLLIN, .revents = 0}};
       acceptor_.add_entries(entries);
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      ::poll(entries.data(), entries.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 200)));
-      if (entries[0].revents != 0) return failure(Code::kUnavailable, "given up");
+      ::poll(entries.data(), entries.size(), static_cast<int>(std::clamp<std::int64_t>(left, 1, 200)));
+      if (stops_) return failure(Code::kUnavailable, "given up");
+      if (eventfd_t woken; entries[0].revents != 0) ::eventfd_read(wakeup_.get(), &woken);
       acceptor_.serve(std::span(entries).subspan(1));
     }
     return {};
   }
 
-  // Any thread: run() returns soon.
-  void stop() noexcept { ::eventfd_write(stop_.get(), 1); }
-
- private:
   MemberConnection& place(int member, int lane) const { return connections_.begin()[lane * size_ + member]; }
 
   bool expects(std::uint32_t member, std::uint32_t lane) const {
@@ -76,7 +96,8 @@ class Acceptor {
     return -1;
   }
 
-  Fd stop_;
+  Fd wakeup_, failed_;
+  std::atomic<bool> stops_ = false, connected_ = false;
   const ConnectOptions& options_;
   std::vector<MemberConnection>& connections_;
   int self_, size_;
@@ -112,11 +133,12 @@ class Accepting {
 
 // To all members before this one.
 Status connect_to_members(int self, int size, const std::vector<std::string>& addresses, const ConnectOptions& options,
-                          std::vector<MemberConnection>& connections, Clock::time_point deadline) {
+                          std::vector<MemberConnection>& connections, Clock::time_point deadline, int stop) {
   for (int lane = 0; lane < options.lanes; ++lane) {
     for (int member = 0; member < self; ++member) {
       const std::string& address = addresses[static_cast<std::size_t>(member)];
-      auto made = connect_member({.self = self, .lane = lane, .address = address, .secret = options.secret}, deadline);
+      auto made = connect_member(
+          {.self = self, .lane = lane, .address = address, .secret = options.secret, .stop = stop}, deadline);
       if (!made)
         return failure(made.error().code(), "cannot connect to {} at {}: {}", options.name(member), address,
                        made.error().message());
@@ -143,7 +165,14 @@ Result<std::vector<MemberConnection>> connect_members(int self, int size, const 
   XOE_ASSIGN(const auto addresses, exchange(acceptor.address()));
   if (addresses.size() != static_cast<std::size_t>(size))
     return failure(Code::kInternal, "{} addresses of {} members", addresses.size(), size);
-  XOE_TRY(connect_to_members(self, size, addresses, options, connections, deadline));
+  const Status made = connect_to_members(self, size, addresses, options, connections, deadline, acceptor.failed());
+  if (!made) {
+    const bool accepts = !is_stopped_within(acceptor.failed(), {});
+    acceptor.stop();
+    const Status accepted = accepting.wait();
+    return failure(accepts ? made.error() : accepted.error());  // the latter is why the connecting was given up
+  }
+  acceptor.connected();
   XOE_TRY(accepting.wait());
   if (acceptor.unauthenticated() != 0 && options.warn)
     options.warn(

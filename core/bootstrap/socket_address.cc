@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
-#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -25,16 +25,21 @@ tl::unexpected<Error> unclear(std::string_view text) {
   return failure(Code::kInvalidArgument, "address \"{}\": expected unix:@NAME or tcp:ADDRESS:PORT", text);
 }
 
-// True when the connection that is under way has been made.
-bool finish_connect(int socket, Clock::time_point deadline) {
+// True when the connection that is under way has been made; false with errno, ECANCELED where `stop` was readable.
+bool finish_connect(int socket, Clock::time_point deadline, int stop) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) {
       errno = ETIMEDOUT;
       return false;
     }
-    pollfd entry{.fd = socket, .events = POLLOUT, .revents = 0};
-    if (::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left, 60000))) <= 0) continue;
+    std::array entries{pollfd{.fd = socket, .events = POLLOUT, .revents = 0},
+                       pollfd{.fd = stop, .events = POLLIN, .revents = 0}};
+    if (::poll(entries.data(), entries.size(), static_cast<int>(std::min<std::int64_t>(left, 60000))) <= 0) continue;
+    if (entries[1].revents != 0) {
+      errno = ECANCELED;
+      return false;
+    }
     int error = 0;
     socklen_t size = sizeof error;
     ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -132,21 +137,29 @@ Result<Fd> listen_at(const SocketAddress& address) {
   return listener;
 }
 
-Result<Fd> connect_to(const SocketAddress& address, bool wait, Clock::time_point deadline) {
+bool is_stopped_within(int stop, std::chrono::nanoseconds pause) {
+  pollfd entry{.fd = stop, .events = POLLIN, .revents = 0};
+  const timespec limit{.tv_sec = pause.count() / 1'000'000'000, .tv_nsec = pause.count() % 1'000'000'000};
+  return ::ppoll(&entry, 1, &limit, nullptr) == 1;
+}
+
+Result<Fd> connect_to(const SocketAddress& address, bool wait, Clock::time_point deadline, int stop) {
   auto pause = std::chrono::microseconds(200);
   while (true) {
     Fd socket(::socket(address.address()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) return failure(Code::kUnavailable, "cannot make a socket: {}", errno_text(errno));
     if (address.remote()) set_tcp_options(socket.get());
     if (::connect(socket.get(), address.address(), address.size()) == 0) return socket;
-    if (errno == EINPROGRESS && finish_connect(socket.get(), deadline)) return socket;
+    if (errno == EINPROGRESS && finish_connect(socket.get(), deadline, stop)) return socket;
     const int error = errno;
+    if (error == ECANCELED) return failure(Code::kUnavailable, "no answer at {} so far: given up", address.text());
     // EAGAIN: the backlog of the unix socket is full.
     if (error != EAGAIN && error != EINTR && error != ETIMEDOUT && !(wait && error == ECONNREFUSED))
       return failure(Code::kPeerLost, "no answer at {}: {}", address.text(), errno_text(error));
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, "no answer at {}: {}", address.text(), errno_text(error));
-    std::this_thread::sleep_for(pause);
+    if (is_stopped_within(stop, pause))
+      return failure(Code::kUnavailable, "no answer at {} so far: given up", address.text());
     pause = std::min(pause * 2, std::chrono::microseconds(5000));
   }
 }

@@ -80,7 +80,11 @@ class ElasticJob {
 
  private:
   using Kind = Event::Kind;
-  void problem(std::string text) { outcome_.problems.push_back(std::move(text)); }
+  // With XOE_SIM_TRAP a debugger stops here, where all threads are as they were.
+  void problem(std::string text) {
+    if (std::getenv("XOE_SIM_TRAP") != nullptr) __builtin_trap();
+    outcome_.problems.push_back(std::move(text));
+  }
   void tell(const std::string& line) { told_.emplace(sim::now(), fmt::format("{:9.3f} *** {}\n", seconds(sim::now()), line)); }
 
   bool runs(std::size_t host) const { return members_[host] != 0 && !sim::facts_of(members_[host]).ended; }
