@@ -184,7 +184,9 @@ class Job {
   // The same for all ranks of a host.
   bool lose_host(const Fault& fault, int unfinished, Clock::time_point now) {
     const int version = world_version_;
-    if (!resizing_ || !restarts_.allowed() || !resizing_->lose_host(fault.host)) return false;
+    // One that only has ranks which leave, or have not joined, is no loss, also where the job is about to end.
+    if (!resizing_ || (!restarts_.allowed() && resizing_->has_member(fault.host))) return false;
+    if (!resizing_->lose_host(fault.host)) return false;
     if (world_version_ != version) faults_.suspect(fault, /*until_formed=*/true);
     for (const int slot : processes_->slots_of(fault.host)) {
       running_.erase(slot);

@@ -209,14 +209,17 @@ bool Resizing::lose(int number) {
   return true;
 }
 
+bool Resizing::has_member(std::size_t host) const {
+  return std::ranges::any_of(slots_, [&](const Slot& slot) {
+    return slot.host == host && (slot.state == State::kMember || (stopped_ && slot.state == State::kAsked));
+  });
+}
+
 bool Resizing::lose_host(std::size_t host) {
   const auto lost = [host](const Slot& slot) { return slot.host == host && slot.state != State::kAbsent; };
   const auto left = std::ranges::count_if(
       slots_, [&](const Slot& slot) { return slot.state == State::kMember && slot.host != host; });
-  const bool has_member = std::ranges::any_of(slots_, [&](const Slot& slot) {
-    return lost(slot) && (slot.state == State::kMember || (stopped_ && slot.state == State::kAsked));
-  });
-  if (limits_.least == 0 || (has_member && (stopped_ || left < limits_.least))) return false;
+  if (limits_.least == 0 || (has_member(host) && (stopped_ || left < limits_.least))) return false;
   bool changes = false;
   for (Slot& slot : slots_) {
     if (!lost(slot)) continue;

@@ -86,6 +86,8 @@ class Resizing {
   bool lose(int slot);
   // The same for all slots of a host that was lost, whose processes are gone.
   bool lose_host(std::size_t host);
+  // A rank of the host counts for the job: it does not just leave, or wait to join.
+  bool has_member(std::size_t host) const;
   // Starts a process in the slot of a member that was lost.
   void bring_back(int slot);
   // The host is there, with these slots, which may be new.
