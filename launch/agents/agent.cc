@@ -55,6 +55,8 @@ void Agent::run(const std::string& version) {
     const auto before = Clock::now();
     if (done(before)) return;
     wait();
+    // Where this process stood still, the silence is its own.
+    if (Clock::now() - before >= timeout_ / 2) launcher_.reset_silence();
     launcher_.read();
     while (!abandoned_) {
       auto frame = launcher_.next();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "launch/output/job_streams.h"
 #include "launch/plan/cores.h"
@@ -145,6 +146,7 @@ void RemoteProcesses::pause() {
 }
 
 void RemoteProcesses::resume() {
+  looked_ = Clock::now();
   for (auto& agent : agents_) agent->frames().reset_silence();
   send_to_all({.kind = remote::Frame::Kind::kAlive});
 }
@@ -165,7 +167,21 @@ void RemoteProcesses::add_to(std::vector<pollfd>& polled) {
   if (elastic_) elastic_->add_to(polled);
 }
 
+// Where this process stood still, because its machine was suspended or overloaded, the silence is its own.
+void RemoteProcesses::notice_standstill(Clock::time_point now) {
+  const auto still = now - std::exchange(looked_, now);
+  if (still < connect_.host_timeout / 2) return;
+  for (std::size_t host = 0; host < agents_.size(); ++host)
+    if (hosts_[host].needed()) agents_[host]->frames().reset_silence();
+  failures_.push_back(
+      fmt::format("this launcher stood still for {}: its machine was suspended, or had too much to do. Hosts that hear "
+                  "nothing for {} (--host-timeout) end their ranks",
+                  human_seconds(still), human_seconds(connect_.host_timeout)));
+  events_.push_back({.kind = SupervisorEvent::Kind::kNews, .at = now});
+}
+
 void RemoteProcesses::take(const std::vector<pollfd>& polled, Clock::time_point now) {
+  notice_standstill(now);
   input_.pump(polled, agents_[host_of_[0]]->frames());
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     agents_[host]->pump(polled);

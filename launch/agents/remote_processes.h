@@ -76,6 +76,7 @@ class RemoteProcesses : public JobProcesses {
     bool needed() const { return !gone || behind > 0; }
     bool awaits_report() const { return asked && !gone; }
   };
+  void notice_standstill(Clock::time_point now);
   void serve(std::size_t host, Clock::time_point now);
   void on_frame(std::size_t host, const remote::Frame& frame, Clock::time_point now);
   void on_departing(std::size_t host, const remote::Frame& frame, Clock::time_point now);
@@ -112,6 +113,7 @@ class RemoteProcesses : public JobProcesses {
   std::vector<std::string> failures_;
   std::unique_ptr<ElasticHosts> elastic_;
   std::size_t remaining_ = 0;  // hosts that are not gone
+  Clock::time_point looked_ = Clock::now();
 };
 
 }  // namespace xoe::launch
