@@ -30,6 +30,9 @@ constexpr sim::Time kLongestEnd = 400 * sim::kSecond;
 // With all links whole and no host standing still: a silent host is named after 10 s.
 constexpr sim::Time kRecovers = 90 * sim::kSecond;
 
+constexpr sim::Time kNamesHost = 10 * sim::kSecond;
+constexpr sim::Time kGoesOn = sim::kSecond;
+
 double seconds(sim::Time time) { return static_cast<double>(time) / 1e9; }
 
 int xoe_program(int argc, char** argv) {
@@ -93,13 +96,14 @@ class ElasticJob {
   static std::int64_t last_step() { return journal->steps.empty() ? 0 : journal->steps.back().step; }
 
   void start(std::size_t host) {
-    const std::vector<std::string> variables = {"PATH=/sim", "HOME=/nowhere", "XOE_ARENA_BYTES=16777216",
+    const std::vector<std::string> variables = {"PATH=/sim", "HOME=/nowhere", "XOE_ARENA_BYTES=268435456",
                                                 "XOE_RENDEZVOUS_SECRET_FILE=" + secret_,
                                                 "XOE_PLUGIN_DIR=" XOE_SIM_PLUGINS};
     members_[host] = hosts_[host].start(
         {"/sim/xoe", "run", "--rendezvous", "10.0.0.1:29500", "--node-rank", fmt::format("{}", host), "--nodes",
          fmt::format("1:{}", hosts_.size()), "-np", fmt::format("{}", schedule_.ranks), "--restarts", "1000",
-         "/sim/training", fmt::format("{}", schedule_.commit_every), fmt::format("{}", schedule_.step / sim::kMicro)},
+         "/sim/training", fmt::format("{}", schedule_.commit_every), fmt::format("{}", schedule_.step / sim::kMicro),
+         schedule_.engine ? "engine" : "comm"},
         variables);
     tell(fmt::format("h{} starts its member", host));
   }
@@ -231,6 +235,7 @@ class ElasticJob {
     const bool spared = is_on(0) && !leader_touched_;
     if (spared && leader.ended && leader.status == 0 && journal->ends.empty()) problem("the job succeeds, and no rank did");
     check_names();
+    check_pause();
     tell_all();
   }
 
@@ -251,6 +256,31 @@ class ElasticJob {
       }
   }
 
+  // After the first thing that happens, if nothing else does soon: how long no rank completes a step.
+  void check_pause() {
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < schedule_.events.size(); ++i)
+      if (!without_.contains(i)) left.push_back(i);
+    if (left.empty()) return;
+    const Event& first = schedule_.events[left[0]];
+    const bool cuts = first.kind == Kind::kCut || first.kind == Kind::kHalfCut || first.kind == Kind::kIsolate ||
+                      first.kind == Kind::kSwitchOff;
+    const bool kills = first.kind == Kind::kKillRank || first.kind == Kind::kKillSupervisor ||
+                       first.kind == Kind::kKillMember || first.kind == Kind::kLeave;
+    // A cut member 0 is without the others, as they are without it.
+    if ((!cuts && !kills) || first.host == 0 || first.at < 3 * sim::kSecond) return;
+    const sim::Time limit = (cuts ? kNamesHost : 0) + kGoesOn + (schedule_.options.slow_message > 0 ? 4 * schedule_.options.slow : 0);
+    if (left.size() > 1 && schedule_.events[left[1]].at < first.at + limit) return;
+    sim::Time before = first.at, widest = 0;
+    for (const Record& one : journal->steps) {
+      if (one.at < first.at) continue;
+      if (before < first.at + limit) widest = std::max(widest, one.at - before);
+      before = one.at;
+    }
+    if (widest > limit)
+      problem(fmt::format("{}: no step for {:.3f} s", to_text(first), seconds(widest)));
+  }
+
   void tell_all() {
     std::multimap<double, std::string> lines;
     for (const auto& [at, line] : told_) lines.emplace(seconds(at), line);
@@ -258,7 +288,8 @@ class ElasticJob {
       for (const std::string& line : split_text(host.output(), '\n'))
         if (!line.empty()) lines.emplace(std::atof(line.c_str()), fmt::format("{} {}: {}\n", line.substr(0, 9), host.name(), line.substr(std::min<std::size_t>(line.size(), 10))));
     std::string& story = outcome_.story;
-    story = fmt::format("{} hosts, {} ranks each, a commit every {} steps\n", schedule_.hosts, schedule_.ranks, schedule_.commit_every);
+    story = fmt::format("{} hosts, {} ranks each, a commit every {} steps, {}\n", schedule_.hosts, schedule_.ranks,
+                        schedule_.commit_every, schedule_.engine ? "engine" : "communicator");
     for (const auto& [at, line] : lines) story += line;
     sim::Time widest = 0, before = 0, where = 0;
     for (const Record& one : journal->steps) {

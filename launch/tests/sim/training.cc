@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include "core/base/error.h"
 #include "core/testing/sim/simulation.h"
 #include "xoe/elastic.h"
 #include "xoe/xoe.h"
@@ -23,6 +25,7 @@ namespace elastic = xoe::elastic;
 struct Training {
   std::int64_t commit_every = 1;
   std::chrono::microseconds computes = {};
+  bool names = false;
   std::vector<float> seen = std::vector<float>(64);
   std::int64_t step = 0;
   std::vector<int> ranks = {};  // of each step
@@ -32,10 +35,19 @@ struct Training {
     if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
   }
 
+  // By name, which the ranks negotiate, or by turns.
+  Status sum(elastic::World& world, std::vector<float>& values) const {
+    if (!names) return world.comm().allreduce(Tensor(values.data(), values.size()));
+    XOE_ASSIGN(Engine* const engine, world.engine());
+    const auto count = static_cast<std::int64_t>(values.size());
+    const TensorArg tensor{values.data(), values.data(), DType::kFloat32, {&count, 1}};
+    auto summed = engine->run({.name = "ones", .tensors = {&tensor, 1}});
+    return summed ? Status() : failure(summed.error());
+  }
+
   Result<elastic::Next> take_step(elastic::World& world) {
     std::vector<float> ones(seen.size(), 1.0F);
-    if (auto summed = world.comm().allreduce(Tensor(ones.data(), ones.size())); !summed)
-      return xoe::failure(summed.error());
+    if (auto summed = sum(world, ones); !summed) return xoe::failure(summed.error());
     for (std::size_t i = 0; i < seen.size(); ++i) seen[i] += ones[i];
     ranks.push_back(static_cast<int>(ones.front()));
     ++step;
@@ -78,8 +90,11 @@ struct Training {
 }  // namespace
 
 int training(int argc, char** argv) {
-  if (argc != 3) return 2;
-  return Training{.commit_every = std::atoll(argv[1]), .computes = std::chrono::microseconds(std::atoll(argv[2]))}.run();
+  if (argc != 4) return 2;
+  return Training{.commit_every = std::atoll(argv[1]),
+                  .computes = std::chrono::microseconds(std::atoll(argv[2])),
+                  .names = std::string_view(argv[3]) == "engine"}
+      .run();
 }
 
 }  // namespace xoe::launch::sim_tests

@@ -22,7 +22,7 @@ struct Journal {
 };
 extern Journal* journal;
 
-// The program: COMMIT_EVERY MICROSECONDS: steps from commit to commit, and how long one computes.
+// The program: COMMIT_EVERY MICROSECONDS engine|comm: steps from commit to commit, how long one computes, and what sums.
 int training(int argc, char** argv);
 
 }  // namespace xoe::launch::sim_tests
