@@ -269,7 +269,9 @@ class ElasticJob {
                        first.kind == Kind::kKillMember || first.kind == Kind::kLeave;
     // A cut member 0 is without the others, as they are without it.
     if ((!cuts && !kills) || first.host == 0 || first.at < 3 * sim::kSecond) return;
-    const sim::Time limit = (cuts ? kNamesHost : 0) + kGoesOn + (schedule_.options.slow_message > 0 ? 4 * schedule_.options.slow : 0);
+    const sim::Options& options = schedule_.options;
+    if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli) return;  // no network of a cluster
+    const sim::Time limit = (cuts ? kNamesHost : 0) + kGoesOn;
     if (left.size() > 1 && schedule_.events[left[1]].at < first.at + limit) return;
     sim::Time before = first.at, widest = 0;
     for (const Record& one : journal->steps) {
@@ -277,7 +279,7 @@ class ElasticJob {
       if (before < first.at + limit) widest = std::max(widest, one.at - before);
       before = one.at;
     }
-    if (widest > limit)
+    if (widest > limit + schedule_.step)
       problem(fmt::format("{}: no step for {:.3f} s", to_text(first), seconds(widest)));
   }
 

@@ -54,8 +54,9 @@ Schedule schedule_of(std::uint64_t seed) {
   // Each seed turns on some of the faults, so that each is met with and without the others.
   made.options.preempt = draw.chance(50) ? 0.02 : 0.2;
   made.options.short_read = draw.chance(50) ? 0 : 0.3;
-  made.options.latency = draw.between(20 * sim::kMicro, 2 * sim::kMilli);
-  made.options.jitter = draw.between(0, 5 * sim::kMilli);
+  const bool near = draw.chance(60);
+  made.options.latency = draw.between(20 * sim::kMicro, near ? 300 * sim::kMicro : 2 * sim::kMilli);
+  made.options.jitter = draw.between(0, near ? 500 * sim::kMicro : 5 * sim::kMilli);
   made.options.slow_message = draw.chance(50) ? 0 : 0.01;
   made.options.slow = draw.between(sim::kMilli, 500 * sim::kMilli);
   made.hosts = static_cast<int>(2 + draw.below(3));
