@@ -116,6 +116,13 @@ struct Machine {
   std::string output;
 };
 
+// Messages between two machines that arrive in their order, whatever becomes of the link.
+struct Lane {
+  std::deque<std::function<void()>> messages;
+  Time last = 0;  // when the last one arrives, as long as the link is whole
+};
+using LanePtr = std::shared_ptr<Lane>;
+
 struct Timer {
   Time at = 0;
   std::uint64_t order = 0;
@@ -176,9 +183,8 @@ class Kernel {
   Time delay(const Machine& from, const Machine& to);
   bool cut(const Machine& from, const Machine& to) const;
   Machine* machine_at(std::uint32_t address) const;
-  // Runs `arrive` when a message that is sent now arrives; not at all where a machine is switched off meanwhile. The
-  // messages of one `order` arrive in their order.
-  void send_between(Machine& from, Machine& to, Time& order, std::function<void()> arrive);
+  // Runs `arrive` when a message that is sent now arrives; not at all where a machine is switched off meanwhile.
+  void send_between(Machine& from, Machine& to, const LanePtr& lane, std::function<void()> arrive);
   void heal();
 
   static constexpr int kFirstDescriptor = 1 << 20;
@@ -188,7 +194,7 @@ class Kernel {
   std::map<pid_t, std::unique_ptr<Process>> processes;
   std::map<std::string, Program> programs;  // by the last part of the path
   std::set<std::pair<const Machine*, const Machine*>> cuts;
-  std::vector<std::function<void()>> held;  // messages of links that are cut
+  std::vector<std::function<void()>> held;  // arrivals over links that are cut
   std::uint64_t digest = 0;                 // of all decisions
   std::uint64_t calls = 0;
   pid_t next_pid = 1000;
@@ -204,6 +210,7 @@ class Kernel {
   void pass_to(Thread* next);
   void run_due();
   bool run_next_timer();
+  void arrive_later(Machine& from, Machine& to, const LanePtr& lane);
 
   Time now_ = 0;
   std::uint64_t orders_ = 0;

@@ -29,18 +29,25 @@ Time Kernel::delay(const Machine& from, const Machine& to) {
   return time;
 }
 
-void Kernel::send_between(Machine& from, Machine& to, Time& order, std::function<void()> arrive) {
+void Kernel::send_between(Machine& from, Machine& to, const LanePtr& lane, std::function<void()> arrive) {
   if (!from.on) return;
-  const auto hold = [this, &from, &to, &order, arrive] {
-    held.emplace_back([this, &from, &to, &order, arrive] { send_between(from, to, order, arrive); });
-  };
-  if (cut(from, to)) return hold();
-  order = std::max(now() + delay(from, to), order + 1);
-  at(order, [this, &from, &to, arrive, hold] {
+  lane->messages.push_back(std::move(arrive));
+  arrive_later(from, to, lane);
+}
+
+// The first message that has not arrived does.
+void Kernel::arrive_later(Machine& from, Machine& to, const LanePtr& lane) {
+  lane->last = std::max(now() + delay(from, to), lane->last + 1);
+  at(lane->last, [this, &from, &to, lane] {
+    if (to.on && cut(from, to)) {
+      held.emplace_back([this, &from, &to, lane] { arrive_later(from, to, lane); });
+      return;
+    }
+    const auto message = std::move(lane->messages.front());
+    lane->messages.pop_front();
     if (!to.on) return;
-    if (cut(from, to)) return hold();
     note(static_cast<std::uint64_t>(from.number) * 7 + to.number);
-    arrive();
+    message();
   });
 }
 
@@ -76,7 +83,7 @@ std::size_t Socket::room() const {
 void Socket::send_to_peer(std::function<void(Socket& peer)> arrives) {
   if (peer_ == nullptr) return;
   if (local(*peer_) && family_ == AF_UNIX) return arrives(*peer_);
-  kernel->send_between(machine_, peer_->machine_, order_,
+  kernel->send_between(machine_, peer_->machine_, lane_,
                        [me = shared(), peer = peer_, arrives = std::move(arrives)] { arrives(*peer); });
 }
 
@@ -256,8 +263,7 @@ int Socket::connect(const Address& address, bool waits) {
     if (server == nullptr || full) {
       if (me->family_ == AF_UNIX) return refuse(*me);
       if (full) return;  // as if the message were lost
-      auto back = std::make_shared<Time>(0);
-      kernel->send_between(*to, me->machine_, *back, [me, refuse, back] { refuse(*me); });
+      kernel->send_between(*to, me->machine_, std::make_shared<Lane>(), [me, refuse] { refuse(*me); });
       return;
     }
     auto other = std::make_shared<Socket>(me->family_, me->type_, *to);
@@ -275,7 +281,7 @@ int Socket::connect(const Address& address, bool waits) {
     if (me->family_ == AF_UNIX)
       answer();
     else
-      kernel->send_between(*to, me->machine_, other->order_, answer);
+      kernel->send_between(*to, me->machine_, other->lane_, answer);
     server->waiting_.push_back(other);
     server->changed();
   };
@@ -283,7 +289,7 @@ int Socket::connect(const Address& address, bool waits) {
   if (family_ == AF_UNIX) {
     open();
   } else {
-    kernel->send_between(machine_, *to, order_, open);
+    kernel->send_between(machine_, *to, lane_, open);
     kernel->at(kernel->now() + kConnectTimeout, [me = shared()] {
       if (me->state_ != State::kConnecting) return;
       me->state_ = State::kFailed;

@@ -82,7 +82,7 @@ class Socket final : public Object {
   State state_ = State::kNew;
   Address here_, there_;
   std::shared_ptr<Socket> peer_;  // as long as both are connected
-  Time order_ = 0;                // of what it sends
+  LanePtr lane_ = std::make_shared<Lane>();  // of what it sends
   std::deque<std::string> arrived_;  // of a stream one piece after another, else messages
   std::size_t arrived_bytes_ = 0, in_flight_ = 0;
   bool ended_ = false;        // the peer sends no more
