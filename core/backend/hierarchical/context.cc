@@ -81,6 +81,7 @@ Status Context::connect() {
 
 Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::string& key,
                                                                    const std::vector<int>& leaders, int host,
+                                                                   std::chrono::nanoseconds silence,
                                                                    bootstrap::MeshEvents events) {
   const auto exchanged = [&](const std::string& mine) { return exchange(key, leaders, mine); };
   return bootstrap::HostMesh::connect(host, static_cast<int>(leaders.size()), exchanged,
@@ -88,7 +89,7 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
                                                       .secret = options_.secret,
                                                       .warn = options_.warn,
                                                       .check = [this] { return check_version(); }},
-                                       .silence = options_.silence},
+                                       .silence = silence},
                                       std::chrono::steady_clock::now() + options_.start_timeout, std::move(events));
 }
 
@@ -111,8 +112,12 @@ Status Context::connect_hosts() {
   events.message = [this](bootstrap::HostMesh& mesh, int host, const std::string& message) {
     on_message(mesh, host, message);
   };
-  events.lost = [this](int host, bool silent, const std::string& why) { on_host_lost(host, silent, why); };
-  XOE_ASSIGN(mesh_, connect_mesh(options_.keys + "mesh", placement_.leaders(), placement_.host(), std::move(events)));
+  const auto leaders = placement_.leaders();
+  events.lost = [this, leaders](int host, bool silent, const std::string& why) {
+    on_leader_lost(leaders[index(host)], silent, why);
+  };
+  XOE_ASSIGN(mesh_,
+             connect_mesh(options_.keys + "mesh", leaders, placement_.host(), options_.silence, std::move(events)));
   return {};
 }
 
@@ -161,9 +166,9 @@ void Context::on_rank_ended(int local_rank) {
 }
 
 // Every leader sees this itself. A connection that was closed was the other leader's.
-void Context::on_host_lost(int host, bool silent, const std::string& why) {
+void Context::on_leader_lost(int leader, bool silent, const std::string& why) {
+  const int host = placement_.hosts[index(leader)];
   const auto& ranks = placement_.ranks_of[index(host)];
-  const int leader = ranks.front();
   FailureEvent event =
       silent ? lost(FailureEvent::Kind::kHostLost, host,
                     fmt::format("host {} ({} {}) is gone: {}", ranks_[index(leader)].host,
@@ -246,6 +251,7 @@ bool Context::has_answered(int rank, std::chrono::steady_clock::time_point time)
 // Several hosts tell of the same failure.
 void Context::learn(FailureEvent event) {
   event.foreign = 1;
+  const std::lock_guard lock(learned_mutex_);
   if (event.kind == FailureEvent::Kind::kRankLeft || learned_.insert(key_of(event)).second) log_->append(event);
 }
 

@@ -101,9 +101,13 @@ class Context {
   Status check_version();
   // Explains why a group cannot form: if another version has begun, a rank was lost, or their number changes.
   Error cause_of(const Error& seen);
-  // Connects the leaders of hosts, ranks of the job. host: this one's index among them.
+  // Connects the leaders of hosts, ranks of the job. host: this one's index among them. silence: after which one counts
+  // as lost; zero: the mesh does not judge.
   Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,
-                                                            int host, bootstrap::MeshEvents events);
+                                                            int host, std::chrono::nanoseconds silence,
+                                                            bootstrap::MeshEvents events);
+  // The connection to a leader, a rank of the job, has broken; `silent` as in MeshEvents. Threads of meshes call it.
+  void on_leader_lost(int leader, bool silent, const std::string& why);
 
  private:
   struct Progress;
@@ -112,7 +116,6 @@ class Context {
   Status connect();
   Status connect_hosts();
   void on_rank_ended(int local_rank);
-  void on_host_lost(int host, bool silent, const std::string& why);
   void learn(FailureEvent event);
   void on_message(bootstrap::HostMesh& mesh, int host, std::string_view message);
   void forward(const FailureEvent& event);
@@ -131,7 +134,8 @@ class Context {
   std::mutex reported_mutex_;
   std::map<int, RankState> reported_;                           // by ranks of other hosts
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
-  std::set<FailureKey> learned_;                                // from other hosts, by the mesh's thread
+  std::mutex learned_mutex_;
+  std::set<FailureKey> learned_;  // from other hosts
   std::set<FailureKey> forwarded_;                              // to them, by the listener's thread
   std::unique_ptr<bootstrap::HostMesh> mesh_;                   // on the host's leader
   std::unique_ptr<FailureListener> listener_;

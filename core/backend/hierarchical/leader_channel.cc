@@ -23,8 +23,12 @@ class MeshLeaderChannel final : public LeaderChannel {
       }
       context_->wake();
     };
-    events.lost = [](int, bool, const std::string&) {};  // the group learns of it from the failure log
-    XOE_ASSIGN(mesh_, context_->connect_mesh(key, leaders, host, std::move(events)));
+    events.lost = [this, leaders](int member, bool silent, const std::string& why) {
+      context_->on_leader_lost(leaders[index(member)], silent, why);
+    };
+    // The context's mesh alone judges silence: if this one found a host lost that the other still heard, messages to it
+    // would be dropped for ever.
+    XOE_ASSIGN(mesh_, context_->connect_mesh(key, leaders, host, std::chrono::nanoseconds(), std::move(events)));
     return {};
   }
 
