@@ -17,6 +17,7 @@
 #include "launch/supervise/departures.h"
 #include "launch/supervise/end_signals.h"
 #include "launch/supervise/first_fault.h"
+#include "launch/supervise/lost_ranks.h"
 #include "launch/supervise/requested_stop.h"
 #include "launch/supervise/resizing.h"
 #include "launch/supervise/restart_policy.h"
@@ -238,6 +239,7 @@ class Job {
   }
   void begin_next_world(bool all_live = false) {
     ++world_version_;
+    lost_ranks_.clear();
     begun_at_ = Clock::now();
     begin_world(all_live);
   }
@@ -261,6 +263,7 @@ class Job {
     if (const auto step = resizing_ && !gone_ ? resizing_->next() : std::nullopt) earlier(*step);
     if (const auto save = save_at()) earlier(*save);
     if (remind_at_ && !gone_) earlier(*remind_at_);
+    if (const auto verdict = gone_ ? std::nullopt : lost_ranks_.next()) earlier(*verdict);
     if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->next_draw());
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -277,6 +280,7 @@ class Job {
       show_panel(Clock::now());
     while (const auto due = scheduled_restarts_.take_due(Clock::now())) restart(*due);
     if (remind_at_ && Clock::now() >= *remind_at_) remind();
+    look_at_lost_ranks();
     for (auto step = shutdown_.next_step(Clock::now()); step != ShutdownPolicy::Step::kNothing;
          step = shutdown_.next_step(Clock::now())) {
       if (step == ShutdownPolicy::Step::kKill) {
@@ -432,6 +436,7 @@ class Job {
   void on_end(SupervisorEvent event, Clock::time_point now) {
     note_announcements(now);
     note_lost_peers();
+    lost_ranks_.ended(event.rank);
     const auto announced = faults_.take_announced(event.rank, event.pid);
     if (announced) event.at = std::min(announced->at, event.at);
     // The rank may have formed a world a moment ago.
@@ -527,8 +532,29 @@ class Job {
         const int slot = resizing_ ? members[static_cast<std::size_t>(rank)] : rank;
         if (slot != told.rank) lost.push_back({.rank = slot, .host = processes_->host_index(slot)});
       }
+      if (resizing_ && running_.contains(told.rank)) {
+        std::vector<int> slots;
+        for (const LostPeer& peer : lost)
+          if (running_.contains(peer.rank)) slots.push_back(peer.rank);
+        lost_ranks_.note(told.rank, slots, Clock::now());
+      }
       faults_.note_lost(told.rank, told.pid, std::move(lost));
     }
+  }
+
+  // No process has ended, so that nothing else begins another world.
+  void look_at_lost_ranks() {
+    if (!resizing_ || shutdown_.cause() != Cause::kNone || outcome_.passed_on != 0) return;
+    const auto verdict = lost_ranks_.take_due(Clock::now());
+    if (!verdict) return;
+    for (const int slot : verdict->stuck) {
+      tell(fmt::format("rank {} (host {}) is not heard by its peers, though its process lives: it is ended", slot,
+                       processes_->host_of(slot)));
+      processes_->send({.kind = SupervisorCommand::Kind::kSignalRank, .signal = SIGKILL, .rank = slot});
+    }
+    if (!verdict->parted) return;
+    tell("the ranks have lost each other, and all of them live: they begin another world");
+    begin_next_world();
   }
 
   void note_announcements(Clock::time_point now) {
@@ -605,6 +631,7 @@ class Job {
   int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
+  LostRanks lost_ranks_;
   RestartQueue scheduled_restarts_;
   std::optional<Departures> departures_;  // where there is resizing_
   FirstFault faults_;

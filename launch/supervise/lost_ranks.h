@@ -1,0 +1,39 @@
+// Ranks that their peers have given up, though their processes live: stopped, or unreachable from a peer alone. No end
+// of a process begins another world then.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace xoe::launch {
+
+class LostRanks {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // A process that dies may take a while to end, and the news of it a while to come.
+  static constexpr auto kMayStillEnd = std::chrono::seconds(3);
+
+  // The rank in slot `teller` says that it has lost these.
+  void note(int teller, const std::vector<int>& lost, Clock::time_point now);
+  // It has ended: what becomes of it is known.
+  void ended(int slot);
+  // Another world has begun.
+  void clear();
+
+  std::optional<Clock::time_point> next() const;
+  // Once the time of some is over.
+  struct Verdict {
+    std::vector<int> stuck;  // who have said nothing themselves: the others go on without them
+    bool parted = false;     // all have: they wait for another world, with all of them
+  };
+  std::optional<Verdict> take_due(Clock::time_point now);
+
+ private:
+  std::map<int, Clock::time_point> lost_;  // since when
+  std::set<int> tellers_;
+};
+
+}  // namespace xoe::launch
