@@ -54,12 +54,24 @@ Status announce_failing(const Env& env) {
   return tell(env, kFailingRankKey, std::to_string(::getpid()), std::chrono::seconds(1));
 }
 
-void announce_lost_peers(const Env& env, std::string_view cause) {
+namespace {
+
+void tell_of_peers(const Env& env, std::string_view key, std::string_view cause, int version) {
   const std::vector<int> lost = ranks_named(cause);
   if (lost.empty()) return;
   // A launcher that is gone need not know, and one that does not answer will see the ranks end.
-  static_cast<void>(
-      tell(env, kLostPeersKey, fmt::format("{} {}", ::getpid(), fmt::join(lost, " ")), kLostPeersTimeout));
+  const std::string value = fmt::format("{} {} {}", ::getpid(), version, fmt::join(lost, " "));
+  static_cast<void>(tell(env, key, value, kLostPeersTimeout));
+}
+
+}  // namespace
+
+void announce_lost_peers(const Env& env, std::string_view cause, int version) {
+  tell_of_peers(env, kLostPeersKey, cause, version);
+}
+
+void announce_unreachable_peers(const Env& env, std::string_view cause, int version) {
+  tell_of_peers(env, kUnreachablePeersKey, cause, version);
 }
 
 std::vector<int> ranks_named(std::string_view text) {

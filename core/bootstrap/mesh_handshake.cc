@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -38,13 +39,14 @@ class Acceptor {
   std::size_t unauthenticated() const noexcept { return acceptor_.unauthenticated(); }
 
   // Until all members after this one have connected.
-  Status run(Clock::time_point deadline) {
+  Status run() {
     auto check_at = Clock::now() + kCheckInterval;
     while (first_missing() >= 0) {
       if (options_.check && Clock::now() >= check_at) {
         XOE_TRY(options_.check());
         check_at = Clock::now() + kCheckInterval;
       }
+      const Clock::time_point deadline = deadline_;
       if (Clock::now() >= deadline)
         return failure(Code::kTimeout, "{} of {} did not connect", options_.name(first_missing()), size_);
       std::vector<pollfd> entries{{.fd = stop_.get(), .events = POLLIN, .revents = 0}};
@@ -57,6 +59,8 @@ class Acceptor {
     return {};
   }
 
+  // Before run(), and by any thread while it goes on.
+  void set_deadline(Clock::time_point deadline) noexcept { deadline_ = deadline; }
   // Any thread: run() returns soon.
   void stop() noexcept { ::eventfd_write(stop_.get(), 1); }
 
@@ -77,6 +81,7 @@ class Acceptor {
   }
 
   Fd stop_;
+  std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
   const ConnectOptions& options_;
   std::vector<MemberConnection>& connections_;
   int self_, size_;
@@ -92,8 +97,9 @@ class Accepting {
   ~Accepting() { acceptor_.stop(); }
 
   Status start(Clock::time_point deadline) {
+    acceptor_.set_deadline(deadline);
     try {
-      thread_ = std::jthread([this, deadline] { outcome_ = acceptor_.run(deadline); });
+      thread_ = std::jthread([this] { outcome_ = acceptor_.run(); });
       return {};
     } catch (const std::system_error&) {
       return failure(Code::kResourceExhausted, "cannot start a thread (limit of processes?)");
@@ -143,6 +149,8 @@ Result<std::vector<MemberConnection>> connect_members(int self, int size, const 
   XOE_ASSIGN(const auto addresses, exchange(acceptor.address()));
   if (addresses.size() != static_cast<std::size_t>(size))
     return failure(Code::kInternal, "{} addresses of {} members", addresses.size(), size);
+  if (options.limit.count() > 0) deadline = std::min<Clock::time_point>(deadline, Clock::now() + options.limit);
+  acceptor.set_deadline(deadline);
   XOE_TRY(connect_to_members(self, size, addresses, options, connections, deadline));
   XOE_TRY(accepting.wait());
   if (acceptor.unauthenticated() != 0 && options.warn)

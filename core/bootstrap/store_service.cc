@@ -364,10 +364,11 @@ void StoreService::note_lost_peers(std::string_view key, std::string_view value)
     if (!number || !std::in_range<int>(*number)) return;
     numbers.push_back(static_cast<int>(*number));
   }
-  if (numbers.size() <= 2 || lost_peers_.size() >= limits_.keys || lost_count_ + numbers.size() > limits_.lost_peers)
+  if (numbers.size() <= 3 || lost_peers_.size() >= limits_.keys || lost_count_ + numbers.size() > limits_.lost_peers)
     return;
   lost_count_ += numbers.size();
-  lost_peers_.push_back({.rank = numbers[0], .pid = numbers[1], .lost = {numbers.begin() + 2, numbers.end()}});
+  lost_peers_.push_back(
+      {.rank = numbers[0], .pid = numbers[1], .version = numbers[2], .lost = {numbers.begin() + 3, numbers.end()}});
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {

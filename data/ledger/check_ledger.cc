@@ -43,10 +43,11 @@ Result<Worlds> worlds_of(const LedgerLines& lines) {
 Status check_run(const LedgerLines& lines) {
   for (const LedgerData& data : lines.data)
     if (data.run != lines.data.front().run)
-      return failure(Code::kDataLoss,
-                     "files of two trainings: {} is of {:x}, and {} of {:x}; give the files of one, each training has a "
-                     "folder of its own",
-                     lines.data.front().told, lines.data.front().run, data.told, data.run);
+      return failure(
+          Code::kDataLoss,
+          "files of two trainings: {} is of {:x}, and {} of {:x}; give the files of one, each training has a "
+          "folder of its own",
+          lines.data.front().told, lines.data.front().run, data.told, data.run);
   return {};
 }
 

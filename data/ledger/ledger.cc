@@ -188,7 +188,8 @@ Status parse_ledger(std::string_view text, std::string_view name, LedgerLines& l
     if (!line)
       return failure(Code::kDataLoss, "{}: line {} is damaged: its checksum is not that of the line", name, number);
     if (!parse_line(*line, number == 1, name, lines))
-      return failure(Code::kDataLoss, "{}: line {} does not belong to a ledger of version {} or before", name, number, kVersion);
+      return failure(Code::kDataLoss, "{}: line {} does not belong to a ledger of version {} or before", name, number,
+                     kVersion);
     text.remove_prefix(end + 1);
   }
   return {};

@@ -29,7 +29,6 @@ Resizing::Resizing(Fd control, std::span<const Place> places, const ResizeLimits
                                                               : State::kAbsent,
                       .host = place.host,
                       .device = place.device});
-  formed_members_ = members();
 }
 
 std::vector<int> Resizing::members() const {
@@ -56,11 +55,11 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now,
   send_answers();
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
-    formed_ = true;
+    formed_ = has_formed_ = true;
     formed_at_ = now;
-    formed_members_ = members();
     actions_.formed();
     for (Slot& slot : slots_) {
+      slot.fresh = false;
       if (slot.state != State::kJoining) continue;
       slot.state = State::kMember;
       answer("joined", slot.device);
@@ -268,6 +267,27 @@ std::set<std::size_t> Resizing::hosts_that_stay() const {
   return hosts;
 }
 
+bool Resizing::begin_together(int number) {
+  slots_[static_cast<std::size_t>(number)].fresh = true;
+  for (const Slot& slot : slots_)
+    if (!slot.fresh && (slot.state == State::kMember || slot.state == State::kAsked)) return false;
+  for (Slot& slot : slots_)
+    if (slot.state == State::kStarting && !slot.signalled) {
+      slot.state = State::kMember;
+      slot.fresh = true;
+    }
+  return true;
+}
+
+bool Resizing::take_along(int number) {
+  Slot& slot = slots_[static_cast<std::size_t>(number)];
+  if (slot.state != State::kFree || slot.going) return false;
+  slot.failed = false;
+  slot.state = State::kMember;
+  slot.fresh = true;
+  return true;
+}
+
 void Resizing::bring_back(int number) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
   if (stopped_ || slot.state != State::kFree || slot.going) return;
@@ -284,8 +304,12 @@ bool Resizing::leaves(int slot) const {
 // A newcomer would wait alone for ranks that have ended.
 void Resizing::stop() {
   if (std::exchange(stopped_, true)) return;
-  for (Slot& slot : slots_)
-    if (slot.state == State::kStarting || slot.state == State::kJoining) end(slot, Clock::now());
+  for (Slot& slot : slots_) {
+    if (slot.state != State::kStarting && slot.state != State::kJoining) continue;
+    if (slot.device.empty())
+      actions_.tell(fmt::format("rank {} had not joined the others, and is ended", number_of(slot)));
+    end(slot, Clock::now());
+  }
 }
 
 void Resizing::read(Clock::time_point now) {

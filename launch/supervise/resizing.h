@@ -64,8 +64,6 @@ class Resizing {
   short events() const noexcept { return static_cast<short>(answers_.empty() ? POLLIN : POLLIN | POLLOUT); }
   // The slots of the world's ranks, in order.
   std::vector<int> members() const;
-  // The members of the last world that has formed, to which the numbers belong by which ranks name each other.
-  const std::vector<int>& formed_members() const noexcept { return formed_members_; }
   // The same with their hosts.
   std::vector<bootstrap::WorldMember> world() const;
   void begun(int version);
@@ -86,6 +84,13 @@ class Resizing {
   bool lose(int slot);
   // The same for all slots of a host that was lost, whose processes are gone.
   bool lose_host(std::size_t host);
+  // Whether a world has formed so far.
+  bool has_formed() const noexcept { return has_formed_; }
+  // A member has failed, and starts again as one. If no other one is left that has been in a world that has formed,
+  // those that are starting become members of the next version, too; it is to be begun. False: another one is left.
+  bool begin_together(int slot);
+  // The same for one that was lost, and whose process is about to be started. False: its host is leaving, or gone.
+  bool take_along(int slot);
   // Starts a process in the slot of a member that was lost.
   void bring_back(int slot);
   // The host is there, with these slots, which may be new.
@@ -118,6 +123,7 @@ class Resizing {
     std::string device = {};
     bool failed = false;     // the last process in it: no other one is started there by itself
     bool going = false;      // so is its host
+    bool fresh = false;      // a member whose process has been in no world that has formed
     bool signalled = false;  // by the launcher: it does not end by itself any more
     std::optional<Clock::time_point> terminate_at = {};
     std::optional<Clock::time_point> kill_at = {};
@@ -149,8 +155,8 @@ class Resizing {
   std::string input_;
   std::string answers_;  // for which the socket had no room yet
   int version_ = 0;
-  std::vector<int> formed_members_;
   bool formed_ = false;
+  bool has_formed_ = false;  // this version, or an earlier one
   std::optional<Clock::time_point> formed_at_ = {};
   std::optional<Clock::time_point> ready_since_ = {};  // the first of those that wait to join
   bool stopped_ = false;

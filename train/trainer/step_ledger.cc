@@ -46,8 +46,7 @@ Status StepLedger::begin_world(const std::string& folder, const data::OpenedData
     run_ = static_cast<std::int64_t>(there.run);
   }
   std::array<std::int64_t, 3> joint = {world_, world_ > 0 ? run_ + 1 : 0, run_of_job()};
-  XOE_TRY(
-      comm.allreduce(Tensor(joint.data(), joint.size()), ReduceOp::kMax, {.name = "number of the ledger's world"}));
+  XOE_TRY(comm.allreduce(Tensor(joint.data(), joint.size()), ReduceOp::kMax, {.name = "number of the ledger's world"}));
   world_ = joint[0] + 1;
   run_ = joint[1] > 0 && start != LedgerStart::kNew ? joint[1] - 1 : joint[2];
   rank_ = comm.rank();
@@ -60,8 +59,8 @@ Status StepLedger::write_world(const std::string& folder, const data::OpenedData
                                int size) {
   if (!writer_) {
     XOE_ASSIGN(auto writer, data::LedgerWriter::open(folder, {.records = data.records,
-                                                                    .fingerprint = data.order,
-                                                                    .run = static_cast<std::uint64_t>(run_)}));
+                                                              .fingerprint = data.order,
+                                                              .run = static_cast<std::uint64_t>(run_)}));
     writer_.emplace(std::move(writer));
   }
   return writer_->world({.number = world_, .rank = rank_, .size = size, .first_step = first_step});

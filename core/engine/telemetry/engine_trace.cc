@@ -4,8 +4,11 @@
 #include <array>
 #include <vector>
 
+#include "core/base/env.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/base/machine.h"
+#include "core/bootstrap/launch_env.h"
 #include "core/trace/names.h"
 
 namespace xoe::engine {
@@ -17,6 +20,13 @@ constexpr std::size_t kWorthWriting = 4096;  // events
 // half a gigabyte a second, and is half as fast.
 constexpr auto kRationTime = std::chrono::milliseconds(100);
 constexpr std::int64_t kRation = 2000;
+
+// Empty: no launcher names the job.
+std::string name_of_job() {
+  const auto info = bootstrap::read_launch_info(Env::process());
+  if (!info || info->launcher == "none" || info->job == "alone") return {};
+  return fmt::format("{:016x}", hash_text(info->job));
+}
 
 std::int64_t now_ns() { return EngineClock::now().time_since_epoch().count(); }
 
@@ -56,6 +66,7 @@ Status EngineTrace::start(const std::string& path, bool create) {
       .rank = topology_.rank,
       .local_rank = topology_.local_rank,
       .host = hosts_ == 1 ? host_name("host") : fmt::format("{}-{}", host_name("host"), host_),
+      .job = name_of_job(),
       .create = create};
   XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
   trace::Timeline& t = *opened;
