@@ -45,6 +45,7 @@ Status announce_failing(const Env& env);
 // of a second at most.
 void announce_lost_peers(const Env& env, std::string_view cause, int version);
 
+// The same for `timeout` errors of ranks that are there; takes five seconds at most.
 void announce_unreachable_peers(const Env& env, std::string_view cause, int version);
 
 // The ranks that the text of an error names, in its order: "rank 3 ended", "ranks 1, 2 and 4". What follows " failed: "

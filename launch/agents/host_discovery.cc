@@ -17,8 +17,8 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr std::size_t kQuoted = 200;
 
 // Exit codes of shells.
-constexpr int kCannotRun = 126;
-constexpr int kNoProgram = 127;
+constexpr int kShellCannotRun = 126;
+constexpr int kShellNoProgram = 127;
 
 // The first word of a shell command that sets no variable.
 std::string program_in(std::string_view command) {
@@ -118,7 +118,7 @@ void HostDiscovery::end(Clock::time_point now) {
 // it calls, which may be there in a moment.
 std::optional<std::string> HostDiscovery::why_hopeless(int status) const {
   const int code = remote::exit_code_of(status);
-  if (code != kCannotRun && code != kNoProgram) return std::nullopt;
+  if (code != kShellCannotRun && code != kShellNoProgram) return std::nullopt;
   const auto found = remote::find_program(program_in(options_.discovery), inherited_.env);
   if (found) return std::nullopt;
   return fmt::format("--host-discovery-script {}: {}; name a program that is there and may be executed (chmod +x)",

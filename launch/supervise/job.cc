@@ -42,7 +42,6 @@ constexpr auto kEndOfLost = std::chrono::seconds(10);
 constexpr auto kNewsTimeout = std::chrono::seconds(5);
 // A rank that was lost may tell late of a world that others have followed.
 constexpr std::size_t kKnownVersions = 64;
-constexpr int kWrongUsage = 2;
 // Ranks go over to the next world at a step of theirs, which may be long; the user is told after this time that they
 // have not, and again each time that it has doubled.
 constexpr auto kNotFormed = std::chrono::seconds(60);
@@ -79,6 +78,7 @@ class Job {
       while (const auto event = processes_->next()) on_event(*event);
       if (waits_for_news_ && !processes_->awaits_news()) on_news();
       store_->serve();
+      note_lost_peers();
       look_at_changes(/*may_start=*/true);
       processes_->pump();
       output_->flush();
@@ -227,8 +227,9 @@ class Job {
     if (restarts_.left() > 0 && restarts_.allowed())
       tell(fmt::format("rank {} is not restarted: exit code {} says that {}, which no restart mends", event.rank,
                        WEXITSTATUS(event.value),
-                       WEXITSTATUS(event.value) == kWrongUsage ? "its command line is wrong"
-                                                               : "its program is not there, or cannot be executed"));
+                       WEXITSTATUS(event.value) == RestartPolicy::kWrongUsage
+                           ? "its command line is wrong"
+                           : "its program is not there, or cannot be executed"));
     return std::nullopt;
   }
 
@@ -256,7 +257,8 @@ class Job {
 
   void start_rank(int slot, const std::string& device) {
     // Of the process that was in the slot before.
-    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey, bootstrap::kLostPeersKey})
+    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey, bootstrap::kLostPeersKey,
+                           bootstrap::kUnreachablePeersKey})
       store_->remove(fmt::format("{}/{}", key, slot));
     SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
     device.copy(command.device.data(), command.device.size() - 1);
@@ -580,6 +582,10 @@ class Job {
       for (const int rank : told.lost)
         if (const auto slot = slot_of(rank, told.version); slot && *slot != told.rank)
           lost.push_back({.rank = *slot, .host = processes_->host_index(*slot)});
+      if (told.unreachable) {
+        leave_out_unreachable(told, lost);
+        continue;
+      }
       faults_.note_lost(told.rank, told.pid, std::move(lost), told.version);
     }
   }
@@ -595,6 +601,21 @@ class Job {
                                          .ran = now - started_,
                                          .announced = true},
                           .at = failing.at});
+  }
+
+  // Of two that do not reach each other, the newcomer is to blame: the others had a world without it.
+  void leave_out_unreachable(const bootstrap::LostPeers& told, const std::vector<LostPeer>& lost) {
+    if (!resizing_ || told.version != world_version_ || resizing_->is_joining(told.rank)) return;
+    for (const LostPeer& peer : lost) {
+      if (!resizing_->is_joining(peer.rank)) continue;
+      const std::string line = fmt::format(
+          "host {} is left out: rank {} there and rank {} (host {}) do not reach each other; are its ports open to the "
+          "other hosts?",
+          processes_->host_of(peer.rank), peer.rank, told.rank, processes_->host_of(told.rank));
+      tell(line);
+      note({.what = "news", .host = processes_->host_of(peer.rank), .why = line});
+      return resizing_->bar(peer.rank);
+    }
   }
 
   // The slot of a rank of that version of the world; nullopt: it has none, or the version is long past.

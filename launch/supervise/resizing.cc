@@ -80,7 +80,7 @@ void Resizing::fill() {
   });
   for (Slot& slot : slots_) {
     if (ranks >= limits_.most) return;
-    if (slot.state != State::kFree || slot.failed || slot.going) continue;
+    if (slot.state != State::kFree || slot.failed || slot.barred || slot.going) continue;
     slot.state = State::kStarting;
     ++ranks;
     actions_.start(number_of(slot), slot.device);
@@ -190,7 +190,8 @@ Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
 void Resizing::clear(Slot& slot) {
   const std::size_t host = slot.host;
   const bool going = slot.going;
-  slot = Slot{.state = going ? State::kAbsent : State::kFree, .host = host, .failed = slot.failed};
+  slot =
+      Slot{.state = going ? State::kAbsent : State::kFree, .host = host, .barred = slot.barred, .failed = slot.failed};
   const auto remains = [&](const Slot& other) { return other.host == host && other.state != State::kAbsent; };
   if (going && std::ranges::none_of(slots_, remains)) actions_.left(host);
 }
@@ -267,6 +268,27 @@ std::set<std::size_t> Resizing::hosts_that_stay() const {
   return hosts;
 }
 
+bool Resizing::is_joining(int number) const {
+  return slots_[static_cast<std::size_t>(number)].state == State::kJoining;
+}
+
+void Resizing::bar(int number) {
+  const std::size_t host = slots_[static_cast<std::size_t>(number)].host;
+  const bool reached = std::ranges::any_of(slots_, [host](const Slot& slot) {
+    return slot.host == host && (slot.state == State::kMember || slot.state == State::kAsked);
+  });
+  const auto now = Clock::now();
+  for (Slot& slot : slots_) {
+    if (reached ? number_of(slot) != number : slot.host != host) continue;
+    slot.barred = true;
+    if (slot.state != State::kStarting && slot.state != State::kJoining) continue;
+    slot.state = State::kLeaving;
+    slot.kill_at = now + limits_.grace;
+    signal(slot, SIGTERM);
+  }
+  begin_world();
+}
+
 bool Resizing::begin_together(int number) {
   slots_[static_cast<std::size_t>(number)].fresh = true;
   for (const Slot& slot : slots_)
@@ -290,7 +312,7 @@ bool Resizing::take_along(int number) {
 
 void Resizing::bring_back(int number) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  if (stopped_ || slot.state != State::kFree || slot.going) return;
+  if (stopped_ || slot.state != State::kFree || slot.barred || slot.going) return;
   slot.failed = false;
   slot.state = State::kStarting;
   actions_.start(number, slot.device);

@@ -84,6 +84,11 @@ class Resizing {
   bool lose(int slot);
   // The same for all slots of a host that was lost, whose processes are gone.
   bool lose_host(std::size_t host);
+  // Whether the rank comes with a version that has not formed yet.
+  bool is_joining(int slot) const;
+  // Such a rank cannot be reached by the others, which form a version without it; nothing is started in its slot any
+  // more. The same for all that join from its host, if none of it is a member.
+  void bar(int slot);
   // Whether a world has formed so far.
   bool has_formed() const noexcept { return has_formed_; }
   // A member has failed, and starts again as one. If no other one is left that has been in a world that has formed,
@@ -121,6 +126,7 @@ class Resizing {
     State state = State::kFree;
     std::size_t host = 0;
     std::string device = {};
+    bool barred = false;     // for as long as its host is there: what runs in it cannot be reached by the others
     bool failed = false;     // the last process in it: no other one is started there by itself
     bool going = false;      // so is its host
     bool fresh = false;      // a member whose process has been in no world that has formed

@@ -12,6 +12,7 @@ namespace xoe::launch {
 
 class RestartPolicy {
  public:
+  static constexpr int kWrongUsage = 2;  // the exit code of a program whose command line is wrong
   // allowed: processes may be started again; of `restarts` failed ranks, and of further ones that come and go.
   RestartPolicy(int restarts, bool allowed) : left_(restarts), allowed_(allowed) {}
 
@@ -42,7 +43,6 @@ class RestartPolicy {
   static constexpr auto kLongRun = std::chrono::seconds(10);
   static constexpr auto kFirstPause = std::chrono::milliseconds(100);
   static constexpr auto kLongestPause = std::chrono::seconds(10);
-  static constexpr int kWrongUsage = 2;
   static constexpr int kCannotRun = 126;
   static constexpr int kNoProgram = 127;
 
