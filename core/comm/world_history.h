@@ -52,6 +52,8 @@ class WorldHistory {
 
   // True if this process has written to this timeline in an earlier world: the file is then continued, not replaced.
   bool wrote_before(const std::string& timeline) const;
+  // True if it is in a later world of its job, and has not written to this timeline.
+  bool may_follow_others(const std::string& timeline) const;
   void writes(const std::string& timeline);
 
  private:

@@ -116,6 +116,13 @@ std::string trace_header_line(const TraceHeader& header, std::string_view more) 
   return text.append(kHeaderEnd);
 }
 
+std::string job_of_trace(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return {};
+  const auto header = read_header(fd.get(), path);
+  return header ? std::string(header_value(*header, "job").value_or("")) : std::string();
+}
+
 std::string_view trace_closing_lines() { return kTail; }
 
 Result<TraceFile> TraceFile::create(const std::string& path, const TraceHeader& header) {

@@ -24,6 +24,9 @@ struct TraceHeader {
 // The header of a trace that starts now on this machine.
 TraceHeader this_moment(std::string host);
 
+// The job that has written a file, as TraceHeader has it; empty: it is not known, or there is no such file.
+std::string job_of_trace(const std::string& path);
+
 // The first and the last lines of a file. more: goes into the header's otherData, as R"("key":"value",)".
 std::string trace_header_line(const TraceHeader& header, std::string_view more = {});
 std::string_view trace_closing_lines();

@@ -669,7 +669,7 @@ class Job {
     const auto code = code_of_(outcome_);
     note({.what = "ended",
           .why = !lines.empty() ? lines.front()
-                 : code         ? "all ranks exited with code 0"
+                 : code         ? "the ranks exited with code 0"
                                 : "",
           .seconds = std::chrono::duration<double>(outcome_.ran).count(),
           .code = code});

@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/machine.h"
 #include "core/bootstrap/launch_env.h"
+#include "core/trace/file.h"
 #include "core/trace/names.h"
 
 namespace xoe::engine {
@@ -94,6 +95,11 @@ Status EngineTrace::start(const std::string& path, bool create) {
   open_ = std::move(open);
   on_.store(true, std::memory_order_release);
   return {};
+}
+
+bool EngineTrace::is_of_this_job(const std::string& path) const {
+  const std::string job = name_of_job();
+  return !job.empty() && trace::job_of_trace(path_of_host(path)) == job;
 }
 
 Status EngineTrace::stop() {

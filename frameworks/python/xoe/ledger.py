@@ -107,8 +107,8 @@ class Ledger(ElasticPart):
         for other in known:
             if other.run != self._run:
                 raise InvalidArgumentError(
-                    f"the folder {self._folder} has the ledger of another training ({other.file or 'of another rank'}); give this"
-                    " one a folder of its own, or go on with that one: Ledger(folder, resume=True), or its state"
+                    f"the folder {self._folder} has the ledger of another training ({other.file or 'of another rank'}); give"
+                    " this one a folder of its own, or go on with that one: Ledger(folder, resume=True), or its state"
                 )
         self._world = max(places).world + 1
         self._append(f"world {self._world} {_world.rank()} {_world.size()} {self._steps + 1}")

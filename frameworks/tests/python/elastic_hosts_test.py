@@ -106,7 +106,9 @@ def test_a_host_whose_supervisor_is_killed_is_lost_once(folder):
     job = Hosts(folder).start("-H", "one:1,two:1", *map(str, options))
     for slot in range(2):
         job.begins(slot, 2)
-    supervisors = [pid for pid, _ in job.processes("two") if pathlib.Path(f"/proc/{pid}/comm").read_text() == "xoe-supervisor\n"]
+    supervisors = [
+        pid for pid, _ in job.processes("two") if pathlib.Path(f"/proc/{pid}/comm").read_text() == "xoe-supervisor\n"
+    ]
     os.kill(supervisors[0], signal.SIGKILL)
     job.begins(0, 1)
     job.begins(1, 2, times=2)  # it comes back
@@ -118,7 +120,7 @@ def test_a_host_whose_supervisor_is_killed_is_lost_once(folder):
     told = [event["what"] for event in events if event.get("host") == "two"]
     assert told == ["host_lost", "host_came"], events
     ended = events[-1]
-    assert ended["what"] == "ended" and ended["code"] == 0 and ended["why"] == "all ranks exited with code 0", ended
+    assert ended["what"] == "ended" and ended["code"] == 0 and ended["why"] == "the ranks exited with code 0", ended
     assert ended["seconds"] > 0 and ended["at"] >= events[-2]["at"], ended
 
 

@@ -242,6 +242,31 @@ def test_two_that_are_lost_at_once(folder):
     assert code == 130, text
 
 
+PLAIN = """
+import os, sys, time
+import torch
+import xoe.torch as hvd
+hvd.init()
+print(f"pid {os.getpid()} rank {hvd.rank()} of {hvd.size()} from step 0", flush=True)
+while hvd.allreduce(torch.tensor([float(os.path.exists(sys.argv[1]))]), op=hvd.Sum, name="stop").item() == 0:
+    time.sleep(0.01)
+"""
+
+
+def test_a_program_that_is_not_elastic_begins_again_with_all_ranks(folder):
+    (folder / "plain.py").write_text(PLAIN)
+    program = [ranks.interpreter(), str(folder / "plain.py"), str(folder / "stop")]
+    job = Job(folder, "--restarts", "9", program=program, least=1)
+    pids = [job.begins(slot, 3) for slot in range(3)]
+    os.kill(pids[1], signal.SIGKILL)
+    again = [job.begins(slot, 3, times=2) for slot in range(3)]
+    assert not set(again) & set(pids)
+    job.stop.touch()
+    code, text = job.end()
+    assert code == 0, text
+    assert "no rank is left of those that went on: all 3 ranks begin again" in text, text
+
+
 def test_what_cannot_be_is_refused(folder):
     for words, said in (
         (["-np", "2", "--min-np", "3", "true"], "--min-np 3 is more than -np 2"),
