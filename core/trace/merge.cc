@@ -193,7 +193,7 @@ class Merge {
     XOE_ASSIGN(const TraceInfo told, read_trace_header(path));
     jobs_.push_back(told.job);
     own_lanes_.clear();
-    // Lanes of a rank that goes on have other numbers here.
+    // LaneNames of a rank that goes on have other numbers here.
     if (!told.job.empty() && std::ranges::count(jobs_, told.job) > 1)
       XOE_TRY(read_trace(
           path, [this](const TraceEvent& event) { return note_lane(event, own_lanes_); }, limits));
@@ -276,9 +276,9 @@ class Merge {
     return {};
   }
 
-  using Lanes = std::map<std::int64_t, std::map<std::int64_t, std::string>>;  // names, by rank and number
+  using LaneNames = std::map<std::int64_t, std::map<std::int64_t, std::string>>;  // names, by rank and number
 
-  static Status note_lane(const TraceEvent& event, Lanes& lanes, std::optional<std::int64_t> rank = {}) {
+  static Status note_lane(const TraceEvent& event, LaneNames& lanes, std::optional<std::int64_t> rank = {}) {
     const json& fields = *event.fields;
     if (event.phase != 'M' || fields.value("name", json()) != "thread_name") return {};
     const auto args = fields.find("args");
@@ -377,8 +377,8 @@ class Merge {
   std::map<std::int64_t, std::uint32_t> owners_;                        // rank of the output -> file
   std::map<std::int64_t, std::int64_t> ranks_;                          // of the current file
   std::vector<std::string> jobs_;                                       // of the files
-  Lanes lanes_;                                                         // of the output
-  Lanes own_lanes_;                                                     // of the current file, if it shares ranks
+  LaneNames lanes_;                                                     // of the output
+  LaneNames own_lanes_;                                                 // of the current file, if it shares ranks
   std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> moved_;  // by rank: numbers here -> in the output
   std::uint32_t file_ = 0;
   std::int64_t first_ns_ = 0;

@@ -33,7 +33,18 @@ std::int64_t now_ns() { return EngineClock::now().time_since_epoch().count(); }
 
 }  // namespace
 
-Result<ClockOffset> measure_clock(Communicator& comm) {
+Result<ClockOffset> measure_clock(Communicator& comm, std::span<const int> hosts,
+                                  const std::optional<ClockOffset>& earlier) {
+  const ClockOffset own = earlier.value_or(ClockOffset());
+  const std::array<std::int64_t, 3> told = {earlier ? 1 : 0, own.offset.count(), own.uncertainty.count()};
+  std::vector<std::int64_t> all(told.size() * index(comm.size()));
+  XOE_TRY(comm.allgather(ConstTensor(told.data(), told.size()), Tensor(all.data(), all.size()), {.name = "clock"}));
+  std::size_t reference = 0;  // rank
+  for (std::size_t rank = index(comm.size()); rank-- > 0;)
+    if (all[told.size() * rank] == 1) reference = rank;
+  const ClockOffset known{.offset = std::chrono::nanoseconds(all[told.size() * reference + 1]),
+                          .uncertainty = std::chrono::nanoseconds(all[told.size() * reference + 2])};
+
   ClockOffset best{.offset = {}, .uncertainty = std::chrono::hours(1)};
   std::vector<std::int64_t> times(static_cast<std::size_t>(comm.size()));
   for (int round = 0; round < kClockRounds; ++round) {
@@ -42,9 +53,10 @@ Result<ClockOffset> measure_clock(Communicator& comm) {
     XOE_TRY(comm.allgather(ConstTensor(&mine, 1), Tensor(times.data(), times.size()), {.name = "clock"}));
     const std::chrono::nanoseconds took(now_ns() - mine);
     if (took >= best.uncertainty) continue;
-    best = {.offset = std::chrono::nanoseconds(times[0] - mine), .uncertainty = took};
+    best = {.offset = std::chrono::nanoseconds(times[reference] - mine), .uncertainty = took};
   }
-  return best;
+  if (hosts[index(comm.rank())] == hosts[reference]) return known;  // one clock
+  return ClockOffset{.offset = best.offset + known.offset, .uncertainty = best.uncertainty + known.uncertainty};
 }
 
 std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
@@ -71,8 +83,7 @@ Status EngineTrace::start(const std::string& path, bool create) {
       .create = create};
   XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
   trace::Timeline& t = *opened;
-  if (topology_.local_rank == 0)
-    XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
+  if (topology_.local_rank == 0 && clock_) XOE_TRY(t.set_clock(clock_->offset, clock_->uncertainty));
   auto open = std::make_shared<Open>(Open{.timeline = nullptr,
                                           .pack = t.lane(trace::kPackLane),
                                           .reduce = t.lane(trace::kReduceLane),
