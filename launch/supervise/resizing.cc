@@ -264,7 +264,8 @@ bool Resizing::leave_host(std::size_t host, Clock::time_point deadline) {
 std::set<std::size_t> Resizing::hosts_that_stay() const {
   std::set<std::size_t> hosts;
   for (const Slot& slot : slots_)
-    if (!slot.going && slot.state != State::kAbsent && slot.state != State::kLeaving) hosts.insert(slot.host);
+    if (!slot.going && !slot.barred && slot.state != State::kAbsent && slot.state != State::kLeaving)
+      hosts.insert(slot.host);
   return hosts;
 }
 
