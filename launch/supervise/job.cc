@@ -183,7 +183,7 @@ class Job {
                      returns ? ", and it is restarted: " + restarts_left() : std::string()));
     if (!resizing_->has_formed())
       tell(
-          fmt::format("the ranks have not met yet: the first world is without rank {}; a program that does not use Xoe "
+          fmt::format("no world has formed yet: the first one is without rank {}; a program that does not use Xoe "
                       "hears nothing of it",
                       event.rank));
     count_ended(1, now);

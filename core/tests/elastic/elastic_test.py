@@ -143,7 +143,7 @@ class ElasticTest(unittest.TestCase):
         code, text = job.end()
         self.assertEqual(code, 0, text)
         self.assertRegex(text, r"rank 1 \(.*\) exited with code 3 after .*; 2 ranks go on")
-        self.assertIn("the ranks have not met yet: the first world is without rank 1", text)
+        self.assertIn("no world has formed yet: the first one is without rank 1", text)
 
     def test_with_too_few_before_the_first_world_the_job_ends_and_says_why(self):
         fails = ("sh", "-c", '[ "$XOE_RANK" = 1 ] && exit 3; exec "$@"', "sh")
