@@ -1,9 +1,13 @@
 // Fits a line on ranks that may be lost, leave and join while it runs:
-//   xoe run -np 3 --min-np 1 --restarts 3 example_elastic
-// Kill a rank with `kill -9`: the others go on after the step that all of them have finished.
+//   xoe run -np 3 --min-np 1 --restarts 3 example_elastic [STEPS]
+// Kill a rank with `kill -9`, of which it prints the process: the others go on after the step that all of them have
+// finished. A step takes 5 ms.
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -14,7 +18,7 @@ namespace {
 
 namespace elastic = xoe::elastic;
 
-constexpr std::int64_t kSteps = 400;
+constexpr std::int64_t kSteps = 4000;
 
 // The mean gradient of (slope x + offset - y)^2 over points of y = 3 x + 1 that this rank draws.
 std::array<double, 2> gradient(const std::array<double, 2>& line, std::int64_t step, int rank) {
@@ -33,7 +37,8 @@ std::array<double, 2> gradient(const std::array<double, 2>& line, std::int64_t s
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : kSteps;
   std::array<double, 2> line = {};
   std::int64_t step = 0;
   elastic::Values state;
@@ -46,10 +51,12 @@ int main() {
       return xoe::failure(done.error());
     for (std::size_t i = 0; i < line.size(); ++i) line[i] -= 0.1 * mean[i];
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // stands for the work of a larger model
-    return ++step < kSteps ? elastic::Next::kCommit : elastic::Next::kDone;
+    return ++step < steps ? elastic::Next::kCommit : elastic::Next::kDone;
   };
   const auto begins = [&](elastic::World& world) -> xoe::Status {
-    if (world.rank() == 0) std::printf("%d ranks from step %lld\n", world.size(), static_cast<long long>(step));
+    std::printf("rank %d of %d is process %d, from step %lld\n", world.rank(), world.size(), ::getpid(),
+                static_cast<long long>(step));
+    std::fflush(stdout);
     return {};
   };
 

@@ -19,6 +19,7 @@ namespace xoe::bootstrap {
 namespace {
 
 constexpr std::chrono::milliseconds kLostPeersTimeout(250);
+constexpr std::chrono::seconds kUnreachableTimeout(5);  // after 30 s in vain
 constexpr std::size_t kMostRanksNamed = 64;
 
 // Sets "<key>/<rank>" in the launcher's store, within `timeout`.
@@ -48,18 +49,27 @@ bool take_separator(std::string_view& text) {
   return false;
 }
 
+void tell_of_peers(const Env& env, std::string_view key, std::string_view cause, int version,
+                   std::chrono::nanoseconds timeout) {
+  const std::vector<int> lost = ranks_named(cause);
+  if (lost.empty()) return;
+  // A launcher that is gone need not know, and one that does not answer will see the ranks end.
+  const std::string value = fmt::format("{} {} {}", ::getpid(), version, fmt::join(lost, " "));
+  static_cast<void>(tell(env, key, value, timeout));
+}
+
 }  // namespace
 
 Status announce_failing(const Env& env) {
   return tell(env, kFailingRankKey, std::to_string(::getpid()), std::chrono::seconds(1));
 }
 
-void announce_lost_peers(const Env& env, std::string_view cause) {
-  const std::vector<int> lost = ranks_named(cause);
-  if (lost.empty()) return;
-  // A launcher that is gone need not know, and one that does not answer will see the ranks end.
-  static_cast<void>(
-      tell(env, kLostPeersKey, fmt::format("{} {}", ::getpid(), fmt::join(lost, " ")), kLostPeersTimeout));
+void announce_lost_peers(const Env& env, std::string_view cause, int version) {
+  tell_of_peers(env, kLostPeersKey, cause, version, kLostPeersTimeout);
+}
+
+void announce_unreachable_peers(const Env& env, std::string_view cause, int version) {
+  tell_of_peers(env, kUnreachablePeersKey, cause, version, kUnreachableTimeout);
 }
 
 std::vector<int> ranks_named(std::string_view text) {

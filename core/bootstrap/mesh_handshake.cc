@@ -41,12 +41,14 @@ class Acceptor {
 
   // Until all members after this one have connected, and connected() was called. What ends it before ends the
   // connecting to those before this one, too: see failed().
-  Status run(Clock::time_point deadline) {
-    Status outcome = accept_all(deadline);
+  Status run() {
+    Status outcome = accept_all();
     if (!outcome) ::eventfd_write(failed_.get(), 1);
     return outcome;
   }
 
+  // Before run(), and by any thread while it goes on.
+  void set_deadline(Clock::time_point deadline) noexcept { deadline_ = deadline; }
   // Any thread: run() returns soon.
   void stop() noexcept {
     stops_ = true;
@@ -61,13 +63,14 @@ class Acceptor {
   int failed() const noexcept { return failed_.get(); }
 
  private:
-  Status accept_all(Clock::time_point deadline) {
+  Status accept_all() {
     auto check_at = Clock::now() + kCheckInterval;
     while (first_missing() >= 0 || !connected_) {
       if (options_.check && Clock::now() >= check_at) {
         XOE_TRY(options_.check());
         check_at = Clock::now() + kCheckInterval;
       }
+      const Clock::time_point deadline = deadline_;
       if (Clock::now() >= deadline && first_missing() >= 0)
         return failure(Code::kTimeout, "{} of {} did not connect", options_.name(first_missing()), size_);
       std::vector<pollfd> entries{{.fd = wakeup_.get(), .events = POLLIN, .revents = 0}};
@@ -98,6 +101,7 @@ class Acceptor {
 
   Fd wakeup_, failed_;
   std::atomic<bool> stops_ = false, connected_ = false;
+  std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
   const ConnectOptions& options_;
   std::vector<MemberConnection>& connections_;
   int self_, size_;
@@ -113,8 +117,9 @@ class Accepting {
   ~Accepting() { acceptor_.stop(); }
 
   Status start(Clock::time_point deadline) {
+    acceptor_.set_deadline(deadline);
     try {
-      thread_ = std::jthread([this, deadline] { outcome_ = acceptor_.run(deadline); });
+      thread_ = std::jthread([this] { outcome_ = acceptor_.run(); });
       return {};
     } catch (const std::system_error&) {
       return failure(Code::kResourceExhausted, "cannot start a thread (limit of processes?)");
@@ -165,6 +170,8 @@ Result<std::vector<MemberConnection>> connect_members(int self, int size, const 
   XOE_ASSIGN(const auto addresses, exchange(acceptor.address()));
   if (addresses.size() != static_cast<std::size_t>(size))
     return failure(Code::kInternal, "{} addresses of {} members", addresses.size(), size);
+  if (options.limit.count() > 0) deadline = std::min<Clock::time_point>(deadline, Clock::now() + options.limit);
+  acceptor.set_deadline(deadline);
   const Status made = connect_to_members(self, size, addresses, options, connections, deadline, acceptor.failed());
   if (!made) {
     const bool accepts = !is_stopped_within(acceptor.failed(), {});

@@ -15,8 +15,10 @@ namespace xoe::bootstrap {
 using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
 struct ConnectOptions {
-  std::string address = {};                          // of this host, as a number, reachable from the others
-  std::string secret = {};                           // which only the members know; not empty
+  std::string address = {};  // of this host, as a number, reachable from the others
+  std::string secret = {};   // which only the members know; not empty
+  // From the moment at which all have told their addresses, and so are there; zero: only the deadline counts.
+  std::chrono::nanoseconds limit = {};
   int lanes = 1;                                     // connections between each two members
   std::function<std::string(int member)> name = {};  // "rank 3"; empty: "host 3"
   // Receives a line when unauthenticated clients connected, too. Empty: it is dropped.

@@ -355,7 +355,7 @@ void StoreService::note_failing(std::string_view key, std::string_view value) {
     failing_.push_back({.rank = static_cast<int>(*rank), .pid = static_cast<pid_t>(*pid), .at = Clock::now()});
 }
 
-void StoreService::note_lost_peers(std::string_view key, std::string_view value) {
+void StoreService::note_lost_peers(std::string_view key, std::string_view value, bool unreachable) {
   std::vector<std::string> words = words_of(value);
   words.insert(words.begin(), std::string(key));
   std::vector<int> numbers;
@@ -364,10 +364,14 @@ void StoreService::note_lost_peers(std::string_view key, std::string_view value)
     if (!number || !std::in_range<int>(*number)) return;
     numbers.push_back(static_cast<int>(*number));
   }
-  if (numbers.size() <= 2 || lost_peers_.size() >= limits_.keys || lost_count_ + numbers.size() > limits_.lost_peers)
+  if (numbers.size() <= 3 || lost_peers_.size() >= limits_.keys || lost_count_ + numbers.size() > limits_.lost_peers)
     return;
   lost_count_ += numbers.size();
-  lost_peers_.push_back({.rank = numbers[0], .pid = numbers[1], .lost = {numbers.begin() + 2, numbers.end()}});
+  lost_peers_.push_back({.rank = numbers[0],
+                         .pid = numbers[1],
+                         .version = numbers[2],
+                         .lost = {numbers.begin() + 3, numbers.end()},
+                         .unreachable = unreachable});
 }
 
 Status StoreService::set(std::string_view key, std::string_view value) {
@@ -381,7 +385,9 @@ Status StoreService::set(std::string_view key, std::string_view value) {
   bytes_ += key.size() + value.size();
   if (const auto slash = key.find('/'); slash != std::string_view::npos) {
     if (key.substr(0, slash) == kFailingRankKey) note_failing(key.substr(slash + 1), value);
-    if (key.substr(0, slash) == kLostPeersKey) note_lost_peers(key.substr(slash + 1), value);
+    for (const bool unreachable : {false, true})
+      if (key.substr(0, slash) == (unreachable ? kUnreachablePeersKey : kLostPeersKey))
+        note_lost_peers(key.substr(slash + 1), value, unreachable);
   }
   if (auto waiting = waiters_.extract(std::string(key)); !waiting.empty()) wake(waiting.mapped(), value);
   return {};

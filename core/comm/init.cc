@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/world_changes.h"
+#include "core/bootstrap/failing_rank.h"
 #include "core/bootstrap/launch_env.h"
 #include "core/bootstrap/own_keys.h"
 #include "core/bootstrap/store.h"
@@ -34,6 +35,8 @@ std::chrono::nanoseconds to_duration(double seconds) {
 
 // A restarted rank loads its program, and the others may have a long step to finish first.
 constexpr std::chrono::nanoseconds kRestartTimeout = std::chrono::minutes(10);
+// Hosts that have told their addresses are there: one that cannot be reached would hold up all others for so long.
+constexpr std::chrono::nanoseconds kConnectLimit = std::chrono::seconds(30);
 // A newcomer waits until the others let it in, which they do at a step of theirs; the launcher ends it with the job.
 constexpr std::chrono::nanoseconds kNewcomerTimeout = std::chrono::hours(24 * 20);
 
@@ -84,10 +87,10 @@ class WorldVersion {
   }
 
   // Whether joining failed because another version has begun. The peers of a rank that died know it a moment earlier
-  // than the launcher, which restarts the rank or ends the job.
-  bool superseded(const Error& cause) {
+  // than the launcher, which restarts the rank or ends the job. told: it was told which ranks cannot be reached.
+  bool superseded(const Error& cause, bool told) {
     if (!changes_ || !store_) return false;
-    const bool lost = cause.code() == Code::kPeerLost;
+    const bool lost = cause.code() == Code::kPeerLost || (told && cause.code() == Code::kTimeout);
     return store_
         ->get(fmt::format("{}/{}", bootstrap::kWorldVersionKey, known_ + 1), lost ? kLauncherTimeout : kAnswerTimeout)
         .has_value();
@@ -213,6 +216,7 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
                choose_backend(request, mine.topology.local_size != mine.topology.size, by_mpi));
     mine.group = next_group(info, world);
     JoinSettings now = settings;
+    if (number > 0) now.connect_limit = kConnectLimit;
     if (number > 0 && !env.has("XOE_START_TIMEOUT"))
       now.start_timeout = std::max(now.start_timeout, newcomer ? kNewcomerTimeout : kRestartTimeout);
     auto joined =
@@ -230,7 +234,9 @@ Result<Joined> join(const Env& env, const InitOptions& options, Warn warn, const
       if (ready) return joined;
       joined = failure(ready.error());  // leaves the world
     }
-    if (!version->superseded(joined.error())) return failure(joined.error());
+    if (number > 0 && joined.error().code() == Code::kTimeout)
+      bootstrap::announce_unreachable_peers(env, joined.error().message(), number);
+    if (!version->superseded(joined.error(), number > 0)) return failure(joined.error());
   }
 }
 

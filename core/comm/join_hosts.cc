@@ -172,6 +172,7 @@ Result<hierarchical::ContextOptions> options_of(const bootstrap::LaunchInfo& inf
                                        .secret = info.secret,
                                        .address = address,
                                        .start_timeout = settings.start_timeout,
+                                       .connect_limit = settings.connect_limit,
                                        .waits = settings.waits,
                                        .arena_bytes = settings.arena_bytes,
                                        .routing = {.flat = choice.flat, .in_rank_order = choice.in_rank_order},

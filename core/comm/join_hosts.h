@@ -18,6 +18,7 @@ namespace xoe {
 struct JoinSettings {
   WaitPolicy waits = {};                     // of operations
   std::chrono::nanoseconds start_timeout{};  // until all ranks must have appeared
+  std::chrono::nanoseconds connect_limit{};  // for their hosts to connect then; zero: the same
   std::size_t arena_bytes = 0;
   int simulated_hosts = 1;
   Warn warn = {};

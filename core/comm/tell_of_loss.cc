@@ -8,8 +8,9 @@ namespace xoe {
 
 void tell_of_loss(Backend& group, const Error& cause) {
   if (cause.code() != Code::kPeerLost || !group.first_loss()) return;
-  WorldHistory::of_process().lost(cause.message());
-  bootstrap::announce_lost_peers(Env::process(), cause.message());
+  auto& history = WorldHistory::of_process();
+  history.lost(cause.message());
+  bootstrap::announce_lost_peers(Env::process(), cause.message(), history.version());
 }
 
 }  // namespace xoe

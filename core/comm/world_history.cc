@@ -111,6 +111,21 @@ bool WorldHistory::wrote_before(const std::string& timeline) const {
   return timeline == timeline_ && last_ && timeline_version_ < last_->version;
 }
 
+std::optional<ClockOffset> WorldHistory::earlier_clock() const {
+  const std::lock_guard lock(mutex_);
+  return last_ && last_->version > 0 ? clock_ : std::nullopt;
+}
+
+void WorldHistory::note_clock(const ClockOffset& clock) {
+  const std::lock_guard lock(mutex_);
+  clock_ = clock;
+}
+
+bool WorldHistory::may_follow_others(const std::string& timeline) const {
+  const std::lock_guard lock(mutex_);
+  return timeline != timeline_ && last_ && last_->version > 0;
+}
+
 void WorldHistory::writes(const std::string& timeline) {
   const std::lock_guard lock(mutex_);
   timeline_ = timeline;

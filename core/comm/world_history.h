@@ -36,6 +36,12 @@ struct WorldLoss {
 // Ranks that are lost or left have their numbers of `before`, those that joined their numbers of `now`.
 std::string describe_world(const WorldRanks& before, const WorldRanks& now, const WorldLoss& loss);
 
+// How this host's clock differs from that of the host that was rank 0's in the first world, as far as is known.
+struct ClockOffset {
+  std::chrono::nanoseconds offset{0};  // to add to this host's
+  std::chrono::nanoseconds uncertainty{0};
+};
+
 // Any thread. A process is in one world at a time.
 class WorldHistory {
  public:
@@ -52,6 +58,12 @@ class WorldHistory {
 
   // True if this process has written to this timeline in an earlier world: the file is then continued, not replaced.
   bool wrote_before(const std::string& timeline) const;
+  // Of an earlier world of its job, whose other hosts may be gone; nullopt: there is none, or it was not in it.
+  std::optional<ClockOffset> earlier_clock() const;
+  void note_clock(const ClockOffset& clock);
+
+  // True if it is in a later world of its job, and has not written to this timeline.
+  bool may_follow_others(const std::string& timeline) const;
   void writes(const std::string& timeline);
 
  private:
@@ -62,6 +74,7 @@ class WorldHistory {
   std::optional<WorldRanks> marked_;
   WorldLoss marked_loss_;
   std::optional<WorldMark> mark_;
+  std::optional<ClockOffset> clock_;
   std::string timeline_;
   int timeline_version_ = 0;
 };

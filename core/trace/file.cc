@@ -107,9 +107,20 @@ TraceHeader this_moment(std::string host) {
 std::string trace_header_line(const TraceHeader& header, std::string_view more) {
   std::string text = fmt::format("{}{}\"host\":\"", kHeaderStart, more);
   append_json_text(text, shortened_text(header.host, kHostLimit));
+  if (!header.job.empty()) {
+    text.append(R"(","job":")");
+    append_json_text(text, header.job);
+  }
   text += fmt::format(R"(","boot_id":"{}","wall_base_ns":"{}","clock_base_ns":"{})", header.boot_id,
                       header.wall_base_ns, header.base_ns);
   return text.append(kHeaderEnd);
+}
+
+std::string job_of_trace(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return {};
+  const auto header = read_header(fd.get(), path);
+  return header ? std::string(header_value(*header, "job").value_or("")) : std::string();
 }
 
 std::string_view trace_closing_lines() { return kTail; }
@@ -129,7 +140,7 @@ Result<TraceFile> TraceFile::create(const std::string& path, const TraceHeader& 
   return TraceFile(path, std::move(fd), header.base_ns);
 }
 
-Result<TraceFile> TraceFile::join(const std::string& path) {
+Result<TraceFile> TraceFile::join(const std::string& path, const std::string& job) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd.valid()) return failure(Code::kUnavailable, "cannot open the timeline {}: {}", path, errno_text(errno));
   XOE_ASSIGN(const std::string header, read_header(fd.get(), path));
@@ -145,6 +156,9 @@ Result<TraceFile> TraceFile::join(const std::string& path) {
                    "host a file of its own, for example with {{host}} in its name",
                    path, header_value(header, "host").value_or("?"));
   }
+  const auto its_job = header_value(header, "job").value_or("");
+  if (!job.empty() && !its_job.empty() && its_job != job)
+    return failure(Code::kInvalidArgument, "the timeline {} is of another job", path);
   return TraceFile(path, std::move(fd), *base);
 }
 

@@ -16,10 +16,16 @@ struct TraceHeader {
   std::string boot_id;            // traces with the same one share a clock; empty: unknown
   std::int64_t base_ns = 0;       // of CLOCK_MONOTONIC: time 0 of the trace
   std::int64_t wall_base_ns = 0;  // the same time, since 1970
+  // The job that writes it, in hexadecimal digits: in its other files a rank may have gone on, on another host. Empty:
+  // not known.
+  std::string job = {};
 };
 
 // The header of a trace that starts now on this machine.
 TraceHeader this_moment(std::string host);
+
+// The job that has written a file, as TraceHeader has it; empty: it is not known, or there is no such file.
+std::string job_of_trace(const std::string& path);
 
 // The first and the last lines of a file. more: goes into the header's otherData, as R"("key":"value",)".
 std::string trace_header_line(const TraceHeader& header, std::string_view more = {});
@@ -29,8 +35,8 @@ std::string_view trace_closing_lines();
 class TraceFile {
  public:
   static Result<TraceFile> create(const std::string& path, const TraceHeader& header);
-  // `invalid_argument`: the file was written after another boot, or on another host.
-  static Result<TraceFile> join(const std::string& path);
+  // `invalid_argument`: the file was written after another boot, on another host, or by another job than `job`.
+  static Result<TraceFile> join(const std::string& path, const std::string& job = {});
 
   std::int64_t base_ns() const noexcept { return base_ns_; }
   // lines: JSON objects, each followed by ",\n". All or none are written, also when the disk is full.

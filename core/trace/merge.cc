@@ -186,9 +186,17 @@ class Merge {
     report_.files.emplace_back();
     first_ns_ = std::numeric_limits<std::int64_t>::max();
     ranks_.clear();
+    moved_.clear();
     file_ = index;
     TraceLimits limits = options_.limits;
     limits.events -= std::min(limits.events, static_cast<std::uint64_t>(places_.size() + metadata_.size()));
+    XOE_ASSIGN(const TraceInfo told, read_trace_header(path));
+    jobs_.push_back(told.job);
+    own_lanes_.clear();
+    // LaneNames of a rank that goes on have other numbers here.
+    if (!told.job.empty() && std::ranges::count(jobs_, told.job) > 1)
+      XOE_TRY(read_trace(
+          path, [this](const TraceEvent& event) { return note_lane(event, own_lanes_); }, limits));
     XOE_ASSIGN(TraceInfo info, read_trace(
                                    path, [this](const TraceEvent& event) { return take(event); }, limits));
     warn_of(info);
@@ -244,12 +252,15 @@ class Merge {
       ranks_.emplace(event.pid, rank);
     }
     fields["pid"] = rank;
+    if (const auto lanes = moved_.find(event.pid); lanes != moved_.end())
+      if (const auto lane = lanes->second.find(event.tid); lane != lanes->second.end()) fields["tid"] = lane->second;
     // Ids are global to all processes of a trace.
     if (rank != event.pid && fields.contains("id")) fields["id"] = fmt::format("{}:{}", rank, fields["id"].dump());
     if (rank != event.pid && event.phase == 'M' && fields.contains("args") && fields["args"].is_object() &&
         fields["name"] == "process_sort_index") {
       fields["args"][kSortIndex] = rank;
     }
+    XOE_TRY(note_lane(event, lanes_, rank));
     fields.erase("ts");
     const std::string text = fields.dump(-1, ' ', false, json::error_handler_t::replace);
     XOE_ASSIGN(const std::uint64_t offset, spool_.append(text));
@@ -265,9 +276,40 @@ class Merge {
     return {};
   }
 
+  using LaneNames = std::map<std::int64_t, std::map<std::int64_t, std::string>>;  // names, by rank and number
+
+  static Status note_lane(const TraceEvent& event, LaneNames& lanes, std::optional<std::int64_t> rank = {}) {
+    const json& fields = *event.fields;
+    if (event.phase != 'M' || fields.value("name", json()) != "thread_name") return {};
+    const auto args = fields.find("args");
+    if (args == fields.end() || !args->is_object() || !args->value("name", json()).is_string()) return {};
+    const auto tid = fields.value("tid", json());
+    lanes[rank.value_or(event.pid)].insert_or_assign(tid.is_number_integer() ? tid.get<std::int64_t>() : event.tid,
+                                                     args->value("name", std::string()));
+    return {};
+  }
+
+  // The rank goes on in the lanes of the same names, and in new ones.
+  void join_lanes(std::int64_t pid) {
+    auto& known = lanes_[pid];
+    auto& moved = moved_[pid];
+    for (const auto& [tid, name] : own_lanes_[pid]) {
+      const auto same = known.find(tid);
+      if (same == known.end() || same->second == name) continue;
+      const auto named = std::ranges::find(known, name, [](const auto& lane) { return lane.second; });
+      moved[tid] = named != known.end() ? named->first : known.rbegin()->first + 1;
+      known.insert_or_assign(moved[tid], name);
+    }
+  }
+
   // The number in the output of rank `pid` of the current file.
   Result<std::int64_t> number_for(std::int64_t pid) {
     std::int64_t rank = pid;
+    if (const auto owner = owners_.find(pid);
+        owner != owners_.end() && !jobs_[file_].empty() && jobs_[owner->second] == jobs_[file_]) {
+      join_lanes(pid);
+      return pid;
+    }
     while (!owners_.try_emplace(rank, file_).second) {
       if (!options_.renumber) {
         return failure(Code::kInvalidArgument,
@@ -311,6 +353,8 @@ class Merge {
                        {"clock_offset_ns", offset},
                        {"clock_uncertainty_ns", file.clock.uncertainty_ns}});
       uncertainty = std::max(uncertainty, file.clock.uncertainty_ns);
+      if (std::ranges::all_of(jobs_, [this](const std::string& job) { return job == jobs_.front(); }))
+        merged.job = jobs_.front();
       if (merged.host.empty() && offset == 0) {
         merged.host = info.host;
         merged.boot_id = info.boot_id;
@@ -330,8 +374,12 @@ class Merge {
   std::vector<ClockInput> clocks_;
   std::vector<Place> places_;
   std::vector<Place> metadata_;
-  std::map<std::int64_t, std::uint32_t> owners_;  // rank of the output -> file
-  std::map<std::int64_t, std::int64_t> ranks_;    // of the current file
+  std::map<std::int64_t, std::uint32_t> owners_;                        // rank of the output -> file
+  std::map<std::int64_t, std::int64_t> ranks_;                          // of the current file
+  std::vector<std::string> jobs_;                                       // of the files
+  LaneNames lanes_;                                                     // of the output
+  LaneNames own_lanes_;                                                 // of the current file, if it shares ranks
+  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> moved_;  // by rank: numbers here -> in the output
   std::uint32_t file_ = 0;
   std::int64_t first_ns_ = 0;
 };

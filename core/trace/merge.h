@@ -19,9 +19,10 @@ struct ClockShift {
 struct MergeOptions {
   std::vector<std::string> inputs;
   std::string output;
-  bool replace = false;   // an existing output
-  bool renumber = false;  // ranks that are in several files; else they are an error
-  TraceLimits limits;     // of events: over all files
+  bool replace = false;  // an existing output
+  // Ranks that are in several files, other than those of one job; else they are an error.
+  bool renumber = false;
+  TraceLimits limits;  // of events: over all files
 };
 
 struct MergeReport {
@@ -37,9 +38,9 @@ struct MergeReport {
   std::vector<std::string> warnings;
 };
 
-// Sorts events by the time of the reference host's clock, with 40 bytes of memory per event. The output appears as a
-// whole or not at all. `invalid_argument`: a rank is in two files, or the output exists or is an input. Else the errors
-// of read_trace().
+// A rank that is in several files of one job has gone on there, on another host: it stays one. Sorts events by the time
+// of the reference host's clock, with 40 bytes of memory per event. The output appears as a whole or not at all.
+// `invalid_argument`: a rank is in two files, or the output exists or is an input. Else the errors of read_trace().
 Result<MergeReport> merge_traces(const MergeOptions& options);
 
 struct UnnamedTrace {

@@ -350,6 +350,7 @@ bool parse_header(std::string_view line, TraceInfo& info) {
   if (info.wall_base_ns && *info.wall_base_ns <= 0) info.wall_base_ns.reset();
   info.host = text_of(data, "host");
   info.boot_id = text_of(data, "boot_id");
+  info.job = text_of(data, "job");
   info.merged = data.contains("merged");
   info.clock = clock_of(data);
   return true;
@@ -413,15 +414,32 @@ class OurReader {
   json parsed_;
 };
 
-}  // namespace
-
-Result<TraceInfo> read_trace(const std::string& path, const TraceSink& sink, const TraceLimits& limits) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat facts = {};
+Result<Fd> open_trace(const std::string& path, struct stat& facts) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid() || ::fstat(fd.get(), &facts) != 0) {
     return failure(Code::kUnavailable, "cannot open {}: {}", path, errno_text(errno));
   }
   if (!S_ISREG(facts.st_mode)) return failure(Code::kUnavailable, "{} is not a file", path);
+  return fd;
+}
+
+}  // namespace
+
+Result<TraceInfo> read_trace_header(const std::string& path) {
+  struct stat facts = {};
+  XOE_ASSIGN(const Fd fd, open_trace(path, facts));
+  TraceInfo info;
+  info.path = path;
+  LineReader lines(fd.get(), path, TraceLimits().line_bytes);
+  LineReader::Line first;
+  XOE_ASSIGN(const bool any, lines.next(first));
+  if (any && !first.too_long && first.whole) static_cast<void>(parse_header(first.text, info));
+  return info;
+}
+
+Result<TraceInfo> read_trace(const std::string& path, const TraceSink& sink, const TraceLimits& limits) {
+  struct stat facts = {};
+  XOE_ASSIGN(const Fd fd, open_trace(path, facts));
   TraceInfo info;
   info.path = path;
   LineReader lines(fd.get(), path, limits.line_bytes);

@@ -27,6 +27,7 @@ struct TraceInfo {
   bool merged = false;  // by `xoe timeline merge`
   std::string host;
   std::string boot_id;
+  std::string job;  // that wrote it; empty: not known
   std::int64_t base_ns = 0;
   std::optional<std::int64_t> wall_base_ns;
   std::optional<TraceClock> clock;  // the last one in the file
@@ -55,6 +56,9 @@ struct TraceLimits {
   std::uint64_t events = std::uint64_t{1} << 25;
   int depth = 64;  // of brackets within an event
 };
+
+// What the header of a file says; nothing, where Xoe has not written it. `unavailable`: it cannot be opened.
+Result<TraceInfo> read_trace_header(const std::string& path);
 
 // `unavailable`: the file cannot be opened. `data_loss`: it is no trace, or damaged before its end; names the byte.
 // `resource_exhausted`: it exceeds `limits`. Else the sink's error.

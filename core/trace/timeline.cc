@@ -352,9 +352,10 @@ Timeline::~Timeline() { (void)core_->flush(); }
 
 Result<std::unique_ptr<Timeline>> Timeline::open(const std::string& path, const TimelineOptions& options) {
   TimelineOptions known = options;
-  const TraceHeader header = this_moment(options.host);
+  TraceHeader header = this_moment(options.host);
+  header.job = options.job;
   known.host = header.host;
-  XOE_ASSIGN(auto file, options.create ? TraceFile::create(path, header) : TraceFile::join(path));
+  XOE_ASSIGN(auto file, options.create ? TraceFile::create(path, header) : TraceFile::join(path, options.job));
   auto core = std::make_unique<Core>(std::move(file), known);
   XOE_TRY(core->name_process(known));
   return std::unique_ptr<Timeline>(new Timeline(std::move(core)));

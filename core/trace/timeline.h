@@ -19,6 +19,7 @@ struct TimelineOptions {
   int rank = 0;
   int local_rank = -1;    // -1: not recorded
   std::string host = {};  // the name to show for this machine; empty: its hostname
+  std::string job = {};   // as TraceHeader has it
   // One rank of a host creates an empty trace in place of an older file; the others open it afterwards.
   bool create = false;
   std::size_t buffer_events = std::size_t{1} << 15;  // per recording thread; 64 bytes each, a power of two

@@ -40,6 +40,17 @@ Result<Worlds> worlds_of(const LedgerLines& lines) {
   return worlds;
 }
 
+Status check_run(const LedgerLines& lines) {
+  for (const LedgerData& data : lines.data)
+    if (data.run != lines.data.front().run)
+      return failure(
+          Code::kDataLoss,
+          "files of two trainings: {} is of {:x}, and {} of {:x}; give the files of one, each training has a "
+          "folder of its own",
+          lines.data.front().told, lines.data.front().run, data.told, data.run);
+  return {};
+}
+
 Status find_committed(const LedgerLines& lines, Worlds& worlds) {
   const auto world_of = [&](std::int64_t number) -> Result<World*> {
     const auto found = worlds.find(number);
@@ -128,6 +139,7 @@ Result<LedgerProof> check_ledger(const LedgerLines& lines, std::optional<std::in
   proof.records = records.value_or(lines.data.empty() ? 0 : lines.data.front().records);
   if (proof.records < 0 || proof.records > kLargestDataSet)
     return failure(Code::kInvalidArgument, "a data set of {} records", proof.records);
+  XOE_TRY(check_run(lines));
   XOE_ASSIGN(Worlds worlds, worlds_of(lines));
   XOE_TRY(find_committed(lines, worlds));
   proof.worlds = static_cast<std::int64_t>(worlds.size());

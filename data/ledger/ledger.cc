@@ -22,7 +22,8 @@ namespace xoe::data {
 namespace {
 
 constexpr std::string_view kSuffix = ".ledger";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kVersionWithoutRun = 1;
 constexpr int kMostRanks = 1 << 20;
 constexpr std::size_t kCheckBytes = 10;  // " #" and eight digits
 
@@ -66,9 +67,12 @@ bool parse_line(std::string_view line, bool first, std::string_view name, Ledger
   const std::string_view kind = fields.word();
   if (first != (kind == "ledger")) return false;
   if (kind == "ledger") {
-    fields.number<int>(kVersion, kVersion);
-    const auto records = fields.number<std::int64_t>();
-    lines.data.push_back({.records = records, .fingerprint = fields.number<std::uint64_t>(0, UINT64_MAX, 16)});
+    const int version = fields.number<int>(kVersionWithoutRun, kVersion);
+    LedgerData data{.records = fields.number<std::int64_t>()};
+    data.fingerprint = fields.number<std::uint64_t>(0, UINT64_MAX, 16);
+    if (version != kVersionWithoutRun) data.run = fields.number<std::uint64_t>(0, UINT64_MAX, 16);
+    data.told = name;
+    lines.data.push_back(std::move(data));
   } else if (kind == "world") {
     LedgerWorld world{.number = fields.number<std::int64_t>(1), .rank = fields.number<int>(0, kMostRanks)};
     world.size = fields.number<int>(world.rank + 1, kMostRanks + 1);
@@ -125,7 +129,7 @@ std::string ledger_checked(std::string text) {
 }
 
 std::string ledger_line(const LedgerData& data) {
-  return ledger_checked(fmt::format("ledger {} {} {:x}", kVersion, data.records, data.fingerprint));
+  return ledger_checked(fmt::format("ledger {} {} {:x} {:x}", kVersion, data.records, data.fingerprint, data.run));
 }
 std::string ledger_line(const LedgerWorld& world) {
   return ledger_checked(fmt::format("world {} {} {} {}", world.number, world.rank, world.size, world.first_step));
@@ -184,7 +188,8 @@ Status parse_ledger(std::string_view text, std::string_view name, LedgerLines& l
     if (!line)
       return failure(Code::kDataLoss, "{}: line {} is damaged: its checksum is not that of the line", name, number);
     if (!parse_line(*line, number == 1, name, lines))
-      return failure(Code::kDataLoss, "{}: line {} does not belong to a ledger of version {}", name, number, kVersion);
+      return failure(Code::kDataLoss, "{}: line {} does not belong to a ledger of version {} or before", name, number,
+                     kVersion);
     text.remove_prefix(end + 1);
   }
   return {};
@@ -198,22 +203,26 @@ Result<LedgerLines> read_ledger(std::span<const std::string> folders) {
     for (const auto& file : files) XOE_TRY(read_file(file, lines));
   }
   for (const LedgerData& data : lines.data)
-    if (data != lines.data.front())
+    if (!data.same_data(lines.data.front()))
       return failure(Code::kInvalidArgument,
                      "{}: the files are of different data or orders of them ({} and {} records); give one training's",
                      folders.front(), lines.data.front().records, data.records);
   return lines;
 }
 
-Result<std::int64_t> last_ledger_world(const std::string& folder) {
+Result<LedgerFolder> look_at_ledger(const std::string& folder) {
+  LedgerFolder found;
   std::error_code error;
-  if (!std::filesystem::exists(folder, error)) return 0;
+  if (!std::filesystem::exists(folder, error)) return found;
   XOE_ASSIGN(const auto files, ledger_files(folder));
-  LedgerLines lines;
-  for (const auto& file : files) XOE_TRY(read_file(file, lines));
-  std::int64_t last = 0;
-  for (const LedgerWorld& world : lines.worlds) last = std::max(last, world.number);
-  return last;
+  for (const auto& file : files) {
+    LedgerLines lines;
+    XOE_TRY(read_file(file, lines));
+    for (const LedgerWorld& world : lines.worlds)
+      if (world.number > found.last_world)
+        found = {.last_world = world.number, .file = file.string(), .run = lines.data.front().run};
+  }
+  return found;
 }
 
 }  // namespace xoe::data

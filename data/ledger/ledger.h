@@ -41,11 +41,16 @@ struct LedgerDone {
   bool operator==(const LedgerDone&) const = default;
 };
 
-// The data set that a ledger belongs to.
+// The data set and the training that a file belongs to.
 struct LedgerData {
   std::int64_t records = 0;       // in the data set
   std::uint64_t fingerprint = 0;  // of its order and files; the same on all ranks
-  bool operator==(const LedgerData&) const = default;
+  std::uint64_t run = 0;          // the training, the same in all files of it; 0: not told, in files of version 1
+  std::string told = {};          // by which file; not written
+  bool operator==(const LedgerData& other) const noexcept { return same_data(other) && run == other.run; }
+  bool same_data(const LedgerData& other) const noexcept {
+    return records == other.records && fingerprint == other.fingerprint;
+  }
 };
 
 // The content of one file, or of several.
@@ -91,7 +96,16 @@ std::string ledger_checked(std::string text);
 Status parse_ledger(std::string_view text, std::string_view name, LedgerLines& lines);
 // Reads all files of these folders. `unavailable`: a folder cannot be read, or has no ledger.
 Result<LedgerLines> read_ledger(std::span<const std::string> folders);
-// Finds the largest number of a world in the folder; 0: there is no world yet, or no such folder.
-Result<std::int64_t> last_ledger_world(const std::string& folder);
+
+// A folder as a training finds it that begins to write there.
+struct LedgerFolder {
+  std::int64_t last_world = 0;  // the largest number of one; 0: there is none yet
+  // The file and the training of that world; empty: there is no ledger.
+  std::string file = {};
+  std::uint64_t run = 0;
+  bool empty() const noexcept { return file.empty(); }
+};
+// Empty also where there is no such folder.
+Result<LedgerFolder> look_at_ledger(const std::string& folder);
 
 }  // namespace xoe::data

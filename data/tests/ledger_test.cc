@@ -13,7 +13,7 @@ namespace {
 // Two ranks with two records each in a step, in an epoch of eight records; world 1 from step 1 on.
 LedgerLines two_steps() {
   LedgerLines lines;
-  lines.data = {{.records = 8, .fingerprint = 7}};
+  lines.data = {{.records = 8, .fingerprint = 7, .run = 5}};
   for (int rank = 0; rank < 2; ++rank) lines.worlds.push_back({.number = 1, .rank = rank, .size = 2});
   lines.steps = {{.world = 1, .step = 1, .rank = 0, .left = 1, .records = {0, 2}},
                  {.world = 1, .step = 1, .rank = 1, .left = 1, .records = {1, 3}},
@@ -117,10 +117,35 @@ TEST(LedgerTest, TwoTrainingsInOneFolderAreRefused) {
   EXPECT_EQ(check_ledger(lines).error().code(), Code::kDataLoss);
 }
 
+// One after the other, in worlds of different numbers: the first one's steps would pass for undone ones of the second.
+TEST(LedgerTest, TwoTrainingsThatFollowEachOtherAreNamed) {
+  LedgerLines lines = two_steps();
+  lines.data[0].told = "a.ledger";
+  lines.worlds.push_back({.number = 2, .rank = 0, .size = 1, .first_step = 1});
+  lines.steps.push_back({.world = 2, .step = 1, .rank = 0, .left = 0, .records = {0, 1, 2, 3, 4, 5, 6, 7}});
+  lines.done.push_back({.world = 2, .step = 1});
+  lines.data.push_back({.records = 8, .fingerprint = 7, .run = 5, .told = "b.ledger"});
+  EXPECT_TRUE(check_ledger(lines));  // one training, which went on from its checkpoint
+  lines.data[1].run = 6;
+  const auto proof = check_ledger(lines);
+  ASSERT_FALSE(proof);
+  EXPECT_EQ(proof.error().code(), Code::kDataLoss);
+  for (const char* const name : {"a.ledger", "b.ledger"})
+    EXPECT_NE(proof.error().message().find(name), std::string::npos) << proof.error().message();
+}
+
+TEST(LedgerTest, FilesOfVersionOneAreRead) {
+  LedgerLines lines;
+  ASSERT_TRUE(parse_ledger(ledger_checked("ledger 1 8 7"), "old", lines));
+  EXPECT_EQ(lines.data, std::vector<LedgerData>({{.records = 8, .fingerprint = 7}}));
+  EXPECT_FALSE(parse_ledger(ledger_checked("ledger 2 8 7"), "short", lines));
+  EXPECT_FALSE(parse_ledger(ledger_checked("ledger 1 8 7 5"), "long", lines));
+}
+
 TEST(LedgerTest, FilesHoldWhatWasWritten) {
   const Scratch scratch;
   const std::string folder = scratch.file("ledger");
-  EXPECT_EQ(last_ledger_world(folder).value(), 0);
+  EXPECT_TRUE(look_at_ledger(folder).value().empty());
   const LedgerLines lines = two_steps();
   std::string path;
   {
@@ -131,7 +156,10 @@ TEST(LedgerTest, FilesHoldWhatWasWritten) {
     for (const auto& done : lines.done) ASSERT_TRUE(writer->done(done));
     path = writer->path();
   }
-  EXPECT_EQ(last_ledger_world(folder).value(), 1);
+  const LedgerFolder found = look_at_ledger(folder).value();
+  EXPECT_EQ(found.last_world, 1);
+  EXPECT_EQ(found.run, 5u);
+  EXPECT_EQ(found.file, path);
   const std::vector<std::string> folders{folder};
   auto read = read_ledger(folders);
   ASSERT_TRUE(read) << read.error().message();

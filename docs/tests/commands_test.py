@@ -139,6 +139,9 @@ def run_page(page, ran):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         variables = environment(prepare_folder(folder))
+        for block in pages.blocks_of(pages.ROOT / page):
+            if block.saved_as:
+                (folder / block.saved_as).write_text(block.text)
         if page in PREPARE:
             done = run_shell(PREPARE[page], folder, variables)
             assert done.returncode == 0, f"{page}: preparing: {done.stdout}{done.stderr}"

@@ -7,6 +7,7 @@ A comment in front of a block says what is not usual:
   <!-- test: within FILE on N ranks -->
   <!-- test: part of FILE -->          FILE contains it, and is tested
   <!-- test: on N ranks -->            a Python program for N ranks
+  <!-- test: saved as FILE -->         FILE in the folder of the page's blocks of sh, which run it
 
 Blocks of sh run one after the other, page by page, in one folder. Blocks of cpp and c are compiled, of python at least parsed, of diff
 compared where the page names two files. Others are output or data.
@@ -17,7 +18,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMENT = re.compile(r"<!-- test: (?:(skip) (.+?)|(?:(within|part of) (\S+))?(?: ?on (\d+) ranks)?) -->")
+COMMENT = re.compile(r"<!-- test: (?:(skip) (.+?)|(?:(within|part of|saved as) (\S+))?(?: ?on (\d+) ranks)?) -->")
 FENCE = re.compile(r"( *)```([\w{}+-]*)\s*$")
 
 
@@ -30,6 +31,7 @@ class Block:
     skip: str | None = None
     within: str | None = None
     part_of: str | None = None
+    saved_as: str | None = None
     ranks: int = 0
 
     def __str__(self):
@@ -61,6 +63,7 @@ def blocks_of(path):
                 block.skip, block.ranks = comment[2], int(comment[5] or 0)
                 block.within = comment[4] if comment[3] == "within" else None
                 block.part_of = comment[4] if comment[3] == "part of" else None
+                block.saved_as = comment[4] if comment[3] == "saved as" else None
             comment = None
         elif line.strip():
             comment = COMMENT.fullmatch(line.strip())

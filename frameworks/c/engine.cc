@@ -21,6 +21,7 @@ struct StartOptions {
   InitOptions init;
   std::vector<int> ranks;  // of this rank's group; empty: all
   EngineOptions engine;
+  TellsFormed tells = TellsFormed::kAtOnce;
 };
 
 // -1: not chosen, so that nothing changes.
@@ -49,7 +50,8 @@ Status apply_options(const xoe_options& from, StartOptions& to) {
   XOE_TRY(choose(from.stall_limit, 0, INT64_MAX, "options: stall_limit", to.engine.stall_limit));
   if (from.stall_limit != -1) to.engine.stall_spares_computing = false;
   XOE_TRY(choose(from.metrics_port, 0, 65535, "options: metrics_port", to.engine.metrics_port));
-  XOE_TRY(check_number(from.reserved, 0, 0, "options: reserved"));
+  XOE_TRY(check_number(from.tells_formed, 0, 1, "options: tells_formed"));
+  to.tells = from.tells_formed == 1 ? TellsFormed::kLater : TellsFormed::kAtOnce;
   if (from.rank_count > 0) XOE_TRY(need(from.ranks, "options: ranks"));
   to.ranks.assign(from.ranks, from.ranks + from.rank_count);
   if (to.engine.metrics_port == 0) to.engine.metrics_port = -1;
@@ -114,12 +116,16 @@ Status init(const xoe_options* options, xoe_engine** engine) {
     XOE_ASSIGN(made->engine, Engine::create(std::move(world), start.engine));
     return {};
   };
-  XOE_ASSIGN(Joined joined, join(Env::process(), start.init, start.engine.warn, make_engine));
+  XOE_ASSIGN(Joined joined, join(Env::process(), start.init, start.engine.warn, make_engine, start.tells));
   made->key = std::move(joined.key);
   made->address = std::move(joined.address);
   made->encrypts = joined.encrypts;
   made->world_version = joined.version;
   made->world_view = std::move(joined.view);
+  made->tell_formed = std::move(joined.tell_formed);
+  // No rank of the first world has a state that another one waits for.
+  if (joined.version == 0)
+    if (const auto tell = std::exchange(made->tell_formed, {})) tell();
   *engine = made.release();
   return {};
 }
@@ -189,6 +195,18 @@ xoe_status xoe_world_change(const xoe_engine* engine, int32_t* change) {
     }
     const Change now = engine->world_view.change(engine->world_version);
     *change = now == Change::kStay ? XOE_WORLD_STAY : now == Change::kReForm ? XOE_WORLD_RE_FORM : XOE_WORLD_LEAVE;
+    return {};
+  });
+}
+
+xoe_status xoe_world_formed(const xoe_engine* engine) {
+  return with_engine(engine, [&](xoe::Engine&) -> Status {
+    std::function<void()> tell;
+    {
+      const std::lock_guard lock(engine->formed_mutex);
+      tell = std::exchange(engine->tell_formed, {});
+    }
+    if (tell) tell();
     return {};
   });
 }

@@ -1,6 +1,7 @@
 // The objects behind C's opaque pointers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +21,8 @@ struct xoe_engine {
   bool encrypts = false;
   int world_version = 0;
   xoe::bootstrap::WorldView world_view = {};
+  mutable std::mutex formed_mutex = {};
+  mutable std::function<void()> tell_formed = {};  // until it was called; guarded by formed_mutex
 };
 
 struct xoe_handle {

@@ -38,8 +38,10 @@ AgentStartup::AgentStartup(const RunOptions& options, const HostsPlan& plan, con
 tl::expected<StartedAgents, remote::HostFailure> AgentStartup::run(bool start) {
   all_ = !start;
   may_miss_ = start && options_.elastic.least > 0;
-  if (const auto connected = connect_all(); !connected)
+  if (const auto connected = connect_all(); !connected) {
+    only_unreachable_ = false;
     return tl::unexpected(remote::HostFailure{.lines = {connected.error().message()}, .exit_code = kHostFailed});
+  }
   while (count(Phase::kReady) + count(Phase::kFailed) < agents_.size()) {
     if (interrupted_by_ != 0) break;
     if (Clock::now() >= deadline_) {
@@ -54,6 +56,7 @@ tl::expected<StartedAgents, remote::HostFailure> AgentStartup::run(bool start) {
     for (std::size_t host = 0; host < agents_.size(); ++host) serve(host, now);
     if (!store_ && count(Phase::kConnecting) == 0 && count(Phase::kGreeted) > 0)
       if (const auto sent = send_jobs(); !sent) {
+        only_unreachable_ = false;
         failure_.lines.push_back(sent.error().message());
         failure_.exit_code = kHostFailed;
         break;
@@ -147,6 +150,7 @@ void AgentStartup::on_frame(std::size_t host, const remote::Frame& frame) {
     case remote::Frame::Kind::kHello: return on_hello(host, frame.text);
     case remote::Frame::Kind::kReady: return on_ready(host, frame);
     case remote::Frame::Kind::kError:
+      only_unreachable_ = false;
       return fail(host, remote::explain_refusal(*agents_[host], frame.text, static_cast<int>(frame.value)));
     default: return;
   }
@@ -155,9 +159,11 @@ void AgentStartup::on_frame(std::size_t host, const remote::Frame& frame) {
 void AgentStartup::on_hello(std::size_t host, std::string_view text) {
   Progress& progress = progress_[host];
   auto hello = remote::decode_hello(text);
-  if (!hello || hello->version != plan_.version)
+  if (!hello || hello->version != plan_.version) {
+    only_unreachable_ = false;
     return drop(host, remote::explain_version(*agents_[host], hello ? hello->version : "of another kind", plan_.version,
                                               connect_));
+  }
   progress.hello = std::move(*hello);
   progress.phase = Phase::kGreeted;
   if (agents_[host]->relay() != nullptr) progress.hello.launcher.clear();  // that is the relay's address

@@ -51,6 +51,8 @@ class AgentStartup {
   // The checks of the hosts that became ready.
   const std::vector<HostCheck>& checks() const noexcept { return checks_; }
   int interrupted_by() const noexcept { return interrupted_by_; }
+  // Whether all that failed are hosts that could not be reached, or were lost: they may be there in a while.
+  bool only_unreachable() const noexcept { return only_unreachable_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -93,6 +95,7 @@ class AgentStartup {
   remote::HostFailure failure_ = {.lines = {}, .exit_code = 0};
   std::vector<HostCheck> checks_;
   int interrupted_by_ = 0;
+  bool only_unreachable_ = true;
 };
 
 }  // namespace xoe::launch

@@ -41,7 +41,9 @@ class ElasticHosts {
   std::string leave_out(const std::string& host, Clock::time_point now);
   // A host will be gone: it does not come again for the longest time that hosts are left out.
   void exclude(const std::string& host) { roster_.exclude(host, Clock::now()); }
-  // A host has left, as it was asked to.
+  // A host that was lost has processes of the job yet: it does not come again before note_gone().
+  void note_ending(const std::string& host) { roster_.note_ending(host); }
+  // A host has left, as it was asked to, or has ended.
   void note_gone(const std::string& host) { roster_.note_gone(host); }
   // The job ends: none comes any more.
   void stop();

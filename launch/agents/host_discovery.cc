@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
+#include "launch/remote/program.h"
 
 namespace xoe::launch {
 namespace {
@@ -14,6 +15,17 @@ constexpr auto kEvery = std::chrono::seconds(1);
 constexpr auto kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr std::size_t kQuoted = 200;
+
+// Exit codes of shells.
+constexpr int kShellCannotRun = 126;
+constexpr int kShellNoProgram = 127;
+
+// The first word of a shell command that sets no variable.
+std::string program_in(std::string_view command) {
+  for (const std::string& word : words_of(command))
+    if (word.find('=') == std::string::npos) return word;
+  return {};
+}
 
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
@@ -93,12 +105,24 @@ void HostDiscovery::end(Clock::time_point now) {
   const int status = *child_->process.status();
   child_.reset();
   next_ = now + kEvery;
+  hopeless_ = why_hopeless(status);
   if (status != 0)
     return complain(remote::describe_status(status) + (err_.empty() ? std::string() : ": " + last_line(err_)));
   auto hosts = parse_discovered(out_, options_.slots_per_host);
   if (!hosts) return complain(hosts.error().message());
   complained_.clear();
   answer_ = std::move(*hosts);
+}
+
+// The shell says with its exit code that it cannot run a program. The script that it runs may say so too, of one that
+// it calls, which may be there in a moment.
+std::optional<std::string> HostDiscovery::why_hopeless(int status) const {
+  const int code = remote::exit_code_of(status);
+  if (code != kShellCannotRun && code != kShellNoProgram) return std::nullopt;
+  const auto found = remote::find_program(program_in(options_.discovery), inherited_.env);
+  if (found) return std::nullopt;
+  return fmt::format("--host-discovery-script {}: {}; name a program that is there and may be executed (chmod +x)",
+                     options_.discovery, found.error().message());
 }
 
 void HostDiscovery::complain(std::string why) {

@@ -34,11 +34,15 @@ class HostDiscovery {
   std::optional<std::vector<remote::Host>> take() { return std::exchange(answer_, std::nullopt); }
   // Why there is no answer, once for each reason: the hosts stay those that were named last.
   std::optional<std::string> take_problem() { return std::exchange(problem_, std::nullopt); }
+  // Why asking again cannot help, after the last answer: the program is not there, or may not be executed. Else
+  // nullopt.
+  const std::optional<std::string>& hopeless() const noexcept { return hopeless_; }
 
  private:
   void start(Clock::time_point now);
   void end(Clock::time_point now);
   void complain(std::string why);
+  std::optional<std::string> why_hopeless(int status) const;
 
   const ElasticOptions& options_;
   const remote::Inherited& inherited_;
@@ -49,6 +53,7 @@ class HostDiscovery {
   std::optional<std::vector<remote::Host>> answer_;
   std::optional<std::string> problem_;
   std::string complained_;
+  std::optional<std::string> hopeless_;
 };
 
 }  // namespace xoe::launch

@@ -52,6 +52,10 @@ std::chrono::nanoseconds HostRoster::note_failed(const std::string& host, Clock:
   return pause;
 }
 
+void HostRoster::note_ending(const std::string& host) {
+  if (Entry* const entry = find(host)) entry->state = State::kEnding;
+}
+
 void HostRoster::note_gone(const std::string& host) {
   if (Entry* const entry = find(host)) entry->state = State::kAway;
 }

@@ -27,6 +27,8 @@ class HostRoster {
   void note_there(const std::string& host);
   // Returns for how long it is left out.
   std::chrono::nanoseconds note_failed(const std::string& host, Clock::time_point now);
+  // One that failed has not ended yet: it does not come again before note_gone().
+  void note_ending(const std::string& host);
   void note_gone(const std::string& host);
   // One that is to be taken away does not come again for a while.
   void exclude(const std::string& host, Clock::time_point now);
@@ -45,7 +47,7 @@ class HostRoster {
   std::optional<Clock::time_point> next_turn() const;
 
  private:
-  enum class State { kAway, kComing, kThere, kGoing };
+  enum class State { kAway, kComing, kThere, kGoing, kEnding };
   struct Entry {
     remote::Host host;
     bool named = false;

@@ -226,6 +226,7 @@ void RemoteProcesses::take_in(ElasticHosts::Came came) {
       lose_host(
           host,
           {.lines = {fmt::format("host {}: lost: another process has joined in its place", agents_[host]->host())}});
+    elastic_->note_there(came.share.host.name);
     *known = std::move(came.share);
     agents_[host] = std::move(came.agent);
     hosts_[host] = HostProgress();
@@ -295,9 +296,11 @@ void RemoteProcesses::on_frame(std::size_t host, const remote::Frame& frame, Clo
       return;
     case Kind::kSupervisorLost:
       if (elastic_) {
+        hosts_[host].failed = true;
         failures_.push_back(
             fmt::format("host {}: the process that supervises its ranks was killed", agents_[host]->host()));
         failures_.push_back(elastic_->leave_out(shares_[host].host.name, now));
+        elastic_->note_ending(shares_[host].host.name);
       }
       events_.push_back({.kind = SupervisorEvent::Kind::kSupervisorLost,
                          .value = std::exchange(hosts_[host].unfinished, 0),
@@ -385,7 +388,7 @@ void RemoteProcesses::on_status(std::size_t host, const remote::Frame& frame) {
 // The hosts behind it are lost with it, the farthest first.
 void RemoteProcesses::lose_host(std::size_t host, remote::HostFailure failure) {
   // All its ranks had ended: only its answer to kReport is missing, or its own end.
-  if ((hosts_[host].all_gone || hosts_[host].leaving) && hosts_[host].behind == 0) {
+  if ((hosts_[host].all_gone || hosts_[host].leaving || hosts_[host].failed) && hosts_[host].behind == 0) {
     agents_[host]->kill();
     return mark_gone(host);
   }
@@ -420,7 +423,7 @@ void RemoteProcesses::mark_gone(std::size_t host) {
   if (hosts_[host].gone) return;
   hosts_[host].gone = true;
   for (const AgentRank& rank : shares_[host].ranks) close_streams(rank.rank);
-  if (elastic_ && hosts_[host].leaving) elastic_->note_gone(shares_[host].host.name);
+  if (elastic_ && (hosts_[host].leaving || hosts_[host].failed)) elastic_->note_gone(shares_[host].host.name);
   if (host == host_of_[0]) input_.close();
   disconnect_unneeded(host);
   if (--remaining_ == 0) events_.push_back({.kind = SupervisorEvent::Kind::kAllGone});

@@ -34,7 +34,7 @@ class RemoteProcesses : public JobProcesses {
     return rank < options_.size && has_host(host_of_[static_cast<std::size_t>(rank)]);
   }
   int slots() const override { return static_cast<int>(host_of_.size()); }
-  bool has_host(std::size_t host) const override { return !hosts_[host].gone; }
+  bool has_host(std::size_t host) const override { return !hosts_[host].gone && !hosts_[host].failed; }
   std::vector<int> slots_of(std::size_t host) const override;
   void release_host(std::size_t host) override;
   void keep_host(std::size_t host) override {
@@ -71,6 +71,7 @@ class RemoteProcesses : public JobProcesses {
     std::optional<Clock::duration> offset = {};   // of its clock, the largest by which an event's time was reckoned
     bool all_gone = false;                        // it was told so; `gone` waits for the report that was asked for
     bool gone = false;                            // no process of the job is left there
+    bool failed = false;                          // its ranks are lost already; its agent ends what is left there
     bool leaving = false;                         // it was let go: its end is none of a lost host
     std::size_t behind = 0;                       // hosts that it reaches and that are still connected
     bool needed() const { return !gone || behind > 0; }

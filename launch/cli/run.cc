@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -42,6 +44,7 @@ namespace xoe::tools {
 namespace {
 
 using command_line::kUsageError;
+using Clock = launch::HostDiscovery::Clock;
 
 int report(const launch::JobOutcome& outcome, const launch::RunOptions& options) {
   say_report(outcome, options);
@@ -59,8 +62,21 @@ int report(const remote::HostFailure& failure, int interrupted_by) {
   return failure.exit_code;
 }
 
-// A job on several hosts: starts it, or only checks the hosts or prints what would be started. Returns the exit code.
-int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, const Env& env) {
+// Until when the job waits for hosts.
+struct Patience {
+  Clock::time_point deadline;
+  bool waits = false;  // or gives up at once
+};
+
+// Whether hosts that could not be reached are tried again.
+bool tries_again(const launch::AgentStartup& start, const Patience& patience) {
+  return patience.waits && start.interrupted_by() == 0 && start.only_unreachable() && Clock::now() < patience.deadline;
+}
+
+// A job on several hosts: starts it, or only checks the hosts or prints what would be started. Returns the exit code;
+// nullopt: too few hosts could be reached, and they are to be tried again.
+std::optional<int> start_on_hosts(launch::RunOptions& options, const launch::HostList& list, const Env& env,
+                                  const Patience& patience) {
   const auto token = random_token();
   const auto secret = random_token();
   if (!token || !secret) return fail(token ? secret.error() : token.error());
@@ -88,7 +104,9 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
     for (const launch::HostCheck& check : start.checks()) print_check(check);
   if (!started) {
     remote::disconnect_all(start.agents());
-    return report(started.error(), start.interrupted_by());
+    if (!tries_again(start, patience)) return report(started.error(), start.interrupted_by());
+    for (const std::string& line : started.error().lines) say(line);
+    return std::nullopt;
   }
   if (options.where.check) {
     remote::disconnect_all(started->agents);
@@ -108,16 +126,15 @@ int run_on_hosts(launch::RunOptions& options, const launch::HostList& list, cons
 }
 
 // Waits until the user's program names enough slots.
-Result<launch::HostList> discover_hosts(const launch::RunOptions& options, const Env& env) {
-  using Clock = launch::HostDiscovery::Clock;
+Result<launch::HostList> discover_hosts(const launch::RunOptions& options, const Env& env, Clock::time_point deadline) {
   launch::reset_child_signal();
   const auto inherited = remote::Inherited::current(env);
   launch::HostDiscovery discovery(options.elastic, inherited);
-  const auto deadline = Clock::now() + options.elastic.timeout;
   std::string last = "it has not answered";
   bool told = false;
   while (Clock::now() < deadline) {
     discovery.pump(Clock::now());
+    if (const auto& why = discovery.hopeless()) return failure(Code::kInvalidArgument, "{}", *why);
     if (const auto problem = discovery.take_problem()) say(last = *problem);
     if (auto hosts = discovery.take()) {
       launch::HostList list{.hosts = std::move(*hosts)};
@@ -137,6 +154,29 @@ Result<launch::HostList> discover_hosts(const launch::RunOptions& options, const
   return failure(Code::kTimeout, "--host-discovery-script {}: no {} within {} (--elastic-timeout): {}",
                  options.elastic.discovery, counted(options.elastic.least, "slot"),
                  human_seconds(options.elastic.timeout), last);
+}
+
+// A job on several hosts. Where it goes on without hosts that fail, those that cannot be reached yet are tried again,
+// for as long as the job would wait for others. Returns the exit code.
+int run_on_hosts(const launch::RunOptions& given, launch::HostList list, const Env& env) {
+  const launch::ElasticOptions& elastic = given.elastic;
+  const Patience patience{
+      .deadline = Clock::now() + elastic.timeout,
+      .waits = elastic.least > 0 && !given.where.check && (elastic.changes_hosts() || given.restarts > 0)};
+  for (std::chrono::nanoseconds pause = elastic.cooldown;; pause = std::min(2 * pause, elastic.longest_cooldown)) {
+    launch::RunOptions options = given;
+    if (const auto code = start_on_hosts(options, list, env, patience)) return *code;
+    const auto left = std::max<std::chrono::nanoseconds>(patience.deadline - Clock::now(), std::chrono::seconds(1));
+    pause = std::min(pause, left);
+    say(fmt::format("too few hosts for {} (--min-np); they are tried again in {}, for {} at most (--elastic-timeout)",
+                    counted(elastic.least, "rank"), human_seconds(pause),
+                    human_seconds(std::chrono::round<std::chrono::seconds>(left))));
+    std::this_thread::sleep_for(pause);
+    if (!elastic.changes_hosts()) continue;
+    auto named = discover_hosts(given, env, std::max(patience.deadline, Clock::now() + std::chrono::seconds(1)));
+    if (!named) return fail(named.error());
+    list = std::move(*named);
+  }
 }
 
 Result<launch::JobPlan> plan_here(const launch::RunOptions& options, const Env& env, const std::string& program) {
@@ -262,7 +302,8 @@ int run(std::span<const std::string_view> arguments) {
     options.size = membership->ranks;
     return run_here(options, env);
   }
-  auto hosts = options.elastic.changes_hosts() ? discover_hosts(options, env) : launch::find_hosts(options, env);
+  auto hosts = options.elastic.changes_hosts() ? discover_hosts(options, env, Clock::now() + options.elastic.timeout)
+                                               : launch::find_hosts(options, env);
   if (!hosts) return fail(hosts.error());
   // Agents watch for notices, so this host has one, too.
   const bool watches = !options.elastic.notices.empty();
@@ -277,7 +318,7 @@ int run(std::span<const std::string_view> arguments) {
       (!launch::all_here(*hosts) || options.elastic.most > 0 || options.elastic.changes_hosts() || watches)) {
     if (options.resize_fd >= 0)
       return fail(Error(Code::kInvalidArgument, "--resize is for a job on this host, without -H"));
-    return run_on_hosts(options, *hosts, env);
+    return run_on_hosts(options, std::move(*hosts), env);
   }
   if (const auto sized = choose_size(options, *hosts); !sized) return fail(sized.error(), kUsageError);
   return run_here(options, env);

@@ -148,8 +148,11 @@ class Leader {
     auto processes =
         std::make_unique<launch::RemoteProcesses>(shown, plan->shares, started->agents, std::move(started->there),
                                                   std::move(*streams), *output, std::move(elastic));
+    const auto code_of = [this](const launch::JobOutcome& ended) {
+      return begins_again(ended) ? std::nullopt : std::optional(launch::member_code(ended, 0, remote::this_hostname()));
+    };
     const auto outcome = launch::supervise_job(options_, std::move(*signals), std::move(started->store),
-                                               std::move(output), std::move(processes));
+                                               std::move(output), std::move(processes), code_of);
     return conclude(outcome, started->agents);
   }
 
@@ -186,15 +189,21 @@ class Leader {
     return signal != 0 ? code_of_signal(signal) : static_cast<int>(told.code);
   }
 
+  int left_after(const launch::JobOutcome& outcome) const {
+    return std::max(0, restarts_left_ - launch::restarts_used(outcome, 2 * options_.where.connect.host_timeout));
+  }
+
+  bool begins_again(const launch::JobOutcome& outcome) const {
+    return left_after(outcome) > 0 && launch::calls_for_next_round(outcome);
+  }
+
   std::optional<int> conclude(const launch::JobOutcome& outcome, const remote::AgentConnections& agents) {
     std::vector<std::string> hosts;
     for (const auto& agent : agents) hosts.push_back(agent->host());
     const auto lines = launch::report_lines(outcome, options_, launch::signalled_members(outcome, hosts));
     for (const std::string& line : lines) say(line);
-    const int used = launch::restarts_used(outcome, 2 * options_.where.connect.host_timeout);
-    restarts_left_ = std::max(0, restarts_left_ - used);
-    const bool again = restarts_left_ > 0 && launch::calls_for_next_round(outcome);
-    if (again) --restarts_left_;
+    const bool again = begins_again(outcome);
+    restarts_left_ = left_after(outcome) - (again ? 1 : 0);
     const auto code_of = [&](std::size_t host) { return launch::member_code(outcome, host, hosts[host]); };
     remote::tell_outcome(agents, [&](std::size_t host) {
       return remote::Outcome{.code = again ? remote::kNextRound : code_of(host),

@@ -42,6 +42,7 @@ std::string ElasticLog::text() const {
     if (event.version) one["version"] = *event.version;
     if (event.ranks) one["ranks"] = *event.ranks;
     if (event.seconds) one["seconds"] = *event.seconds;
+    if (event.code) one["code"] = *event.code;
     all.push_back(std::move(one));
   }
   nlohmann::ordered_json file;

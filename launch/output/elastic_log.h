@@ -9,13 +9,14 @@
 namespace xoe::launch {
 
 struct ElasticEvent {
-  std::string what = {};               // "rank_lost", "host_lost", "host_came", "host_leaves", "news", "world"
+  std::string what = {};               // "rank_lost", "host_lost", "host_came", "host_leaves", "news", "world", "ended"
   std::string host = {};               // empty: it is of none
   std::optional<int> rank = {};        // the slot
   std::string why = {};                //
   std::optional<int> version = {};     // of a world that has formed
   std::optional<int> ranks = {};       // that are in it
-  std::optional<double> seconds = {};  // from its cause until it had formed
+  std::optional<double> seconds = {};  // from its cause until it had formed; of "ended": how long the job ran
+  std::optional<int> code = {};        // of "ended": the exit code
 };
 
 // One thread at a time.

@@ -38,6 +38,7 @@ struct JobOutcome {
   std::optional<RankEnd> first_failure = {};  // by time
   int passed_on = 0;                          // the first signal that asked the launcher to end; 0: none
   bool killed_by_user = false;                // a second signal came
+  bool all_leave = false;                     // `passed_on` is the launcher's own: no host is left
   std::set<std::size_t> signalled = {};       // the hosts at which such signals came; 0: the launcher's
   std::string followed = {};                  // failures that follow from its first signal, for the user; else empty
   int start_error = 0;                        // errno: kStartFailed

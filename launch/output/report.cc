@@ -48,6 +48,8 @@ std::string signal_text(const JobOutcome& outcome, std::string_view signalled) {
     return fmt::format("{} got {}{}; all ranks {} it, after {}", signalled, signal,
                        outcome.killed_by_user ? ", and a second one" : "",
                        outcome.killed_by_user ? "were killed by" : "have ended with", ran);
+  if (outcome.all_leave && !outcome.killed_by_user)
+    return fmt::format("ended after {}, because every host was to leave: begin it again", ran);
   if (!outcome.killed_by_user && outcome.cause == Cause::kNone) return {};
   return fmt::format("{} by {} after {}", outcome.killed_by_user ? "killed" : "ended", signal, ran);
 }
@@ -69,6 +71,12 @@ std::string rivals_text(const JobOutcome& outcome) {
       "which came first is not known: {}{}",
       fmt::join(outcome.rivals.begin(), outcome.rivals.begin() + static_cast<std::ptrdiff_t>(named), "; "),
       more == 0 ? "" : fmt::format("; and {} on other hosts", counted(static_cast<std::int64_t>(more), "rank")));
+}
+
+// The ranks ended well, or as the signal asked.
+bool ended_as_it_should(const JobOutcome& outcome) {
+  if (outcome.cause != Cause::kRankFailed) return outcome.cause == Cause::kNone || outcome.cause == Cause::kSignalLimit;
+  return !outcome.followed.empty() || ended_as_asked(outcome.first_failure->status, outcome.passed_on);
 }
 
 }  // namespace
@@ -108,6 +116,7 @@ std::string reason_in(std::span<const std::string> lines) {
 
 int exit_code(const JobOutcome& outcome) {
   if (outcome.killed_by_user) return 128 + outcome.passed_on;
+  if (outcome.all_leave && ended_as_it_should(outcome)) return 128 + SIGTERM;
   switch (outcome.cause) {
     case Cause::kNone: return 0;
     case Cause::kRankFailed: {

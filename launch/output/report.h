@@ -26,7 +26,7 @@ std::string reason_in(std::span<const std::string> lines);
 
 // The exit code of `xoe run`: 0; the code of the rank that failed first, or 128 + its signal; 124 for the time limit;
 // 125 when the launcher itself could not go on; 126 or 127 when the program could not be started; 141 for a closed
-// output.
+// output; 143 when every host was to leave, and the ranks have saved what they had.
 int exit_code(const JobOutcome& outcome);
 
 // Lines for the user; none for a job that went well. `signalled`: those of several launchers that got the job's signal,

@@ -56,9 +56,9 @@ void FirstFault::suspect(const Fault& fault, bool until_formed) {
   events_.push_back({Event::Kind::kSuspicion, fault, until_formed});
 }
 
-void FirstFault::forget_lost() {
+void FirstFault::forget_lost(int version) {
   std::erase_if(events_, [](const Event& event) { return event.kind == Event::Kind::kSuspicion; });
-  lost_.clear();
+  std::erase_if(lost_, [version](const auto& told) { return told.second.version < version; });
 }
 
 void FirstFault::announce(const Fault& fault) {

@@ -41,9 +41,10 @@ class FirstFault {
   static constexpr auto kSoon = std::chrono::seconds(10);
 
   void add(Fault fault);
-  // A rank says that its operations have failed because of these: its own end follows from theirs.
-  void note_lost(int rank, pid_t pid, std::vector<LostPeer> lost) {
-    lost_.insert_or_assign(rank, Losses{pid, std::move(lost)});
+  // A rank says that its operations have failed because of these: its own end follows from theirs. version: of the
+  // world that it was in.
+  void note_lost(int rank, pid_t pid, std::vector<LostPeer> lost, int version = 0) {
+    lost_.insert_or_assign(rank, Losses{pid, std::move(lost), version});
   }
   // Whether the first fault so far follows from the end of one of these ranks, which is still to come.
   bool awaits(const std::set<int>& running) const;
@@ -57,8 +58,9 @@ class FirstFault {
   bool any_announced() const noexcept { return has(Event::Kind::kAnnouncement); }
   // One that counts only if another follows because of it: soon, or before forget_lost().
   void suspect(const Fault& fault, bool until_formed = false);
-  // The ranks go on without those that were lost: what fails from now on does not follow from it.
-  void forget_lost();
+  // The ranks go on without those that were lost, in a world of this version: what fails from now on does not follow
+  // from it.
+  void forget_lost(int version);
   // Takes out those for which it is true.
   std::vector<Fault> take_if(const std::function<bool(const Fault&)>& explained);
   bool empty() const noexcept { return !has(Event::Kind::kFault); }
@@ -76,6 +78,7 @@ class FirstFault {
   struct Losses {
     pid_t pid = 0;
     std::vector<LostPeer> peers = {};
+    int version = 0;
   };
   // Something that the launcher has heard of; events_ keeps them in the order in which it did.
   struct Event {

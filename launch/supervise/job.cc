@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -40,13 +41,19 @@ constexpr auto kLastWords = std::chrono::seconds(30);
 constexpr auto kEndOfLost = std::chrono::seconds(10);
 // The launcher waits so long for the answers of hosts, which may be lost.
 constexpr auto kNewsTimeout = std::chrono::seconds(5);
+// A rank that was lost may tell late of a world that others have followed.
+constexpr std::size_t kKnownVersions = 64;
+// Ranks go over to the next world at a step of theirs, which may be long; the user is told after this time that they
+// have not, and again each time that it has doubled.
+constexpr auto kNotFormed = std::chrono::seconds(60);
 constexpr std::size_t kHere = 0;  // the host at which our own signals come
 
 class Job {
  public:
   Job(const RunOptions& options, SignalSource signals, std::unique_ptr<bootstrap::StoreService> store,
-      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes)
+      std::unique_ptr<Output> output, std::unique_ptr<JobProcesses> processes, CodeOf code_of)
       : options_(options),
+        code_of_(std::move(code_of)),
         started_(Clock::now()),
         signals_(std::move(signals)),
         store_(std::move(store)),
@@ -72,6 +79,7 @@ class Job {
       while (const auto event = processes_->next()) on_event(*event);
       if (waits_for_news_ && !processes_->awaits_news()) on_news();
       store_->serve();
+      note_lost_peers();
       look_at_changes(/*may_start=*/true);
       processes_->pump();
       output_->flush();
@@ -90,8 +98,9 @@ class Job {
         .begin_world = [this](bool all_live) { begin_next_world(all_live); },
         .formed =
             [this] {
-              store_->take_lost_peers();
-              faults_.forget_lost();
+              not_formed_at_.reset();
+              note_lost_peers();
+              faults_.forget_lost(world_version_);
               note({.what = "world",
                     .version = world_version_,
                     .ranks = static_cast<int>(resizing_->members().size()),
@@ -173,6 +182,11 @@ class Job {
     const bool returns = schedule_return(event);
     tell(fmt::format("{}; {}{}", describe_end(end_of(event), processes_->host_of(event.rank)), who_goes_on(),
                      returns ? ", and it is restarted: " + restarts_left() : std::string()));
+    if (!resizing_->has_formed())
+      tell(
+          fmt::format("no world has formed yet: the first one is without rank {}; a program that does not use Xoe "
+                      "hears nothing of it",
+                      event.rank));
     count_ended(1, now);
     return true;
   }
@@ -210,16 +224,44 @@ class Job {
     return fmt::format("{} of {} restarts left", restarts_.left(), options_.restarts);
   }
 
+  std::optional<std::chrono::nanoseconds> restart_after(const SupervisorEvent& event) {
+    const bool started = event.kind == SupervisorEvent::Kind::kEnded;
+    if (!started || RestartPolicy::may_help(event.value, event.ran)) return restarts_.restart_after(event.ran);
+    if (restarts_.left() > 0 && restarts_.allowed())
+      tell(fmt::format("rank {} is not restarted: exit code {} says that {}, which no restart mends", event.rank,
+                       WEXITSTATUS(event.value),
+                       WEXITSTATUS(event.value) == RestartPolicy::kWrongUsage
+                           ? "its command line is wrong"
+                           : "its program is not there, or cannot be executed"));
+    return std::nullopt;
+  }
+
+  // No rank is left that has the state of the training, or could wait for the others: those that are to come back begin
+  // with this one, as at the start of the job.
+  void begin_together(int slot) {
+    if (!resizing_ || options_.elastic.least == 0 || !resizing_->begin_together(slot)) return;
+    for (ScheduledRestart one : scheduled_restarts_.take_if([](const ScheduledRestart& late) { return late.gone; })) {
+      if (!resizing_->take_along(one.end.rank)) continue;
+      running_.insert(one.end.rank);
+      ++ends_to_come_;
+      one.gone = false;
+      scheduled_restarts_.add(one);
+    }
+    const auto all = std::ssize(resizing_->members());
+    if (all > 1) tell(fmt::format("no rank is left of those that went on: all {} begin again", counted(all, "rank")));
+  }
+
   // It comes back as one that joins, beside the others.
   bool schedule_return(const SupervisorEvent& event) {
-    const auto pause = restarts_.restart_after(event.ran);
+    const auto pause = restart_after(event);
     if (pause) scheduled_restarts_.add({.at = Clock::now() + *pause, .end = event, .gone = true});
     return pause.has_value();
   }
 
   void start_rank(int slot, const std::string& device) {
     // Of the process that was in the slot before.
-    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey, bootstrap::kLostPeersKey})
+    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey, bootstrap::kLostPeersKey,
+                           bootstrap::kUnreachablePeersKey})
       store_->remove(fmt::format("{}/{}", key, slot));
     SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
     device.copy(command.device.data(), command.device.size() - 1);
@@ -234,6 +276,8 @@ class Job {
     store_->begin_world(world_version_, resizing_ ? resizing_->world() : std::vector<bootstrap::WorldMember>(),
                         all_live);
     if (!resizing_) return;
+    members_of_[world_version_] = resizing_->members();
+    if (members_of_.size() > kKnownVersions) members_of_.erase(members_of_.begin());
     processes_->publish_world(world_version_, resizing_->members());
     resizing_->begun(world_version_);
   }
@@ -241,6 +285,7 @@ class Job {
     ++world_version_;
     lost_ranks_.clear();
     begun_at_ = Clock::now();
+    if (resizing_) not_formed_at_ = begun_at_ + kNotFormed;
     begin_world(all_live);
   }
 
@@ -264,6 +309,7 @@ class Job {
     if (const auto save = save_at()) earlier(*save);
     if (remind_at_ && !gone_) earlier(*remind_at_);
     if (const auto verdict = gone_ ? std::nullopt : lost_ranks_.next()) earlier(*verdict);
+    if (not_formed_at_ && !gone_) earlier(*not_formed_at_);
     if (const Panel* panel = output_->panel(); panel != nullptr && !gone_) earlier(panel->next_draw());
     if (next) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
@@ -281,6 +327,7 @@ class Job {
     while (const auto due = scheduled_restarts_.take_due(Clock::now())) restart(*due);
     if (remind_at_ && Clock::now() >= *remind_at_) remind();
     look_at_lost_ranks();
+    if (not_formed_at_ && Clock::now() >= *not_formed_at_) tell_not_formed(Clock::now());
     for (auto step = shutdown_.next_step(Clock::now()); step != ShutdownPolicy::Step::kNothing;
          step = shutdown_.next_step(Clock::now())) {
       if (step == ShutdownPolicy::Step::kKill) {
@@ -374,6 +421,17 @@ class Job {
     if (remind_at_) *remind_at_ += Clock::now() - stopped;
   }
 
+  void tell_not_formed(Clock::time_point now) {
+    const auto waited = now - begun_at_;
+    not_formed_at_ = now + waited;
+    if (!restarts_.allowed() || shutdown_.cause() != Cause::kNone) return;
+    tell(
+        fmt::format("world {} ({}) has not formed for {}: its ranks go over to it at a step of theirs, with "
+                    "hvd.elastic.run, xoe::elastic::run or xoe train; a program without them never does",
+                    world_version_, counted(std::ssize(resizing_->members()), "rank"),
+                    human_seconds(std::chrono::round<std::chrono::seconds>(waited))));
+  }
+
   void on_event(const SupervisorEvent& event) {
     const auto now = Clock::now();
     switch (event.kind) {
@@ -420,6 +478,7 @@ class Job {
     tell("every host is to leave: the ranks get SIGTERM, so that they save what they have");
     forbid_restarts();
     outcome_.passed_on = SIGTERM;
+    outcome_.all_leave = true;
     processes_->send({.kind = SupervisorCommand::Kind::kSignal, .signal = SIGTERM});
   }
 
@@ -446,7 +505,8 @@ class Job {
     }
     if (end_in_slot(event, remote::describe_status(event.value))) return;
     if (event.value != 0 && lose_member(event, now)) return;
-    if (const auto pause = event.value != 0 ? restarts_.restart_after(event.ran) : std::nullopt) {
+    if (const auto pause = event.value != 0 ? restart_after(event) : std::nullopt) {
+      begin_together(event.rank);
       // The store comes first: ranks read the world's version there, and those that survive wait for the next one.
       begin_next_world();
       scheduled_restarts_.add({.at = now + *pause, .end = event});
@@ -523,22 +583,23 @@ class Job {
   }
 
   void note_lost_peers() {
-    const auto members = resizing_ ? resizing_->formed_members() : std::vector<int>();
     for (const bootstrap::LostPeers& told : store_->take_lost_peers()) {
       if (told.rank < 0 || told.rank >= processes_->slots()) continue;
       std::vector<LostPeer> lost;
-      for (const int rank : told.lost) {
-        if (rank < 0 || rank >= (resizing_ ? static_cast<int>(members.size()) : options_.size)) continue;
-        const int slot = resizing_ ? members[static_cast<std::size_t>(rank)] : rank;
-        if (slot != told.rank) lost.push_back({.rank = slot, .host = processes_->host_index(slot)});
+      for (const int rank : told.lost)
+        if (const auto slot = slot_of(rank, told.version); slot && *slot != told.rank)
+          lost.push_back({.rank = *slot, .host = processes_->host_index(*slot)});
+      if (told.unreachable) {
+        leave_out_unreachable(told, lost);
+        continue;
       }
-      if (resizing_ && running_.contains(told.rank)) {
+      if (resizing_ && told.version == world_version_ && running_.contains(told.rank)) {
         std::vector<int> slots;
         for (const LostPeer& peer : lost)
           if (running_.contains(peer.rank)) slots.push_back(peer.rank);
         lost_ranks_.note(told.rank, slots, Clock::now());
       }
-      faults_.note_lost(told.rank, told.pid, std::move(lost));
+      faults_.note_lost(told.rank, told.pid, std::move(lost), told.version);
     }
   }
 
@@ -568,6 +629,29 @@ class Job {
                                          .ran = now - started_,
                                          .announced = true},
                           .at = failing.at});
+  }
+
+  // Of two that do not reach each other, the newcomer is to blame: the others had a world without it.
+  void leave_out_unreachable(const bootstrap::LostPeers& told, const std::vector<LostPeer>& lost) {
+    if (!resizing_ || told.version != world_version_ || resizing_->is_joining(told.rank)) return;
+    for (const LostPeer& peer : lost) {
+      if (!resizing_->is_joining(peer.rank)) continue;
+      const std::string line = fmt::format(
+          "host {} is left out: rank {} there and rank {} (host {}) do not reach each other; are its ports open to the "
+          "other hosts?",
+          processes_->host_of(peer.rank), peer.rank, told.rank, processes_->host_of(told.rank));
+      tell(line);
+      note({.what = "news", .host = processes_->host_of(peer.rank), .why = line});
+      return resizing_->bar(peer.rank);
+    }
+  }
+
+  // The slot of a rank of that version of the world; nullopt: it has none, or the version is long past.
+  std::optional<int> slot_of(int rank, int version) const {
+    if (!resizing_) return rank >= 0 && rank < options_.size ? std::optional(rank) : std::nullopt;
+    const auto found = members_of_.find(version);
+    if (found == members_of_.end() || rank < 0 || rank >= std::ssize(found->second)) return std::nullopt;
+    return found->second[static_cast<std::size_t>(rank)];
   }
 
   // A slot's number, where the number of ranks does not change.
@@ -609,6 +693,15 @@ class Job {
     outcome_.ran = Clock::now() - started_;
     outcome_.signalled = end_signals_.hosts();
     launch::conclude(outcome_, options_, faults_, stop_request_, *processes_);
+    const auto lines = report_lines(outcome_, options_);
+    const auto code = code_of_(outcome_);
+    note({.what = "ended",
+          .why = !lines.empty() ? lines.front()
+                 : code         ? "the ranks exited with code 0"
+                                : "",
+          .seconds = std::chrono::duration<double>(outcome_.ran).count(),
+          .code = code});
+    output_->flush();
     return std::move(outcome_);
   }
 
@@ -617,6 +710,7 @@ class Job {
   }
 
   const RunOptions& options_;
+  const CodeOf code_of_;
   Clock::time_point started_;
   SignalSource signals_;
   std::unique_ptr<bootstrap::StoreService> store_;
@@ -628,7 +722,8 @@ class Job {
   int ends_to_come_ = 0;                   // of ranks
   Clock::time_point begun_at_ = started_;  // the last version of the world
   ElasticLog log_;
-  int world_version_ = 0;  // how often a rank was restarted, or the number of ranks changed
+  int world_version_ = 0;                       // how often a rank was restarted, or the number of ranks changed
+  std::map<int, std::vector<int>> members_of_;  // slots, by version
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
   LostRanks lost_ranks_;
@@ -638,8 +733,9 @@ class Job {
   bool waits_for_news_ = false;
   RequestedStop stop_request_;
   std::set<int> running_;
-  std::optional<Clock::time_point> remind_at_;  // the user, of ranks that still run after the signal
-  std::optional<Clock::time_point> gone_;       // since when no process of the job is left
+  std::optional<Clock::time_point> not_formed_at_;  // the user is told that the world has not formed
+  std::optional<Clock::time_point> remind_at_;      // the user, of ranks that still run after the signal
+  std::optional<Clock::time_point> gone_;           // since when no process of the job is left
   EndSignals end_signals_;
 };
 
@@ -647,8 +743,8 @@ class Job {
 
 JobOutcome supervise_job(const RunOptions& options, SignalSource signals,
                          std::unique_ptr<bootstrap::StoreService> store, std::unique_ptr<Output> output,
-                         std::unique_ptr<JobProcesses> processes) {
-  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes)).run();
+                         std::unique_ptr<JobProcesses> processes, const CodeOf& code_of) {
+  return Job(options, std::move(signals), std::move(store), std::move(output), std::move(processes), code_of).run();
 }
 
 }  // namespace xoe::launch

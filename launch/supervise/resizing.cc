@@ -29,7 +29,6 @@ Resizing::Resizing(Fd control, std::span<const Place> places, const ResizeLimits
                                                               : State::kAbsent,
                       .host = place.host,
                       .device = place.device});
-  formed_members_ = members();
 }
 
 std::vector<int> Resizing::members() const {
@@ -56,11 +55,11 @@ void Resizing::look(const bootstrap::StoreService& store, Clock::time_point now,
   send_answers();
   read(now);
   if (!formed_ && store.has(fmt::format("{}/{}", bootstrap::kWorldFormedKey, version_))) {
-    formed_ = true;
+    formed_ = has_formed_ = true;
     formed_at_ = now;
-    formed_members_ = members();
     actions_.formed();
     for (Slot& slot : slots_) {
+      slot.fresh = false;
       if (slot.state != State::kJoining) continue;
       slot.state = State::kMember;
       answer("joined", slot.device);
@@ -81,7 +80,7 @@ void Resizing::fill() {
   });
   for (Slot& slot : slots_) {
     if (ranks >= limits_.most) return;
-    if (slot.state != State::kFree || slot.failed || slot.going) continue;
+    if (slot.state != State::kFree || slot.failed || slot.barred || slot.going) continue;
     slot.state = State::kStarting;
     ++ranks;
     actions_.start(number_of(slot), slot.device);
@@ -191,7 +190,8 @@ Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
 void Resizing::clear(Slot& slot) {
   const std::size_t host = slot.host;
   const bool going = slot.going;
-  slot = Slot{.state = going ? State::kAbsent : State::kFree, .host = host, .failed = slot.failed};
+  slot =
+      Slot{.state = going ? State::kAbsent : State::kFree, .host = host, .barred = slot.barred, .failed = slot.failed};
   const auto remains = [&](const Slot& other) { return other.host == host && other.state != State::kAbsent; };
   if (going && std::ranges::none_of(slots_, remains)) actions_.left(host);
 }
@@ -267,13 +267,56 @@ bool Resizing::leave_host(std::size_t host, Clock::time_point deadline) {
 std::set<std::size_t> Resizing::hosts_that_stay() const {
   std::set<std::size_t> hosts;
   for (const Slot& slot : slots_)
-    if (!slot.going && slot.state != State::kAbsent && slot.state != State::kLeaving) hosts.insert(slot.host);
+    if (!slot.going && !slot.barred && slot.state != State::kAbsent && slot.state != State::kLeaving)
+      hosts.insert(slot.host);
   return hosts;
+}
+
+bool Resizing::is_joining(int number) const {
+  return slots_[static_cast<std::size_t>(number)].state == State::kJoining;
+}
+
+void Resizing::bar(int number) {
+  const std::size_t host = slots_[static_cast<std::size_t>(number)].host;
+  const bool reached = std::ranges::any_of(slots_, [host](const Slot& slot) {
+    return slot.host == host && (slot.state == State::kMember || slot.state == State::kAsked);
+  });
+  const auto now = Clock::now();
+  for (Slot& slot : slots_) {
+    if (reached ? number_of(slot) != number : slot.host != host) continue;
+    slot.barred = true;
+    if (slot.state != State::kStarting && slot.state != State::kJoining) continue;
+    slot.state = State::kLeaving;
+    slot.kill_at = now + limits_.grace;
+    signal(slot, SIGTERM);
+  }
+  begin_world();
+}
+
+bool Resizing::begin_together(int number) {
+  slots_[static_cast<std::size_t>(number)].fresh = true;
+  for (const Slot& slot : slots_)
+    if (!slot.fresh && (slot.state == State::kMember || slot.state == State::kAsked)) return false;
+  for (Slot& slot : slots_)
+    if (slot.state == State::kStarting && !slot.signalled) {
+      slot.state = State::kMember;
+      slot.fresh = true;
+    }
+  return true;
+}
+
+bool Resizing::take_along(int number) {
+  Slot& slot = slots_[static_cast<std::size_t>(number)];
+  if (slot.state != State::kFree || slot.going) return false;
+  slot.failed = false;
+  slot.state = State::kMember;
+  slot.fresh = true;
+  return true;
 }
 
 void Resizing::bring_back(int number) {
   Slot& slot = slots_[static_cast<std::size_t>(number)];
-  if (stopped_ || slot.state != State::kFree || slot.going) return;
+  if (stopped_ || slot.state != State::kFree || slot.barred || slot.going) return;
   slot.failed = false;
   slot.state = State::kStarting;
   actions_.start(number, slot.device);
@@ -287,8 +330,12 @@ bool Resizing::leaves(int slot) const {
 // A newcomer would wait alone for ranks that have ended.
 void Resizing::stop() {
   if (std::exchange(stopped_, true)) return;
-  for (Slot& slot : slots_)
-    if (slot.state == State::kStarting || slot.state == State::kJoining) end(slot, Clock::now());
+  for (Slot& slot : slots_) {
+    if (slot.state != State::kStarting && slot.state != State::kJoining) continue;
+    if (slot.device.empty())
+      actions_.tell(fmt::format("rank {} had not joined the others, and is ended", number_of(slot)));
+    end(slot, Clock::now());
+  }
 }
 
 void Resizing::read(Clock::time_point now) {

@@ -64,8 +64,6 @@ class Resizing {
   short events() const noexcept { return static_cast<short>(answers_.empty() ? POLLIN : POLLIN | POLLOUT); }
   // The slots of the world's ranks, in order.
   std::vector<int> members() const;
-  // The members of the last world that has formed, to which the numbers belong by which ranks name each other.
-  const std::vector<int>& formed_members() const noexcept { return formed_members_; }
   // The same with their hosts.
   std::vector<bootstrap::WorldMember> world() const;
   void begun(int version);
@@ -88,6 +86,18 @@ class Resizing {
   bool lose_host(std::size_t host);
   // A rank of the host counts for the job: it does not just leave, or wait to join.
   bool has_member(std::size_t host) const;
+  // Whether the rank comes with a version that has not formed yet.
+  bool is_joining(int slot) const;
+  // Such a rank cannot be reached by the others, which form a version without it; nothing is started in its slot any
+  // more. The same for all that join from its host, if none of it is a member.
+  void bar(int slot);
+  // Whether a world has formed so far.
+  bool has_formed() const noexcept { return has_formed_; }
+  // A member has failed, and starts again as one. If no other one is left that has been in a world that has formed,
+  // those that are starting become members of the next version, too; it is to be begun. False: another one is left.
+  bool begin_together(int slot);
+  // The same for one that was lost, and whose process is about to be started. False: its host is leaving, or gone.
+  bool take_along(int slot);
   // Starts a process in the slot of a member that was lost.
   void bring_back(int slot);
   // The host is there, with these slots, which may be new.
@@ -118,8 +128,10 @@ class Resizing {
     State state = State::kFree;
     std::size_t host = 0;
     std::string device = {};
+    bool barred = false;     // for as long as its host is there: what runs in it cannot be reached by the others
     bool failed = false;     // the last process in it: no other one is started there by itself
     bool going = false;      // so is its host
+    bool fresh = false;      // a member whose process has been in no world that has formed
     bool signalled = false;  // by the launcher: it does not end by itself any more
     std::optional<Clock::time_point> terminate_at = {};
     std::optional<Clock::time_point> kill_at = {};
@@ -151,8 +163,8 @@ class Resizing {
   std::string input_;
   std::string answers_;  // for which the socket had no room yet
   int version_ = 0;
-  std::vector<int> formed_members_;
   bool formed_ = false;
+  bool has_formed_ = false;  // this version, or an earlier one
   std::optional<Clock::time_point> formed_at_ = {};
   std::optional<Clock::time_point> ready_since_ = {};  // the first of those that wait to join
   bool stopped_ = false;

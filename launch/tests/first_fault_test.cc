@@ -119,6 +119,21 @@ TEST(FirstFault, WhatAnEarlierProcessOfTheRankHadLostDoesNotCount) {
   EXPECT_EQ(all.first().end->rank, 1);
 }
 
+TEST(FirstFault, WhatWasLostInAWorldThatHasPassedDoesNotCount) {
+  FirstFault all;
+  all.note_lost(1, 0, {{.rank = 2, .host = 0}}, 3);
+  all.note_lost(0, 0, {{.rank = 2, .host = 0}}, 2);
+  all.forget_lost(3);
+  all.add(ended(0, 0, exited(5), 0ms));
+  EXPECT_FALSE(all.awaits({2})) << "world 2 is past";
+  EXPECT_EQ(all.first().end->rank, 0);
+  FirstFault other;
+  other.note_lost(1, 0, {{.rank = 2, .host = 0}}, 3);
+  other.forget_lost(3);
+  other.add(ended(0, 1, exited(5), 0ms));
+  EXPECT_TRUE(other.awaits({2})) << "it was lost in the world that has formed";
+}
+
 TEST(FirstFault, OfTwoThatLostEachOtherTheEarlierCounts) {
   FirstFault all;
   all.note_lost(1, 0, {{.rank = 2, .host = 1}});

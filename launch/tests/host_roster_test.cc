@@ -46,6 +46,21 @@ TEST_F(Roster, AHostIsPastWhenItIsAwayAndNotNamed) {
   EXPECT_FALSE(roster_.is_past("one"));
 }
 
+TEST_F(Roster, AHostThatFailedDoesNotComeBeforeItHasEnded) {
+  name({"one", "two"});
+  EXPECT_THAT(wanted(), ElementsAre("one", "two"));
+  roster_.note_there("one");
+  roster_.note_failed("one", now_);
+  roster_.note_ending("one");
+  EXPECT_THAT(wanted(seconds(11)), ElementsAre());
+  name({"two"});
+  EXPECT_FALSE(roster_.is_past("one")) << "its processes may still run";
+  name({"one", "two"});
+  roster_.note_gone("one");
+  EXPECT_THAT(wanted(seconds(9)), ElementsAre());
+  EXPECT_THAT(wanted(seconds(11)), ElementsAre("one"));
+}
+
 TEST_F(Roster, AHostComesOnceAndGoesOnce) {
   name({"one", "two"});
   EXPECT_THAT(wanted(), ElementsAre("one", "two"));

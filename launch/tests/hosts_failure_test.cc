@@ -295,6 +295,14 @@ TEST_F(HostsFailure, TimeLimit) {
   EXPECT_EQ(ran.code, 124);
 }
 
+TEST_F(HostsFailure, ADiscoveryScriptThatIsNotThereIsNotAwaited) {
+  Launched job({"run", "--host-discovery-script", "./nonesuch -x", "--min-np", "1", "true"});
+  const auto ran = job.wait();
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("--host-discovery-script ./nonesuch -x: cannot run ./nonesuch: no such file"),
+                             HasSubstr("chmod +x")));
+}
+
 TEST_F(HostsFailure, NoNumberOfRanksAndNoHosts) {
   Launched job({"run", "true"});
   const auto ran = job.wait();

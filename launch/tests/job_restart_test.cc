@@ -56,6 +56,18 @@ TEST(JobRestart, TheLastRestartIsTheLast) {
   EXPECT_THAT(ran.err, HasSubstr("1 other rank was ended by SIGTERM"));
 }
 
+TEST(JobRestart, WhatDoesNotGetBetterIsNotRestarted) {
+  for (const auto& [script, code] : {std::pair("echo up; exit 2", 2), std::pair("echo up; exec ./nonesuch", 127)}) {
+    for (const std::vector<std::string>& options :
+         {std::vector<std::string>{"--restarts", "5"}, std::vector<std::string>{"--restarts", "5", "--min-np", "1"}}) {
+      const auto ran = run_script(1, script, options);
+      EXPECT_EQ(ran.code, code) << ran.err;
+      EXPECT_EQ(ran.out, "[0] up\n");
+      EXPECT_THAT(ran.err, HasSubstr("rank 0 is not restarted: exit code " + std::to_string(code))) << ran.err;
+    }
+  }
+}
+
 TEST(JobRestart, WhereARankIsDoneTheOthersAreNot) {
   const Scratch scratch;
   const std::string script = "if [ $XOE_RANK = 0 ]; then touch " + scratch.file("again-0") + "; exit 0; fi; " +

@@ -142,6 +142,21 @@ TEST(Report, AnInterruptedJobIsToldShortly) {
   EXPECT_EQ(exit_code(outcome), 0);
 }
 
+// However the ranks end: with 0, by the signal, or as xoe train does.
+TEST(Report, AJobWhoseHostsAllLeaveHasOneExitCode) {
+  JobOutcome well;
+  for (JobOutcome outcome : {well, failed_with(SIGTERM), failed_with(exited(130)), failed_with(exited(143))}) {
+    outcome.all_leave = true;
+    outcome.passed_on = SIGTERM;
+    EXPECT_EQ(exit_code(outcome), 143);
+    EXPECT_THAT(report_lines(outcome, {}).front(), testing::HasSubstr("every host was to leave: begin it again"));
+  }
+  JobOutcome crashed = failed_with(exited(3));
+  crashed.all_leave = true;
+  crashed.passed_on = SIGTERM;
+  EXPECT_EQ(exit_code(crashed), 3);
+}
+
 TEST(Report, OfSeveralLaunchersTheOneWithTheSignalIsNamed) {
   JobOutcome outcome = failed_with(exited(130));
   outcome.passed_on = SIGTERM;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 namespace xoe::launch {
 namespace {
 
@@ -28,6 +30,14 @@ TEST(RestartPolicy, ARankThatRanForLongIsRestartedAtOnce) {
   EXPECT_EQ(policy.restart_after(1ms), 100ms);
   EXPECT_EQ(policy.restart_after(1h), 0ms);
   EXPECT_EQ(policy.restart_after(1ms), 100ms);
+}
+
+TEST(RestartPolicy, WhatNoRestartMendsIsNotRestarted) {
+  for (const int code : {126, 127}) EXPECT_FALSE(RestartPolicy::may_help(W_EXITCODE(code, 0), 1h)) << code;
+  EXPECT_FALSE(RestartPolicy::may_help(W_EXITCODE(2, 0), 1s));
+  EXPECT_TRUE(RestartPolicy::may_help(W_EXITCODE(2, 0), 11s)) << "its command line was read long before";
+  EXPECT_TRUE(RestartPolicy::may_help(W_EXITCODE(1, 0), 1s));
+  EXPECT_TRUE(RestartPolicy::may_help(SIGINT, 1s)) << "a signal, not an exit code";
 }
 
 TEST(RestartPolicy, NoneMeansNone) { EXPECT_FALSE(RestartPolicy(0, true).restart_after(1h)); }

@@ -1,9 +1,13 @@
 """`xoe bench failures` as users meet it: real trainings that are killed, and a program that is not ours."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
 import unittest
 
-from program import BenchTest, xoe
+from program import BIN, BenchTest, xoe
 
 # Trains nothing: it tells of steps, and goes on from its checkpoint.
 TRAINER = """
@@ -50,6 +54,22 @@ class FailuresVerb(BenchTest):
         self.assertLess(mine["steps_redone"], 7 * mine["kills"] + 1)
         self.assertLess(mine["goodput"], 1)
         self.assertIn("<svg", page.read_text())
+
+    def test_a_signal_ends_it_and_nothing_is_left(self):
+        places = self.folder / "tmp"
+        places.mkdir()
+        words = [BIN / "xoe", "bench", "failures", "--steps", "1000000", "--every", "0.5", "--", *SMALL]
+        process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(places)})
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stderr.readline(), "checkpoint, no failure: begins\n")
+        end = time.monotonic() + 600
+        while not list(places.glob("*/*.ckpt")):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+        process.terminate()
+        self.assertEqual(process.wait(timeout=600), -signal.SIGTERM)
+        process.stderr.close()
+        self.assertEqual(list(places.iterdir()), [])
 
     def test_what_cannot_be_measured_is_told(self):
         error = xoe("bench", "failures", "--steps", "5", "--every", "1", "--", "--synthetic", "--model", "nonesuch", code=1)

@@ -191,6 +191,21 @@ class ElasticTest(unittest.TestCase):
         self.assertEqual(code, 0, (proof, said))
         self.assertTrue(all(epoch["exact"] for epoch in proof["epochs"]) and proof["worlds"] == 2, proof)
 
+    def test_another_training_does_not_pass_for_the_one_that_has_the_ledger(self):
+        ledger, other = self.folder / "ledger", self.folder / "other"
+        options = ("--batch", 5, "--epochs", 1, "--remainder", "keep")
+        self.start(*options, "--ledger", ledger, restarts=0).end()
+        again = self.start(*options, "--ledger", ledger, restarts=0, name="again")
+        self.assertNotEqual(again.process.wait(timeout=HANGS), 0)
+        self.assertIn(f"--ledger {ledger} has the ledger of another training, {ledger}/", again.text())
+        self.assertIn("--resume", again.text())
+        self.assertEqual(check(ledger)[1], 0)
+        # Files of both, as two that began at the same time would leave them.
+        self.start(*options, "--ledger", other, restarts=0, name="other").end()
+        _, code, said = check(ledger, other)
+        self.assertEqual(code, 4, said)
+        self.assertRegex(said, rf"files of two trainings: {ledger}/\S+ is of \w+, and {other}/\S+ of \w+")
+
     def weights(self, checkpoints, step):
         file = self.folder / f"{checkpoints.name}-{step}.safetensors"
         source = checkpoints / f"step-{step:08}.ckpt"

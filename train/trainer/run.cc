@@ -217,8 +217,10 @@ Status Run::create_optimizer() {
 Status Run::begin_ledger() {
   if (options_.ledger.empty() || !trains()) return {};
   Status held;
-  XOE_TRY(
-      state_->ledger.begin_world(options_.ledger, setup_.data->opened().training, goes_on_, step_ + 1, comm_, held));
+  const LedgerStart start = goes_on_          ? LedgerStart::kGoesOn
+                            : options_.resume ? LedgerStart::kResumed
+                                              : LedgerStart::kNew;
+  XOE_TRY(state_->ledger.begin_world(options_.ledger, setup_.data->opened().training, start, step_ + 1, comm_, held));
   hold(held);
   return {};
 }

@@ -13,13 +13,20 @@
 
 namespace xoe::train {
 
+// How a world comes to the ledger of its training.
+enum class LedgerStart : std::uint8_t {
+  kNew,      // the training begins: the folder holds none yet, or that of this job, which is started again
+  kResumed,  // from a checkpoint: it goes on with the ledger that is there
+  kGoesOn,   // some rank has told of an earlier world of this job
+};
+
 // Empty until begin_world(); note() and done() do nothing then. It goes from world to world with its rank.
 class StepLedger {
  public:
-  // Collective. The ranks tell of the steps from `first_step` on. goes_on: some rank has told of an earlier world of
-  // this job. The error of a file is `held`, and this rank's alone.
-  Status begin_world(const std::string& folder, const data::OpenedData& data, bool goes_on, std::int64_t first_step,
-                     Communicator& comm, Status& held);
+  // Collective. The ranks tell of the steps from `first_step` on. The error of a file is `held`, and this rank's alone;
+  // `invalid_argument`: the folder has the ledger of another training.
+  Status begin_world(const std::string& folder, const data::OpenedData& data, LedgerStart start,
+                     std::int64_t first_step, Communicator& comm, Status& held);
   // Before the step's gradients are exchanged; a batch for each pass.
   Status note(std::int64_t step, std::span<const Batch> batches);
   // After the step has changed the model.
@@ -30,6 +37,7 @@ class StepLedger {
 
   std::optional<data::LedgerWriter> writer_;
   std::int64_t world_ = 0;
+  std::int64_t run_ = 0;  // the training
   int rank_ = 0;
 };
 

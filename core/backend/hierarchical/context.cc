@@ -87,6 +87,8 @@ Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::st
   return bootstrap::HostMesh::connect(host, static_cast<int>(leaders.size()), exchanged,
                                       {.connection = {.address = options_.address,
                                                       .secret = options_.secret,
+                                                      .limit = options_.connect_limit,
+                                                      .name = [&](int member) { return who(leaders[index(member)]); },
                                                       .warn = options_.warn,
                                                       .check = [this] { return check_version(); }},
                                        .silence = silence},

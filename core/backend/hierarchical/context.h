@@ -47,6 +47,7 @@ struct ContextOptions {
   std::string secret;
   std::string address;  // of this host, numeric
   std::chrono::nanoseconds start_timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds connect_limit = {};  // to connect those that are there; zero: start_timeout
   WaitPolicy waits = {};
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
   std::size_t arena_bytes = 0;

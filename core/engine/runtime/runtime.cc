@@ -320,8 +320,11 @@ Result<std::string> Runtime::path_of_rank_0(const std::string& own) {
 
 Status Runtime::start_timeline(const std::string& own_path) {
   XOE_ASSIGN(const std::string path, path_of_rank_0(own_path));
-  XOE_ASSIGN(const bool goes_on, timeline_goes_on(path));
+  XOE_ASSIGN(bool goes_on, timeline_goes_on(path));
   const bool first = topology_.local_rank == 0;
+  // The host was there before, with other processes.
+  if (first && WorldHistory::of_process().may_follow_others(path))
+    goes_on = goes_on || telemetry_->trace().is_of_this_job(path);
   Status made = first && goes_on ? telemetry_->trace().start(path, false) : Status();
   if (first && (!goes_on || !made)) made = telemetry_->trace().start(path, true);
   XOE_ASSIGN(const auto met, run_internal_request(InternalKind::kMeet, "start_timeline", {}));

@@ -4,8 +4,12 @@
 #include <array>
 #include <vector>
 
+#include "core/base/env.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/base/machine.h"
+#include "core/bootstrap/launch_env.h"
+#include "core/trace/file.h"
 #include "core/trace/names.h"
 
 namespace xoe::engine {
@@ -18,11 +22,29 @@ constexpr std::size_t kWorthWriting = 4096;  // events
 constexpr auto kRationTime = std::chrono::milliseconds(100);
 constexpr std::int64_t kRation = 2000;
 
+// Empty: no launcher names the job.
+std::string name_of_job() {
+  const auto info = bootstrap::read_launch_info(Env::process());
+  if (!info || info->launcher == "none" || info->job == "alone") return {};
+  return fmt::format("{:016x}", hash_text(info->job));
+}
+
 std::int64_t now_ns() { return EngineClock::now().time_since_epoch().count(); }
 
 }  // namespace
 
-Result<ClockOffset> measure_clock(Communicator& comm) {
+Result<ClockOffset> measure_clock(Communicator& comm, std::span<const int> hosts,
+                                  const std::optional<ClockOffset>& earlier) {
+  const ClockOffset own = earlier.value_or(ClockOffset());
+  const std::array<std::int64_t, 3> told = {earlier ? 1 : 0, own.offset.count(), own.uncertainty.count()};
+  std::vector<std::int64_t> all(told.size() * index(comm.size()));
+  XOE_TRY(comm.allgather(ConstTensor(told.data(), told.size()), Tensor(all.data(), all.size()), {.name = "clock"}));
+  std::size_t reference = 0;  // rank
+  for (std::size_t rank = index(comm.size()); rank-- > 0;)
+    if (all[told.size() * rank] == 1) reference = rank;
+  const ClockOffset known{.offset = std::chrono::nanoseconds(all[told.size() * reference + 1]),
+                          .uncertainty = std::chrono::nanoseconds(all[told.size() * reference + 2])};
+
   ClockOffset best{.offset = {}, .uncertainty = std::chrono::hours(1)};
   std::vector<std::int64_t> times(static_cast<std::size_t>(comm.size()));
   for (int round = 0; round < kClockRounds; ++round) {
@@ -31,9 +53,10 @@ Result<ClockOffset> measure_clock(Communicator& comm) {
     XOE_TRY(comm.allgather(ConstTensor(&mine, 1), Tensor(times.data(), times.size()), {.name = "clock"}));
     const std::chrono::nanoseconds took(now_ns() - mine);
     if (took >= best.uncertainty) continue;
-    best = {.offset = std::chrono::nanoseconds(times[0] - mine), .uncertainty = took};
+    best = {.offset = std::chrono::nanoseconds(times[reference] - mine), .uncertainty = took};
   }
-  return best;
+  if (hosts[index(comm.rank())] == hosts[reference]) return known;  // one clock
+  return ClockOffset{.offset = best.offset + known.offset, .uncertainty = best.uncertainty + known.uncertainty};
 }
 
 std::shared_ptr<const EngineTrace::Open> EngineTrace::open() const {
@@ -56,11 +79,11 @@ Status EngineTrace::start(const std::string& path, bool create) {
       .rank = topology_.rank,
       .local_rank = topology_.local_rank,
       .host = hosts_ == 1 ? host_name("host") : fmt::format("{}-{}", host_name("host"), host_),
+      .job = name_of_job(),
       .create = create};
   XOE_ASSIGN(auto opened, trace::Timeline::open(path_of_host(path), options));
   trace::Timeline& t = *opened;
-  if (topology_.local_rank == 0)
-    XOE_TRY(t.set_clock(clock_.offset, host_ == 0 ? std::chrono::nanoseconds(0) : clock_.uncertainty));
+  if (topology_.local_rank == 0 && clock_) XOE_TRY(t.set_clock(clock_->offset, clock_->uncertainty));
   auto open = std::make_shared<Open>(Open{.timeline = nullptr,
                                           .pack = t.lane(trace::kPackLane),
                                           .reduce = t.lane(trace::kReduceLane),
@@ -83,6 +106,11 @@ Status EngineTrace::start(const std::string& path, bool create) {
   open_ = std::move(open);
   on_.store(true, std::memory_order_release);
   return {};
+}
+
+bool EngineTrace::is_of_this_job(const std::string& path) const {
+  const std::string job = name_of_job();
+  return !job.empty() && trace::job_of_trace(path_of_host(path)) == job;
 }
 
 Status EngineTrace::stop() {

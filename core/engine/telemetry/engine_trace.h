@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,20 +24,18 @@
 
 namespace xoe::engine {
 
-// How this host's clock differs from that of rank 0's host.
-struct ClockOffset {
-  std::chrono::nanoseconds offset{0};
-  std::chrono::nanoseconds uncertainty{0};
-};
-
-// Collective: all ranks exchange their times a few times; the quickest round counts.
-Result<ClockOffset> measure_clock(Communicator& comm);
+// Collective: all ranks exchange their times a few times; the quickest round counts. Of ranks that were in an earlier
+// world the first gives the reference, so that it stays the same when rank 0's host is another one. hosts: of each
+// rank.
+Result<ClockOffset> measure_clock(Communicator& comm, std::span<const int> hosts,
+                                  const std::optional<ClockOffset>& earlier);
 
 // Thread safety: start() and stop() one at a time; all else by any thread.
 class EngineTrace {
  public:
   // host: the index of this one among the world's `hosts`. warn: told once when events are lost; outlives this.
-  EngineTrace(const Topology& topology, int host, int hosts, ClockOffset clock,
+  // clock: nullopt: it is not known, and the timeline's file keeps what it has.
+  EngineTrace(const Topology& topology, int host, int hosts, const std::optional<ClockOffset>& clock,
               const std::function<void(std::string_view)>& warn)
       : topology_(topology), host_(host), hosts_(hosts), clock_(clock), warn_(warn) {}
   ~EngineTrace();
@@ -45,6 +44,8 @@ class EngineTrace {
   void came_about(std::optional<WorldMark> mark) { mark_ = std::move(mark); }
   // Local rank 0 calls before the others of its host do. create: in place of an older file.
   Status start(const std::string& path, bool create);
+  // Whether another process of this job has written to the timeline of this host.
+  bool is_of_this_job(const std::string& path) const;
   Status stop();
   bool on() const noexcept { return on_.load(std::memory_order_acquire); }
 
@@ -81,7 +82,7 @@ class EngineTrace {
   const Topology topology_;
   const int host_;
   const int hosts_;
-  const ClockOffset clock_;
+  const std::optional<ClockOffset> clock_;
   const std::function<void(std::string_view)>& warn_;
   std::atomic<bool> on_{false};
   mutable std::mutex mutex_;

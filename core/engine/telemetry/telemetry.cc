@@ -11,8 +11,8 @@
 
 namespace xoe::engine {
 
-Telemetry::Telemetry(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock,
-                     bootstrap::StatusWriter launcher)
+Telemetry::Telemetry(const EngineOptions& options, const Topology& topology, int host, int hosts,
+                     const std::optional<ClockOffset>& clock, bootstrap::StatusWriter launcher)
     : rank_(topology.rank),
       metrics_(topology.rank, topology.size),
       launcher_(std::move(launcher)),
@@ -26,10 +26,14 @@ Result<std::unique_ptr<Telemetry>> Telemetry::create(const EngineOptions& option
   const Topology& topology = world.topology();
   const std::vector<int>& by_rank = world.backend().host_group().hosts();
   const int hosts = std::ranges::max(by_rank) + 1;
-  ClockOffset clock;
+  auto& history = WorldHistory::of_process();
+  auto clock = history.earlier_clock();
   if (hosts > 1) {
-    XOE_ASSIGN(clock, measure_clock(world));
+    XOE_ASSIGN(clock, measure_clock(world, by_rank, clock));
+  } else if (history.version() == 0) {
+    clock = ClockOffset();
   }
+  if (clock) history.note_clock(*clock);
   std::unique_ptr<Telemetry> telemetry(new Telemetry(
       options, topology, by_rank[static_cast<std::size_t>(topology.rank)], hosts, clock, std::move(launcher)));
   telemetry->trace_.came_about(WorldHistory::of_process().take_mark());

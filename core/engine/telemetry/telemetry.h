@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "core/bootstrap/status_page.h"
 #include "core/engine/execute/batch/batch.h"
@@ -42,8 +43,8 @@ class Telemetry {
   void completing(const Submission& submission, const Status& status);
 
  private:
-  Telemetry(const EngineOptions& options, const Topology& topology, int host, int hosts, ClockOffset clock,
-            bootstrap::StatusWriter launcher);
+  Telemetry(const EngineOptions& options, const Topology& topology, int host, int hosts,
+            const std::optional<ClockOffset>& clock, bootstrap::StatusWriter launcher);
 
   const int rank_;
   Metrics metrics_;

@@ -73,24 +73,25 @@ class LostPeersTest : public testing::Test {
 };
 
 TEST_F(LostPeersTest, ReachTheLauncher) {
-  serve_while([&] { announce_lost_peers(rank_1(), "ranks 2 and 3 have ended"); });
+  serve_while([&] { announce_lost_peers(rank_1(), "ranks 2 and 3 have ended", 5); });
   const auto told = service_->take_lost_peers();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].rank, 1);
   EXPECT_EQ(told[0].pid, ::getpid());
+  EXPECT_EQ(told[0].version, 5);
   EXPECT_THAT(told[0].lost, ElementsAre(2, 3));
   EXPECT_THAT(service_->take_lost_peers(), IsEmpty());
 }
 
 TEST_F(LostPeersTest, AreNotToldWithoutNamesOrALauncher) {
-  serve_while([&] { announce_lost_peers(rank_1(), "the connection broke"); });
-  serve_while([&] { announce_lost_peers(Env(), "rank 2 has ended"); });
+  serve_while([&] { announce_lost_peers(rank_1(), "the connection broke", 0); });
+  serve_while([&] { announce_lost_peers(Env(), "rank 2 has ended", 0); });
   EXPECT_THAT(service_->take_lost_peers(), IsEmpty());
 }
 
 TEST_F(LostPeersTest, DoNotWaitForALauncherThatIsSilent) {
   const auto begin = std::chrono::steady_clock::now();
-  announce_lost_peers(rank_1(), "rank 2 has ended");
+  announce_lost_peers(rank_1(), "rank 2 has ended", 0);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
 }
 
@@ -98,11 +99,11 @@ TEST_F(LostPeersTest, OfWordsThatAreNoNumbersAreDropped) {
   serve_while([&] {
     const auto info = read_launch_info(rank_1()).value();
     const auto store = open_store(info, 20s).value();
-    for (const auto& [key, value] : {std::pair("lost_peers/1", "7 x"), std::pair("lost_peers/x", "7 2"),
-                                     std::pair("lost_peers/2", "7"), std::pair("lost_peers/3", "7 99999999999"),
-                                     std::pair("lost_peers", "7 2"), std::pair("lost_peersx/4", "7 2")})
+    for (const auto& [key, value] : {std::pair("lost_peers/1", "7 0 x"), std::pair("lost_peers/x", "7 0 2"),
+                                     std::pair("lost_peers/2", "7 0"), std::pair("lost_peers/3", "7 0 99999999999"),
+                                     std::pair("lost_peers", "7 0 2"), std::pair("lost_peersx/4", "7 0 2")})
       EXPECT_TRUE(store->set(key, value));
-    EXPECT_TRUE(store->set("lost_peers/4", "7 2"));
+    EXPECT_TRUE(store->set("lost_peers/4", "7 0 2"));
   });
   const auto told = service_->take_lost_peers();
   ASSERT_EQ(told.size(), 1u);

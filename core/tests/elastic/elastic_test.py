@@ -21,9 +21,9 @@ HANGS = 900  # seconds
 
 
 class Job:
-    def __init__(self, folder, *options, commit_every=1, **variables):
+    def __init__(self, folder, *options, commit_every=1, before=(), **variables):
         self.folder, self.output = folder, folder / "output"
-        words = [XOE, "run", *options, "--timeout", HANGS, TRAINING, folder, commit_every]
+        words = [XOE, "run", *options, "--timeout", HANGS, *before, TRAINING, folder, commit_every]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XOE_")}
         with self.output.open("w") as out:
             self.process = subprocess.Popen(
@@ -133,6 +133,56 @@ class ElasticTest(unittest.TestCase):
         first, last = min(one["ts"] for one in steps), max(one["ts"] for one in steps)
         self.assertTrue(first < lost["ts"] < lost["ts"] + lost["dur"] < last, (lost, first, last))
         self.assertEqual(len({one["tid"] for one in steps}), 1)
+
+    def test_the_first_world_forms_without_a_rank_that_fails_before(self):
+        fails = ("sh", "-c", '[ "$XOE_RANK" = 1 ] && exit 3; exec "$@"', "sh")
+        job = self.start("-np", 3, "--min-np", 2, before=fails)
+        for slot in (0, 2):
+            job.begins(slot, 2)
+        job.steps_by(2, 2, 5)
+        code, text = job.end()
+        self.assertEqual(code, 0, text)
+        self.assertRegex(text, r"rank 1 \(.*\) exited with code 3 after .*; 2 ranks go on")
+        self.assertIn("no world has formed yet: the first one is without rank 1", text)
+
+    def test_with_too_few_before_the_first_world_the_job_ends_and_says_why(self):
+        fails = ("sh", "-c", '[ "$XOE_RANK" = 1 ] && exit 3; exec "$@"', "sh")
+        job = self.start("-np", 2, "--min-np", 2, before=fails)
+        code, text = job.ended()
+        self.assertEqual(code, 3, text)
+        self.assertRegex(text, r"rank 1 \(.*\) exited with code 3")
+
+    def test_the_timelines_of_hosts_that_come_and_go_are_merged(self):
+        hosts, timeline = self.folder / "hosts", self.folder / "run.json"
+
+        def name(text):
+            (self.folder / "new").write_text(text)
+            (self.folder / "new").rename(hosts)
+
+        name("localhost:1\n127.0.0.1:1\n")
+        options = ("--host-discovery-script", f"cat {hosts}", "--min-np", 1, "--max-np", 2)
+        job = self.start(*options, XOE_TIMELINE=str(timeline))
+        for slot in range(2):
+            job.begins(slot, 2)
+        job.steps_by(0, 2, 5)
+        name("127.0.0.1:1\n")  # the host of rank 0 goes
+        job.begins(1, 1)
+        job.steps_by(1, 1, 5)
+        name("localhost:1\n127.0.0.1:1\n")
+        job.begins(0, 2, times=2)
+        job.steps_by(0, 2, 5)
+        self.assert_ended(job, 2, 0)
+        files = sorted(self.folder.glob("run*.json"))
+        merged = self.folder / "merged.json"
+        done = subprocess.run([XOE, "timeline", "merge", merged, *files], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, (files, done.stderr))
+        marks, events, lanes = world_marks(merged)
+        self.assertIn("world 1: 1 rank (rank 0 left)", [name for name, _, _ in marks[0]], marks)
+        bars = [(lanes[one["pid"], one["tid"]], one["name"]) for one in events if one["ph"] == "X"]
+        self.assertEqual({lane for lane, name in bars if name.startswith("world ")}, {"world"})
+        steps = [lane for lane, name in bars if (lane, name) == ("engine: reduce", "ones")]
+        done_steps = [step for slot in range(2) for step in job.steps(slot)]
+        self.assertEqual(len(steps), len(done_steps), "each step of each rank is there")
 
     def test_what_was_not_committed_is_done_again(self):
         job = self.start("-np", 2, "--min-np", 1, commit_every=10)

@@ -83,6 +83,18 @@ TEST(WorldHistory, ATimelineGoesOnInALaterWorld) {
   history.joined({2, 1, 2, {0, 2}}, Clock::now());
   EXPECT_TRUE(history.wrote_before("a.json"));
   EXPECT_FALSE(history.wrote_before("b.json"));
+  EXPECT_FALSE(history.may_follow_others("a.json"));
+  EXPECT_TRUE(history.may_follow_others("b.json"));
+}
+
+TEST(WorldHistory, AClockIsThatOfAnEarlierWorld) {
+  WorldHistory history;
+  history.joined({0, 1, 3, {0, 1, 2}}, Clock::now());
+  history.note_clock({.offset = std::chrono::seconds(5)});
+  EXPECT_FALSE(history.earlier_clock()) << "the first world has no earlier one";
+  history.joined({1, 0, 2, {1, 2}}, Clock::now());
+  ASSERT_TRUE(history.earlier_clock());
+  EXPECT_EQ(history.earlier_clock()->offset, std::chrono::seconds(5));
 }
 
 }  // namespace

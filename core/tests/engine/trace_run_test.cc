@@ -10,10 +10,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/telemetry/engine_trace.h"
 #include "core/testing/places.h"
 #include "core/testing/scratch.h"
 #include "core/tests/comm/process_group.h"
 #include "core/tests/engine/engines.h"
+#include "core/tests/engine/ranks.h"
 
 namespace xoe {
 namespace {
@@ -53,6 +55,24 @@ std::string train(Communicator& communicator, const std::string& path) {
   if (const Status after = (*engine)->run({.name = "after", .op = {.kind = OpKind::kBarrier}}); !after)
     return after.error().to_string();
   return {};
+}
+
+// Three hosts of a later world, of which the first has just joined: the second one says how the others' clocks differ
+// from that of a host that has left.
+TEST(EngineClocks, StayOnTheReferenceOfTheFirstWorld) {
+  using Seconds = std::chrono::duration<double>;
+  const auto offsets = engine::on_ranks<double>(4, [](Communicator& comm) {
+    const std::vector<int> hosts = {0, 1, 1, 2};
+    std::optional<ClockOffset> earlier;
+    if (comm.rank() == 1) earlier = {.offset = std::chrono::seconds(5), .uncertainty = std::chrono::microseconds(20)};
+    if (comm.rank() == 3) earlier = {.offset = std::chrono::seconds(7)};
+    const auto clock = engine::measure_clock(comm, hosts, earlier);
+    return clock ? Seconds(clock->offset).count() : 0.0;
+  });
+  EXPECT_EQ(offsets[1], 5.0);
+  EXPECT_EQ(offsets[2], 5.0) << "of the same host";
+  // Their clocks are one here, but for the time that a thread waits for a processor.
+  for (const std::size_t rank : {0UL, 3UL}) EXPECT_NEAR(offsets[rank], 5.0, 1.0) << rank;
 }
 
 struct Bar {

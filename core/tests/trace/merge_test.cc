@@ -61,6 +61,46 @@ std::map<std::string, std::vector<double>> agreements(const json& trace) {
   return found;
 }
 
+// The ranks of a job whose hosts come and go are in several files, as when one is left of two hosts.
+TEST_F(TraceMergeTest, ARankOfOneJobGoesOnInAnotherFile) {
+  const auto write = [this](const std::string& name, const std::string& job, std::vector<std::string> lanes) {
+    const std::string path = scratch_.file(name);
+    const auto timeline = Timeline::open(path, {.rank = 1, .host = "a", .job = job, .create = true}).value();
+    for (const std::string& lane : lanes) {
+      const auto now = TimelineClock::now();
+      timeline->record(timeline->lane(lane), timeline->intern("step in " + lane), now, TimelineClock::now());
+    }
+    EXPECT_TRUE(timeline->flush());
+    return path;
+  };
+  const std::string first = write("one.json", "7", {"forward", "backward"});
+  const std::string second = write("two.json", "7", {"backward", "optimizer", "forward"});
+  const auto report = merge({first, second});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_THAT(report->warnings, IsEmpty());
+  const json trace = merged();
+  test::expect_viewable(trace);
+  std::map<int, std::string> lanes;
+  for (const auto& event : trace["traceEvents"])
+    if (event["name"] == "thread_name") lanes[event["tid"].get<int>()] = event["args"]["name"];
+  std::multiset<std::string> bars;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    EXPECT_EQ(event["pid"], 1);
+    EXPECT_EQ(event["name"], "step in " + lanes[event["tid"].get<int>()]);
+    bars.insert(event["name"]);
+  }
+  EXPECT_EQ(bars.size(), 5U);
+  EXPECT_EQ(bars.count("step in forward"), 2U);
+  // The result is of that job, too; another job's is not.
+  const std::string kept = scratch_.file("kept.json");
+  std::filesystem::copy_file(out_, kept);
+  EXPECT_TRUE(merge({kept, write("three.json", "7", {"forward"})}));
+  const auto refused = merge({kept, write("four.json", "8", {"forward"})});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("rank 1 is in"));
+}
+
 TEST_F(TraceMergeTest, FourRanksOfTwoHostsOnOneClock) {
   const auto report = merge(sample({.steps = 6}));
   ASSERT_TRUE(report) << report.error().message();

@@ -86,6 +86,10 @@ std::int32_t world_change(const Engine& engine) {
   return change;
 }
 
+void world_formed(const Engine& engine) {
+  check(call_released([e = engine.get()] { return xoe_world_formed(e.get()); }));
+}
+
 std::int32_t add_process_set(const Engine& engine, const std::vector<std::int32_t>& ranks) {
   std::int32_t set = 0;
   check(
@@ -159,10 +163,11 @@ void bind_request(nb::module_& module) {
 void bind_engine(nb::module_& module) {
   bind_request(module);
   nb::class_<Engine>(module, "Engine", nb::is_weak_referenceable())
-      .def(nb::init<std::optional<double>, std::vector<std::int32_t>>(), nb::arg("start_timeout") = nb::none(),
-           nb::arg("ranks") = nb::list(),
+      .def(nb::init<std::optional<double>, std::vector<std::int32_t>, bool>(), nb::arg("start_timeout") = nb::none(),
+           nb::arg("ranks") = nb::list(), nb::arg("tells_formed") = false,
            "Joins the group that the launcher described in the environment; else a group of one. Collective.\n\n"
-           "start_timeout: seconds to wait for all ranks to appear. ranks: of the job, this rank's group; none: all.")
+           "start_timeout: seconds to wait for all ranks to appear. ranks: of the job, this rank's group; none: all. "
+           "tells_formed: world_formed() is called.")
       .def("shutdown", &Engine::shutdown, "Ends it: what is pending fails, here and at the peers. Twice is once.")
       .def("leave_at_exit", &Engine::leave_at_exit, "Shuts it down when the process has ended well, not when it fails.")
       .def("abort", &Engine::abort, nb::arg("why"),
@@ -170,6 +175,7 @@ void bind_engine(nb::module_& module) {
       .def("gpu_refusal", &gpu_refusal, "Why it does not take memory of this process's GPU; empty: it does.")
       .def("world_change", &world_change,
            "What the launcher wants: 0 the number of ranks never changes, 1 stay, 2 re-form the world, 3 leave it.")
+      .def("world_formed", &world_formed, "Tells the launcher that ranks that have joined have what they need.")
       .def("topology", &topology, "rank, size, local rank and size, cross rank and size")
       .def("key", &key, "A secret that only the processes know that joined together.")
       .def("submit", &Engine::submit, nb::arg("name"), nb::arg("tensors"), nb::arg("request"),

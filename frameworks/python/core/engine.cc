@@ -134,7 +134,7 @@ void* call_allocator(void* allocate, std::size_t index, const std::int64_t* shap
 
 }  // namespace
 
-Engine::Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ranks) {
+Engine::Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ranks, bool tells_formed) {
   xoe_options options;
   xoe_options_init(&options, sizeof(options));
   if (start_timeout) {
@@ -142,6 +142,7 @@ Engine::Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ra
       raise(XOE_INVALID_ARGUMENT, "start_timeout must be more than 0 s");
     options.start_timeout = static_cast<std::int64_t>(*start_timeout * 1e9);
   }
+  options.tells_formed = tells_formed ? 1 : 0;
   auto start = std::make_shared<Start>();
   std::thread([start, options, ranks = std::move(ranks)]() mutable {
     options.ranks = ranks.data();

@@ -20,7 +20,8 @@ using EnginePtr = std::shared_ptr<xoe_engine>;
 class Engine {
  public:
   // Joins the group that the environment describes. Seconds.
-  explicit Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ranks);
+  // tells_formed: world_formed() is called once new ranks have what they need.
+  Engine(std::optional<double> start_timeout, std::vector<std::int32_t> ranks, bool tells_formed);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine() { shutdown(); }

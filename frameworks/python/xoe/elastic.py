@@ -78,6 +78,7 @@ class State:
         """
         if not _world.may_change():
             return
+        _world.formed()
         asked = (not self._host_messages.empty(), bool(_world.change()))
         wanted = allgather_object(asked, name="xoe.elastic.change")
         if not any(message for message, _ in wanted):
@@ -187,6 +188,13 @@ class ObjectState(State):
             setattr(self, name, copy.deepcopy(value))
 
 
+def _tell_formed() -> None:
+    """All ranks have the state: the launcher may count on those that have just joined. Collective."""
+    if _world.may_change():
+        barrier()
+        _world.formed()
+
+
 def run(function: Callable[..., Result]) -> Callable[..., Result]:
     """Decorates a training function whose first argument is a :class:`State`.
 
@@ -213,6 +221,7 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], Any]) -> Callable[..
                     broken, attempts = False, 0
                 if synchronize:
                     state.sync()
+                _tell_formed()
                 return func(state, *args, **kwargs)
             except HorovodInternalError as error:
                 attempts += 1

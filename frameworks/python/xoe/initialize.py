@@ -47,7 +47,7 @@ def init(
         keep_freed_memory()
 
         ranks = _ranks_of(comm)
-        world = _world.World(Engine(start_timeout, ranks), ranks)
+        world = _world.World(Engine(start_timeout, ranks, tells_formed=True), ranks)
         given = tuple(process_sets or ())
         _init_arguments = {"comm": ranks or None, "process_sets": given, "start_timeout": start_timeout}
         _sets.begin(world)

@@ -5,18 +5,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import time
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from xoe import world as _world
 from xoe._elastic_parts import ElasticPart
 from xoe.errors import InvalidArgumentError
 from xoe.objects import allgather_object
+
+
+class _Place(NamedTuple):
+    """A world of a ledger."""
+
+    world: int = 0  # 0: there is none
+    run: int = 0  # the training
+    file: str = ""
 
 
 class Ledger(ElasticPart):
@@ -27,15 +36,24 @@ class Ledger(ElasticPart):
     does not. One thread at a time.
 
     records: how many are in the data set; None: the data set that it is given to says so. fingerprint: a number of 64 bits
-    that stands for them, the same on all ranks.
+    that stands for them, the same on all ranks. resume: the program goes on with the training whose ledger is in the folder,
+    also where it has no state of it; a ledger whose ``load_state_dict()`` was given a later place than the beginning does so
+    by itself.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], records: int | None = None, fingerprint: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        records: int | None = None,
+        fingerprint: int | None = None,
+        resume: bool = False,
+    ) -> None:
         self._folder = Path(folder)
-        self._records, self._fingerprint = records, fingerprint
+        self._records, self._fingerprint, self._resume = records, fingerprint, resume
         self._file: int | None = None
         self._steps = 0  # of the training so far
         self._world = 0  # 0: none yet in this process
+        self._run = 0  # the training, once there is a world
         self._begins_world = True
 
     def describe(self, records: int, fingerprint: int = 0) -> None:
@@ -50,6 +68,7 @@ class Ledger(ElasticPart):
         """Notes the records of this rank's batch in a step. All ranks call it equally often, before the state is committed.
 
         records: their numbers in the data set, from 0. left: the batches of the epoch that follow; 0 ends it.
+        InvalidArgumentError, on all ranks: the folder has the ledger of another training.
         """
         if self._records is None:
             raise InvalidArgumentError("Ledger(folder, records): nothing told it how many records the data set has")
@@ -78,8 +97,20 @@ class Ledger(ElasticPart):
         self.reset()
 
     def _begin_world(self) -> None:
-        last = max(allgather_object(self._world or _last_world(self._folder), name="xoe.ledger.world"))
-        self._world = last + 1
+        mine = _Place(self._world, self._run) if self._world else _look_at(self._folder)
+        goes_on = self._world > 0 or self._steps > 0 or self._resume
+        told = allgather_object((mine, goes_on, _run_of_job()), name="xoe.ledger.world")
+        places = [place for place, _, _ in told]
+        known = [place for place in places if place.world > 0]
+        goes_on = any(one for _, one, _ in told)
+        self._run = max(known).run if known and goes_on else told[0][2]
+        for other in known:
+            if other.run != self._run:
+                raise InvalidArgumentError(
+                    f"the folder {self._folder} has the ledger of another training ({other.file or 'of another rank'}); give"
+                    " this one a folder of its own, or go on with that one: Ledger(folder, resume=True), or its state"
+                )
+        self._world = max(places).world + 1
         self._append(f"world {self._world} {_world.rank()} {_world.size()} {self._steps + 1}")
         self._begins_world = False
 
@@ -88,7 +119,7 @@ class Ledger(ElasticPart):
             self._folder.mkdir(parents=True, exist_ok=True)
             path = self._folder / f"{socket.gethostname()}-{os.getpid()}-{time.time_ns() // 1000}.ledger"
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            self._append(f"ledger 1 {self._records} {self._fingerprint or 0:x}")
+            self._append(f"ledger 2 {self._records} {self._fingerprint or 0:x} {self._run:x}")
         rest = _with_checksum(line)
         while rest:
             rest = rest[os.write(self._file, rest) :]
@@ -103,11 +134,22 @@ def _with_checksum(line: str) -> bytes:
     return text + b" #%08x\n" % zlib.crc32(text)
 
 
-def _last_world(folder: Path) -> int:
-    last = 0
+def _look_at(folder: Path) -> _Place:
+    """The last world in the folder."""
+    last = _Place()
     for path in folder.glob("*.ledger"):
+        run = 0
         for line in path.read_bytes().split(b"\n"):
             words = line.split()
+            if len(words) == 6 and words[0] == b"ledger" and words[1] == b"2":
+                run = int(words[4], 16)
             if len(words) == 6 and words[0] == b"world":
-                last = max(last, int(words[1]))
+                last = max(last, _Place(int(words[1]), run, path.name))
     return last
+
+
+def _run_of_job() -> int:
+    """A name for the training that this job begins; processes that are started again in it find the same one."""
+    job = os.environ.get("XOE_JOB", "")
+    name = hashlib.sha256(job.encode()).digest() if job else os.urandom(8)
+    return (int.from_bytes(name[:8], "big") >> 2) + 1

@@ -152,6 +152,12 @@ def change() -> str:
     return _CHANGES[current().engine.world_change()]
 
 
+def formed() -> None:
+    """Tells the launcher, where it changes the number of ranks, that those that have joined have the state of the training."""
+    if may_change():
+        current().engine.world_formed()
+
+
 def log(line: str) -> None:
     """Prints a line to standard error."""
     print(f"xoe: {line}", file=sys.stderr, flush=True)

@@ -141,6 +141,8 @@ static void test_request_fields(struct rank_context* here) {
   CHECK_OK(xoe_world_change(here->engine, &change));
   CHECK(change == XOE_WORLD_FIXED);
   INVALID(xoe_world_change(here->engine, NULL), "change is null");
+  CHECK_OK(xoe_world_formed(here->engine));
+  INVALID(xoe_world_formed(NULL), "engine is null");
   unsigned char key[XOE_KEY_BYTES];
   CHECK_OK(xoe_key(here->engine, key));
   INVALID(xoe_key(NULL, key), "engine is null");

@@ -1,6 +1,7 @@
 """`xoe run -H ... --min-np` and `--host-discovery-script`: hosts that are lost are left behind, hosts come and go while a training goes on.
 A script stands for ssh, so that the hosts are this one."""
 
+import json
 import os
 import pathlib
 import re
@@ -100,6 +101,29 @@ def test_a_host_whose_agent_is_killed_is_left_behind(folder):
     assert "xoe run: 2 ranks go on without host two" in text and "the job goes on with 2 ranks" in text
 
 
+def test_a_host_whose_supervisor_is_killed_is_lost_once(folder):
+    options = ("--min-np", "1", "--restarts", "5", "--blacklist-cooldown-range", "1", "1", "--output-dir", folder / "out")
+    job = Hosts(folder).start("-H", "one:1,two:1", *map(str, options))
+    for slot in range(2):
+        job.begins(slot, 2)
+    supervisors = [
+        pid for pid, _ in job.processes("two") if pathlib.Path(f"/proc/{pid}/comm").read_text() == "xoe-supervisor\n"
+    ]
+    os.kill(supervisors[0], signal.SIGKILL)
+    job.begins(0, 1)
+    job.begins(1, 2, times=2)  # it comes back
+    code, text = job.end()
+    assert code == 0, text
+    assert text.count("host two: the process that supervises its ranks was killed") == 1, text
+    assert text.count("host two is left out for 1 s") == 1 and "host two: lost" not in text, text
+    events = json.loads((folder / "out/elastic.json").read_text())["events"]
+    told = [event["what"] for event in events if event.get("host") == "two"]
+    assert told == ["host_lost", "host_came"], events
+    ended = events[-1]
+    assert ended["what"] == "ended" and ended["code"] == 0 and ended["why"] == "the ranks exited with code 0", ended
+    assert ended["seconds"] > 0 and ended["at"] >= events[-2]["at"], ended
+
+
 def test_a_host_of_which_nothing_is_heard_is_left_behind(folder):
     job = Hosts(folder).start("-H", "one:1,two:2", "--min-np", "1", "--host-timeout", "2")
     pid, _, _ = [job.begins(slot, 3) for slot in range(3)]
@@ -147,6 +171,50 @@ def test_a_job_begins_without_hosts_that_cannot_be_reached(folder):
     job.until(r"\[0\] step \d+ by 3")
     code, text = job.end()
     assert code == 0, text
+
+
+def test_too_few_hosts_at_the_start_are_tried_again(folder):
+    (folder / "down.two").touch()
+    job = Hosts(folder)
+    job.name("one:1", "two:1")
+    again = ("--min-np", "2", "--blacklist-cooldown-range", "1", "1")
+    for where in (job.discovered(), ("-H", "one:1,two:1", "--restarts", "5")):
+        (folder / "down.two").touch()
+        job = Hosts(folder).start(*where, *again)
+        job.until(r"host two: unreachable")
+        job.until(r"too few hosts for 2 ranks \(--min-np\); they are tried again in 1 s")
+        (folder / "down.two").unlink()
+        assert job.begins(0, 2) and job.begins(1, 2)
+        code, text = job.end()
+        assert code == 0, text
+        job.stop.unlink()
+    (folder / "down.two").touch()
+    job = Hosts(folder).start("-H", "one:1,two:1", "--restarts", "5", *again, "--elastic-timeout", "3")
+    code, text = job.ended()
+    assert code == 125 and text.count("host two: unreachable") >= 2 and text.endswith("nothing was started\n"), text
+    # Without restarts, what cannot be reached stays so.
+    job = Hosts(folder).start("-H", "one:1,two:1", "--min-np", "2")
+    code, text = job.ended()
+    assert code == 125 and "tried again" not in text, text
+
+
+def test_a_script_that_cannot_be_run_is_an_error_at_once(folder):
+    script = folder / "hosts.sh"
+    for text, said in ((None, "no such file"), ("echo one:1\n", "permission denied")):
+        if text:
+            script.write_text(text)
+        job = Hosts(folder).start("--host-discovery-script", f"{script} --all", "--min-np", "1")
+        code, output = job.ended()
+        assert code == 2 and f"--host-discovery-script {script} --all: cannot run {script}: {said}" in output, output
+        assert "chmod +x" in output, output
+    # One that fails for a moment, with whatever code, is asked again.
+    ready = folder / "ready"
+    script.write_text(f"#!/bin/sh\n[ -e {ready} ] || {{ touch {ready}; exit 127; }}\necho one:1\n")
+    script.chmod(0o700)
+    job = Hosts(folder).start("--host-discovery-script", str(script), "--min-np", "1")
+    job.begins(0, 1)
+    code, output = job.end()
+    assert code == 0 and "exited with code 127" in output, output
 
 
 def test_hosts_come_and_go_as_the_script_says(folder):
@@ -224,7 +292,7 @@ def test_where_every_host_is_to_leave_the_ranks_save(folder):
         job.until(r"every host is to leave: the ranks get SIGTERM")
         code, text = job.ended()
         assert text.count("] saved") == 2 and "lost" not in text, (where, text)
-        assert code == 0, (where, text)
+        assert code == 143 and "every host was to leave: begin it again" in text, (where, text)
 
 
 def test_a_new_host_has_the_slots_of_one_that_is_gone(folder):

@@ -66,6 +66,14 @@ def test_ranks_that_are_restarted_go_on_in_the_ledger(folder):
     assert proof["worlds"] == 2 and len(list((folder / "ledger").iterdir())) == 4, proof
 
 
+def test_another_training_needs_a_folder_of_its_own(folder):
+    Job(folder).end()
+    again = Job(folder)
+    assert again.process.wait(timeout=ranks.HANGS) != 0, again.text()
+    assert "has the ledger of another training" in again.text() and "resume=True" in again.text(), again.text()
+    assert check(folder / "ledger")[1] == 0
+
+
 def test_a_file_that_is_lost_is_told(folder):
     job = Job(folder)
     job.end()

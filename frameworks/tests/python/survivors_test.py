@@ -242,6 +242,67 @@ def test_two_that_are_lost_at_once(folder):
     assert code == 130, text
 
 
+PLAIN = """
+import os, sys, time
+import torch
+import xoe.torch as hvd
+hvd.init()
+print(f"pid {os.getpid()} rank {hvd.rank()} of {hvd.size()} from step 0", flush=True)
+while hvd.allreduce(torch.tensor([float(os.path.exists(sys.argv[1]))]), op=hvd.Sum, name="stop").item() == 0:
+    time.sleep(0.01)
+"""
+
+
+def test_a_program_that_is_not_elastic_begins_again_with_all_ranks(folder):
+    (folder / "plain.py").write_text(PLAIN)
+    program = [ranks.interpreter(), str(folder / "plain.py"), str(folder / "stop")]
+    job = Job(folder, "--restarts", "9", program=program, least=1)
+    pids = [job.begins(slot, 3) for slot in range(3)]
+    os.kill(pids[1], signal.SIGKILL)
+    again = [job.begins(slot, 3, times=2) for slot in range(3)]
+    assert not set(again) & set(pids)
+    job.stop.touch()
+    code, text = job.end()
+    assert code == 0, text
+    assert "no rank is left of those that went on: all 3 ranks begin again" in text, text
+
+
+SLOW_TO_RUN = """
+import os, sys, time
+import xoe.torch as hvd
+stop, hold = sys.argv[1:]
+hvd.init()
+print(f"pid {os.getpid()} has joined", flush=True)
+while os.path.exists(hold):
+    time.sleep(0.01)
+@hvd.elastic.run
+def train(state):
+    print(f"pid {os.getpid()} rank {hvd.rank()} of {hvd.size()} from step {state.step}", flush=True)
+    while not any(hvd.allgather_object(os.path.exists(stop))):
+        state.step += 1
+        state.commit()
+        time.sleep(0.01)
+train(hvd.elastic.ObjectState(step=0))
+"""
+
+
+def test_a_newcomer_counts_once_it_has_the_state(folder):
+    (folder / "slow.py").write_text(SLOW_TO_RUN)
+    hold = folder / "hold"
+    program = [ranks.interpreter(), str(folder / "slow.py"), str(folder / "stop"), str(hold)]
+    job = Job(folder, "--restarts", "1", program=program, size=2, least=1)
+    pids = [job.begins(slot, 2) for slot in range(2)]
+    hold.touch()
+    os.kill(pids[1], signal.SIGKILL)
+    job.until(r"\[1\] pid \d+ has joined", times=2)
+    time.sleep(1)
+    assert "the job goes on with 2 ranks" not in job.text(), job.text()
+    # The other one is lost before it has given its state away: there is nothing to go on from.
+    os.kill(pids[0], signal.SIGKILL)
+    code, text = job.end()
+    assert code == 128 + signal.SIGKILL and "of 1 from step" not in text.split("has joined")[-1], text
+
+
 def test_what_cannot_be_is_refused(folder):
     for words, said in (
         (["-np", "2", "--min-np", "3", "true"], "--min-np 3 is more than -np 2"),

@@ -1,9 +1,12 @@
 #include "measure/cli/failures/failure_runs.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "measure/cli/failures/kill_schedule.h"
 #include "measure/cli/failures/watched_training.h"
 
@@ -14,11 +17,13 @@ using Clock = WatchedTraining::Clock;
 
 constexpr int kMostFruitless = 3;  // starts one after the other that end by themselves without a step
 constexpr auto kEndOfTraining = std::chrono::seconds(60);
+constexpr auto kProgressEvery = std::chrono::seconds(30);
 
 class Runner {
  public:
-  Runner(const FailureWay& way, const FailureOptions& options, double mean_seconds)
-      : way_(way), options_(options), run_{.way = way.name, .mean_seconds = mean_seconds} {
+  Runner(const FailureWay& way, const FailureOptions& options, double mean_seconds, int stop,
+         const std::function<void(const std::string& line)>& tell)
+      : way_(way), options_(options), stop_(stop), tell_(tell), run_{.way = way.name, .mean_seconds = mean_seconds} {
     if (mean_seconds <= 0) return;
     schedule_.emplace(mean_seconds, options.ranks, options.seed);
     next_ = schedule_->next();
@@ -27,8 +32,10 @@ class Runner {
   Result<FailureRun> run() {
     while (done_ < options_.steps) {
       if (!training_) XOE_TRY(start());
-      const bool runs = training_->wait(std::min(silent_at_, kill_at().value_or(silent_at_)));
+      const bool runs = training_->wait(std::min({silent_at_, tell_at_, kill_at().value_or(silent_at_)}), stop_);
+      if (is_stopped()) return failure(Code::kUnavailable, "{}: ended by a signal", way_.name);
       take_steps();
+      tell_progress();
       if (done_ >= options_.steps) break;
       if (!runs)
         XOE_TRY(note_end());
@@ -50,6 +57,17 @@ class Runner {
     fruitless_ = true;
     hear();
     return {};
+  }
+
+  bool is_stopped() const {
+    pollfd entry{.fd = stop_, .events = POLLIN, .revents = 0};
+    return stop_ >= 0 && ::poll(&entry, 1, 0) == 1;
+  }
+
+  void tell_progress() {
+    if (!tell_ || Clock::now() < tell_at_) return;
+    tell_at_ = Clock::now() + kProgressEvery;
+    tell_(fmt::format("{} of {}, {}", done_, counted(options_.steps, "step"), counted(run_.kills, "kill")));
   }
 
   void hear() {
@@ -93,6 +111,9 @@ class Runner {
 
   const FailureWay& way_;
   const FailureOptions& options_;
+  const int stop_;
+  const std::function<void(const std::string& line)>& tell_;
+  Clock::time_point tell_at_ = Clock::now() + kProgressEvery;
   FailureRun run_;
   std::optional<KillSchedule> schedule_;
   Kill next_;
@@ -106,8 +127,9 @@ class Runner {
 
 }  // namespace
 
-Result<FailureRun> run_under_failures(const FailureWay& way, const FailureOptions& options, double mean_seconds) {
-  return Runner(way, options, mean_seconds).run();
+Result<FailureRun> run_under_failures(const FailureWay& way, const FailureOptions& options, double mean_seconds,
+                                      int stop, const std::function<void(const std::string& line)>& tell) {
+  return Runner(way, options, mean_seconds, stop, tell).run();
 }
 
 }  // namespace xoe::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct FailureRun {
 
 // Starts the command, kills as KillSchedule(mean_seconds, ranks, seed) says, and starts it again where it has ended,
 // until it has done all steps. `unavailable`: it cannot be started, ends again and again without a step, or is silent.
-Result<FailureRun> run_under_failures(const FailureWay& way, const FailureOptions& options, double mean_seconds);
+// stop: becomes readable when it is to end early, with `unavailable`; -1: never. tell: gets a line now and then.
+Result<FailureRun> run_under_failures(const FailureWay& way, const FailureOptions& options, double mean_seconds,
+                                      int stop = -1, const std::function<void(const std::string& line)>& tell = {});
 
 }  // namespace xoe::bench

@@ -35,7 +35,9 @@ Result<WatchedTraining> WatchedTraining::start(const std::vector<std::string>& w
   Fd out(ends[0]), in(ends[1]);
   ::fcntl(in.get(), F_SETFL, 0);
   const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const auto inherited = remote::Inherited::current();
+  auto inherited = remote::Inherited::current();
+  // These may be held back here; the training is to get them.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigdelset(&inherited.mask, signal);
   std::vector<std::string> settings;
   for (const auto& [name, value] : inherited.env.all()) settings.push_back(name + "=" + value);
   const auto environment = remote::c_strings(settings);
@@ -61,9 +63,10 @@ WatchedTraining::~WatchedTraining() {
   has_ended(-1);
 }
 
-bool WatchedTraining::wait(Clock::time_point deadline) {
-  std::array<pollfd, 2> entries{pollfd{.fd = output_.get(), .events = POLLIN, .revents = 0},
-                                pollfd{.fd = process_.pidfd.get(), .events = POLLIN, .revents = 0}};
+bool WatchedTraining::wait(Clock::time_point deadline, int also) {
+  std::array<pollfd, 3> entries{pollfd{.fd = output_.get(), .events = POLLIN, .revents = 0},
+                                pollfd{.fd = process_.pidfd.get(), .events = POLLIN, .revents = 0},
+                                pollfd{.fd = also, .events = POLLIN, .revents = 0}};
   ::poll(entries.data(), entries.size(), milliseconds_until(deadline));
   read();
   if (entries[1].revents == 0 || !has_ended(0)) return true;

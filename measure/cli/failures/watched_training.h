@@ -32,8 +32,9 @@ class WatchedTraining {
   WatchedTraining& operator=(WatchedTraining&&) = delete;
   ~WatchedTraining();
 
-  // Waits until it has printed something, or has ended, but not beyond the deadline. False: it has ended.
-  bool wait(Clock::time_point deadline);
+  // Waits until it has printed something, or has ended, or `also` can be read, but not beyond the deadline. False: it
+  // has ended. also: -1: none.
+  bool wait(Clock::time_point deadline, int also = -1);
   // The steps since the last call.
   std::deque<StepDone> take_steps() { return std::exchange(steps_, {}); }
   // Kills the process that this rank has now. False: it has none.

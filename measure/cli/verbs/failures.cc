@@ -1,5 +1,6 @@
 // xoe bench failures: what it costs a training that ranks are killed while it runs.
-#include <unistd.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/fd.h"
 #include "core/base/random_token.h"
 #include "core/command_line/parse/command_line.h"
 #include "launch/remote/shell.h"
@@ -75,6 +77,33 @@ class Scratch {
   fs::path path_;
 };
 
+// Holds back the signals that ask this process to end, until it has cleaned up behind itself.
+class EndSignal {
+ public:
+  static Result<EndSignal> block() {
+    sigset_t taken;
+    ::sigemptyset(&taken);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&taken, signal);
+    Fd fd(::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!fd.valid()) return failure(Code::kResourceExhausted, "signalfd: {}", errno_text(errno));
+    sigset_t before;
+    ::sigprocmask(SIG_BLOCK, &taken, &before);
+    return EndSignal(std::move(fd), before);
+  }
+  EndSignal(EndSignal&&) = default;
+  EndSignal& operator=(EndSignal&&) = delete;
+  // One that has come ends the process now.
+  ~EndSignal() {
+    if (fd_.valid()) ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  EndSignal(Fd fd, const sigset_t& before) : fd_(std::move(fd)), before_(before) {}
+  Fd fd_;
+  sigset_t before_;
+};
+
 std::vector<std::string> train_flags(const FailureFlags& flags) {
   if (!flags.train.empty()) return flags.train;
   return {"--synthetic", "--model", "resnet18",  "--image-size", "32",   "--batch", "8",
@@ -119,6 +148,8 @@ Result<std::vector<FailureWay>> ways_of(const FailureFlags& flags, const std::st
 Status measure_failures(const FailureFlags& flags) {
   for (const double mean : flags.every)
     if (!(mean > 0)) return failure(Code::kInvalidArgument, "--every: {:g} is no time between failures", mean);
+  // Signals wait until nothing is left to clean up; children get none of this process's mask.
+  XOE_ASSIGN(const EndSignal signal, EndSignal::block());
   XOE_ASSIGN(const Scratch scratch, Scratch::make());
   XOE_ASSIGN(const auto ways, ways_of(flags, scratch.path()));
   FailureStudy study = {.options = flags.options,
@@ -129,11 +160,12 @@ Status measure_failures(const FailureFlags& flags) {
   means.insert(means.end(), flags.every.begin(), flags.every.end());
   for (const FailureWay& way : ways)
     for (const double mean : means) {
-      if (::isatty(STDERR_FILENO) == 1)
-        fmt::print(stderr, "{}, {} ...\n", way.name,
-                   mean > 0 ? fmt::format("a failure every {:g} s", mean) : "no failure");
+      const std::string name =
+          fmt::format("{}, {}", way.name, mean > 0 ? fmt::format("a failure every {:g} s", mean) : "no failure");
+      const auto tell = [&name](const std::string& line) { fmt::print(stderr, "{}: {}\n", name, line); };
+      tell("begins");
       XOE_TRY(scratch.clear());
-      XOE_ASSIGN(auto run, run_under_failures(way, flags.options, mean));
+      XOE_ASSIGN(auto run, run_under_failures(way, flags.options, mean, signal.fd(), tell));
       study.runs.push_back(std::move(run));
     }
   return put_out(flags.out, failures_text(study), to_json(study), [&] { return failures_page(study); });

@@ -145,7 +145,7 @@ typedef struct xoe_options {
   const char* tune_file; /* "": none, whatever the environment says; likewise below */
   const char* timeline;
   int32_t metrics_port; /* 0: none */
-  int32_t reserved;     /* 0 */
+  int32_t tells_formed; /* 1: xoe_world_formed tells the launcher that this world has formed; 0: xoe_init does */
   xoe_warn warn;        /* null: warnings go to standard error */
   void* warn_user;
   const int32_t* ranks; /* of the job: this rank's group, in its order; null: all. Every rank is in the group that it
@@ -201,6 +201,11 @@ XOE_API xoe_status xoe_key(const xoe_engine* engine, unsigned char* key);
  */
 enum { XOE_WORLD_FIXED = 0, XOE_WORLD_STAY = 1, XOE_WORLD_RE_FORM = 2, XOE_WORLD_LEAVE = 3 };
 XOE_API xoe_status xoe_world_change(const xoe_engine* engine, int32_t* change);
+
+/* With tells_formed: all ranks have what they need of the others, those that have just joined the state of the
+ * training. Until then the launcher goes on without those if they fail, and never with them alone. Each rank may call
+ * it, more than once; it counts at rank 0. The first world of a job is told by xoe_init. */
+XOE_API xoe_status xoe_world_formed(const xoe_engine* engine);
 /* The former name. */
 XOE_API xoe_status xoe_world_wish(const xoe_engine* engine, int32_t* change);
 
