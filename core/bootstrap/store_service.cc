@@ -374,7 +374,17 @@ void StoreService::note_lost_peers(std::string_view key, std::string_view value,
                          .unreachable = unreachable});
 }
 
+// True for what is told to the launcher alone, again in each version of the world: it is no value that stays.
+bool StoreService::take_message(std::string_view key, std::string_view value) {
+  const auto slash = key.find('/');
+  const auto kind = key.substr(0, slash);
+  if (slash == std::string_view::npos || (kind != kLostPeersKey && kind != kUnreachablePeersKey)) return false;
+  note_lost_peers(key.substr(slash + 1), value, kind == kUnreachablePeersKey);
+  return true;
+}
+
 Status StoreService::set(std::string_view key, std::string_view value) {
+  if (take_message(key, value)) return {};
   if (const auto found = values_.find(key); found != values_.end()) {
     if (found->second == value) return {};
     return failure(Code::kInvalidArgument, "store: key {} is already set to another value", key);
@@ -383,12 +393,8 @@ Status StoreService::set(std::string_view key, std::string_view value) {
     return failure(Code::kResourceExhausted, "store: full: {} keys, {} bytes", values_.size(), bytes_);
   values_.emplace(key, value);
   bytes_ += key.size() + value.size();
-  if (const auto slash = key.find('/'); slash != std::string_view::npos) {
-    if (key.substr(0, slash) == kFailingRankKey) note_failing(key.substr(slash + 1), value);
-    for (const bool unreachable : {false, true})
-      if (key.substr(0, slash) == (unreachable ? kUnreachablePeersKey : kLostPeersKey))
-        note_lost_peers(key.substr(slash + 1), value, unreachable);
-  }
+  if (const auto slash = key.find('/'); slash != std::string_view::npos && key.substr(0, slash) == kFailingRankKey)
+    note_failing(key.substr(slash + 1), value);
   if (auto waiting = waiters_.extract(std::string(key)); !waiting.empty()) wake(waiting.mapped(), value);
   return {};
 }

@@ -89,6 +89,7 @@ class StoreService {
   bool flush(Connection& connection);
 
   bool may_answer(const Connection& connection) const;
+  bool take_message(std::string_view key, std::string_view value);
   Status set(std::string_view key, std::string_view value);
   // Finds the value of a key that is set, or that stands for a version of the world that has begun.
   std::optional<std::string_view> find(std::string_view key) const;

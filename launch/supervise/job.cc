@@ -260,8 +260,7 @@ class Job {
 
   void start_rank(int slot, const std::string& device) {
     // Of the process that was in the slot before.
-    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey, bootstrap::kLostPeersKey,
-                           bootstrap::kUnreachablePeersKey})
+    for (const auto key : {bootstrap::kWorldCandidateKey, bootstrap::kFailingRankKey})
       store_->remove(fmt::format("{}/{}", key, slot));
     SupervisorCommand command{.kind = SupervisorCommand::Kind::kRestart, .rank = slot};
     device.copy(command.device.data(), command.device.size() - 1);
