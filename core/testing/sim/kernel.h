@@ -66,6 +66,7 @@ struct Thread {
   std::uint64_t wait = 0;  // the number of its wait; a timer of an earlier one is void
   bool timed_out = false;
   bool interrupted = false;
+  sigset_t blocked = {};
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;
   WaitQueue joiners;
@@ -93,7 +94,7 @@ struct Process {
   std::vector<char*> argv, envp;
   char** environment = nullptr;
   std::vector<Thread*> threads;
-  sigset_t blocked = {}, pending = {};
+  sigset_t pending = {};
   std::map<int, struct sigaction> actions;
   bool subreaper = false, stopped = false, ended = false, reaped = false;
   int parent_death_signal = 0;
@@ -102,6 +103,7 @@ struct Process {
   WaitQueue children_changed;
   std::vector<std::weak_ptr<Object>> watchers;  // pidfds and signalfds
   bool frozen() const;
+  bool blocks(int signal) const;  // all its threads do
 };
 
 struct Machine {
@@ -162,7 +164,7 @@ class Kernel {
   void end_process(Process& process, int status);
   void raise(Process& process, int signal);
   void deliver_signals();
-  bool has_signal(const Process& process) const;
+  bool has_signal() const;  // for the caller
   void close_all(Process& process, bool on_exec);
   pid_t wait_for(pid_t which, int* status, int flags, bool keep);
   int execute(const char* path, char* const* argv, char* const* envp);

@@ -183,7 +183,7 @@ int kill(pid_t pid, int signal) noexcept {
     send(*process, signal);
   }
   if (self->dead) kernel->park();
-  if (kernel->has_signal(sender)) kernel->deliver_signals();
+  if (kernel->has_signal()) kernel->deliver_signals();
   return found > 0 ? 0 : (errno = ESRCH, -1);
 }
 
@@ -216,31 +216,27 @@ int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept {
   REAL(sigprocmask);
   if (self == nullptr) return real_sigprocmask(how, set, before);
   Process& process = kernel->current();
-  if (before != nullptr) *before = process.blocked;
+  if (before != nullptr) *before = self->blocked;
   if (set == nullptr) return 0;
   for (int signal = 1; signal < SIGRTMAX; ++signal) {
     const bool named = ::sigismember(set, signal) == 1;
-    if (how == SIG_SETMASK ? !named : how == SIG_UNBLOCK && named) ::sigdelset(&process.blocked, signal);
-    if (named && how != SIG_UNBLOCK) ::sigaddset(&process.blocked, signal);
+    if (how == SIG_SETMASK ? !named : how == SIG_UNBLOCK && named) ::sigdelset(&self->blocked, signal);
+    if (named && how != SIG_UNBLOCK) ::sigaddset(&self->blocked, signal);
   }
-  // What was blocked and has no handler takes effect now.
+  // What was blocked takes effect now.
   for (int signal = 1; signal < SIGRTMAX; ++signal)
-    if (::sigismember(&process.pending, signal) == 1 && ::sigismember(&process.blocked, signal) != 1) {
+    if (::sigismember(&process.pending, signal) == 1 && ::sigismember(&self->blocked, signal) != 1) {
       ::sigdelset(&process.pending, signal);
       kernel->raise(process, signal);
     }
   if (self->dead) kernel->park();
-  if (kernel->has_signal(process)) kernel->deliver_signals();
+  if (kernel->has_signal()) kernel->deliver_signals();
   return 0;
 }
 
-// A process has one mask here.
 int pthread_sigmask(int how, const sigset_t* set, sigset_t* before) noexcept {
   REAL(pthread_sigmask);
-  if (self == nullptr) return real_pthread_sigmask(how, set, before);
-  // Threads that block all signals leave them to the others, which is the same to this process.
-  if (before != nullptr) *before = self->process->blocked;
-  return self->process->threads.size() > 1 ? 0 : sigprocmask(how, set, nullptr);
+  return self == nullptr ? real_pthread_sigmask(how, set, before) : sigprocmask(how, set, before);
 }
 
 int sigaction(int signal, const struct sigaction* action, struct sigaction* before) noexcept {

@@ -117,7 +117,6 @@ Process& Kernel::make_process(Machine& machine, const Process* parent) {
   if (parent != nullptr) {
     process.descriptors = parent->descriptors;
     for (auto& [fd, descriptor] : process.descriptors) ++descriptor.object->references;
-    process.blocked = parent->blocked;
     process.actions = parent->actions;
     process.name = parent->name;
     process.environment = parent->environment;
@@ -196,7 +195,7 @@ void Kernel::raise(Process& process, int signal) {
     return;
   }
   const auto action = action_of(process, signal);
-  if (::sigismember(&process.blocked, signal) == 1) {
+  if (process.blocks(signal)) {
     if (action.sa_handler == SIG_IGN) return;
     ::sigaddset(&process.pending, signal);
     for (const auto& watcher : process.watchers)
@@ -214,16 +213,23 @@ void Kernel::raise(Process& process, int signal) {
   }
   ::sigaddset(&process.pending, signal);
   for (Thread* thread : process.threads) {
-    if (thread->dead) continue;
+    if (thread->dead || ::sigismember(&thread->blocked, signal) == 1) continue;
     thread->interrupted = true;
     wake(thread);
     break;
   }
 }
 
-bool Kernel::has_signal(const Process& process) const {
+bool Process::blocks(int signal) const {
+  return std::ranges::all_of(threads, [signal](const Thread* thread) {
+    return thread->dead || ::sigismember(&thread->blocked, signal) == 1;
+  });
+}
+
+bool Kernel::has_signal() const {
+  const Process& process = current();
   for (const auto& [signal, action] : process.actions)
-    if (::sigismember(&process.pending, signal) == 1 && ::sigismember(&process.blocked, signal) != 1) return true;
+    if (::sigismember(&process.pending, signal) == 1 && ::sigismember(&self->blocked, signal) != 1) return true;
   return false;
 }
 
@@ -231,7 +237,7 @@ void Kernel::deliver_signals() {
   Process& process = current();
   const auto actions = process.actions;
   for (const auto& [signal, action] : actions) {
-    if (::sigismember(&process.pending, signal) != 1 || ::sigismember(&process.blocked, signal) == 1) continue;
+    if (::sigismember(&process.pending, signal) != 1 || ::sigismember(&self->blocked, signal) == 1) continue;
     ::sigdelset(&process.pending, signal);
     if (action.sa_handler == SIG_IGN) continue;
     if (action.sa_handler == SIG_DFL) {

@@ -188,7 +188,7 @@ void Kernel::enter() {
   Process& process = *self->process;
   if (self->dead) park();
   if (process.frozen() || (!ready_.empty() && random.chance(options.preempt))) yield();
-  if (!process.ended && has_signal(process)) deliver_signals();
+  if (!process.ended && has_signal()) deliver_signals();
 }
 
 Thread* Kernel::start_thread(Process* process, void* (*start)(void*), void* argument, pthread_t* made,
@@ -198,6 +198,7 @@ Thread* Kernel::start_thread(Process* process, void* (*start)(void*), void* argu
   thread->id = ++threads_;
   thread->start = start;
   thread->argument = argument;
+  thread->blocked = self->blocked;
   static auto* const create = real<decltype(::pthread_create)>("pthread_create");
   if (create(&thread->real, attributes, &run_thread, thread) != 0) {
     std::fputs("simulator: the machine has no room for another thread\n", stderr);
