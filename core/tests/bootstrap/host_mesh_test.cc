@@ -274,6 +274,20 @@ TEST(MeshHandshake, MembersThatWillNotComeAreNotWaitedFor) {
   EXPECT_EQ(checks, 2);
 }
 
+// The last member has none to accept, and connects to one that has ended since it told its address.
+TEST(MeshHandshake, EndsWhenAMemberIsLostWhileOthersConnect) {
+  std::atomic<int> checks = 0;
+  const ConnectOptions options{.address = "127.0.0.1", .secret = "s", .check = [&]() -> Status {
+                                 return ++checks < 2 ? Status() : failure(Code::kUnavailable, "another version");
+                               }};
+  const Exchange exchange = [](const std::string& mine) -> Result<std::vector<std::string>> {
+    return std::vector<std::string>{"tcp:127.0.0.1:1", mine};  // no process listens there
+  };
+  const auto refused = connect_members(1, 2, exchange, options, Clock::now() + 1h);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "another version");
+}
+
 TEST(MeshHandshake, AnUnauthenticatedClientIsReported) {
   std::string warning;
   const auto exchange = [&](std::string mine) -> Result<std::vector<std::string>> {
