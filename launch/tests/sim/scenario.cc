@@ -103,7 +103,7 @@ class ElasticJob {
         {"/sim/xoe", "run", "--rendezvous", "10.0.0.1:29500", "--node-rank", fmt::format("{}", host), "--nodes",
          fmt::format("1:{}", hosts_.size()), "-np", fmt::format("{}", schedule_.ranks), "--restarts", "1000",
          "/sim/training", fmt::format("{}", schedule_.commit_every), fmt::format("{}", schedule_.step / sim::kMicro),
-         schedule_.engine ? "engine" : "comm"},
+         schedule_.sums},
         variables);
     tell(fmt::format("h{} starts its member", host));
   }
@@ -291,7 +291,7 @@ class ElasticJob {
         if (!line.empty()) lines.emplace(std::atof(line.c_str()), fmt::format("{} {}: {}\n", line.substr(0, 9), host.name(), line.substr(std::min<std::size_t>(line.size(), 10))));
     std::string& story = outcome_.story;
     story = fmt::format("{} hosts, {} ranks each, a commit every {} steps, {}\n", schedule_.hosts, schedule_.ranks,
-                        schedule_.commit_every, schedule_.engine ? "engine" : "communicator");
+                        schedule_.commit_every, schedule_.sums);
     for (const auto& [at, line] : lines) story += line;
     sim::Time widest = 0, before = 0, where = 0;
     for (const Record& one : journal->steps) {

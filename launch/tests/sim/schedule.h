@@ -34,7 +34,7 @@ struct Schedule {
   sim::Options options;
   int hosts = 3, ranks = 1;  // of each host
   int commit_every = 1;
-  bool engine = false;  // its tensors have names, which the ranks negotiate
+  const char* sums = "comm";  // the third argument of training()
   sim::Time step = 100 * sim::kMilli;
   sim::Time length = 20 * sim::kSecond;
   std::vector<Event> events;

@@ -25,7 +25,7 @@ namespace elastic = xoe::elastic;
 struct Training {
   std::int64_t commit_every = 1;
   std::chrono::microseconds computes = {};
-  bool names = false;
+  std::string_view kind = "comm";  // of its sums: in turns, in groups, or by name, which the ranks negotiate
   std::vector<float> seen = std::vector<float>(64);
   std::int64_t step = 0;
   std::vector<int> ranks = {};  // of each step
@@ -35,9 +35,13 @@ struct Training {
     if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
   }
 
-  // By name, which the ranks negotiate, or by turns.
   Status sum(elastic::World& world, std::vector<float>& values) const {
-    if (!names) return world.comm().allreduce(Tensor(values.data(), values.size()));
+    const Tensor all(values.data(), values.size());
+    if (kind == "comm") return world.comm().allreduce(all);
+    if (kind == "groups") {  // which come and go
+      XOE_ASSIGN(auto group, world.comm().split(0));
+      return group->allreduce(all);
+    }
     XOE_ASSIGN(Engine* const engine, world.engine());
     const auto count = static_cast<std::int64_t>(values.size());
     const TensorArg tensor{values.data(), values.data(), DType::kFloat32, {&count, 1}};
@@ -93,7 +97,7 @@ int training(int argc, char** argv) {
   if (argc != 4) return 2;
   return Training{.commit_every = std::atoll(argv[1]),
                   .computes = std::chrono::microseconds(std::atoll(argv[2])),
-                  .names = std::string_view(argv[3]) == "engine"}
+                  .kind = argv[3]}
       .run();
 }
 

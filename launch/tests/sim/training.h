@@ -22,7 +22,7 @@ struct Journal {
 };
 extern Journal* journal;
 
-// The program: COMMIT_EVERY MICROSECONDS engine|comm: steps from commit to commit, how long one computes, and what sums.
+// The program: COMMIT_EVERY MICROSECONDS comm|groups|engine: steps from commit to commit, how long one computes, and what sums.
 int training(int argc, char** argv);
 
 }  // namespace xoe::launch::sim_tests
