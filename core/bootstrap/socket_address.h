@@ -57,8 +57,8 @@ Result<TcpEndpoint> parse_tcp(std::string_view text);
 Result<Fd> listen_at(const SocketAddress& address);
 
 // A connected, non-blocking socket, within the deadline. While no process listens at the address: retries if `wait` is
-// set, else fails with `peer_lost` at once. `timeout` and `unavailable` name the address. `stop`: a descriptor that ends
-// it, with `unavailable`, once it is readable; -1: none.
+// set, else fails with `peer_lost` at once. `timeout` and `unavailable` name the address. `stop`: a descriptor that
+// ends it, with `unavailable`, once it is readable; -1: none.
 Result<Fd> connect_to(const SocketAddress& address, bool wait, std::chrono::steady_clock::time_point deadline,
                       int stop = -1);
 

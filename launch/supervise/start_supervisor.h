@@ -10,8 +10,8 @@
 namespace xoe::launch {
 
 struct SupervisorStart {
-  int control = -1;          // its end of the pair
-  std::vector<int> closed;   // descriptors that it must not keep open
+  int control = -1;         // its end of the pair
+  std::vector<int> closed;  // descriptors that it must not keep open
   std::vector<remote::SpawnRequest> requests;
   bool restarts = false;
   std::size_t first = 0;

@@ -28,8 +28,8 @@ Result<SupervisorLink> SupervisorLink::start(std::vector<remote::SpawnRequest> r
 
   std::vector<int> closed(not_inherited.begin(), not_inherited.end());
   closed.push_back(here.get());
-  const pid_t pid =
-      start_supervisor({.control = there.get(), .closed = closed, .requests = requests, .restarts = restarts, .first = first});
+  const pid_t pid = start_supervisor(
+      {.control = there.get(), .closed = closed, .requests = requests, .restarts = restarts, .first = first});
   if (pid < 0) return failure(Code::kResourceExhausted, "cannot start a process: {}", errno_text(errno));
   return SupervisorLink(std::move(here), pid, std::move(older));
 }

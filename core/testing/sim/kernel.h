@@ -110,10 +110,10 @@ struct Machine {
   std::string name, address;
   std::uint32_t number = 0;  // the address
   bool on = true, paused = false;
-  Time clock_ahead = 0;  // of CLOCK_REALTIME
-  Time boot_offset = 0;  // of CLOCK_MONOTONIC
-  std::map<int, ObjectPtr> listening;          // by port
-  std::map<std::string, ObjectPtr> names;      // abstract unix addresses
+  Time clock_ahead = 0;                    // of CLOCK_REALTIME
+  Time boot_offset = 0;                    // of CLOCK_MONOTONIC
+  std::map<int, ObjectPtr> listening;      // by port
+  std::map<std::string, ObjectPtr> names;  // abstract unix addresses
   int next_port = 40000;
   std::string output;
 };
@@ -221,7 +221,7 @@ class Kernel {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
 };
 
-extern Kernel* kernel;              // of this process; nullptr outside a simulation
+extern Kernel* kernel;             // of this process; nullptr outside a simulation
 extern thread_local Thread* self;  // the caller, in a simulation
 
 // An open file description.

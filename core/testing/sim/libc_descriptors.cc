@@ -29,8 +29,7 @@
 #include "core/testing/sim/objects.h"
 #include "core/testing/sim/real.h"
 
-#define REAL(name) \
-  static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
+#define REAL(name) static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
 
 namespace {
 
@@ -60,9 +59,7 @@ std::shared_ptr<Socket> socket_of(int fd) {
   return found;
 }
 
-Time until(int milliseconds) {
-  return milliseconds < 0 ? kForever : kernel->now() + Time{milliseconds} * kMilli;
-}
+Time until(int milliseconds) { return milliseconds < 0 ? kForever : kernel->now() + Time{milliseconds} * kMilli; }
 
 // A file that the real kernel has opened, or its error.
 int adopt(int fd, bool close_on_exec) {
@@ -330,8 +327,9 @@ int ppoll(pollfd* entries, nfds_t count, const timespec* timeout, const sigset_t
   REAL(ppoll);
   if (self == nullptr) return real_ppoll(entries, count, timeout, mask);
   kernel->enter();
-  return kernel->poll(entries, count,
-                      timeout == nullptr ? kForever : kernel->now() + Time{timeout->tv_sec} * kSecond + timeout->tv_nsec);
+  return kernel->poll(
+      entries, count,
+      timeout == nullptr ? kForever : kernel->now() + Time{timeout->tv_sec} * kSecond + timeout->tv_nsec);
 }
 
 int epoll_create1(int flags) noexcept {
@@ -398,7 +396,8 @@ int socketpair(int family, int type, int protocol, int* fds) noexcept {
 int socket(int family, int type, int protocol) noexcept {
   REAL(socket);
   if (self == nullptr) return real_socket(family, type, protocol);
-  const auto made = std::make_shared<Socket>(family, type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), *kernel->current().machine);
+  const auto made =
+      std::make_shared<Socket>(family, type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), *kernel->current().machine);
   made->nonblocking = (type & SOCK_NONBLOCK) != 0;
   return kernel->add_descriptor(made, (type & SOCK_CLOEXEC) != 0);
 }

@@ -19,8 +19,7 @@
 #include "core/testing/sim/kernel.h"
 #include "core/testing/sim/real.h"
 
-#define REAL(name) \
-  static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
+#define REAL(name) static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
 
 namespace {
 
@@ -177,7 +176,9 @@ int kill(pid_t pid, int signal) noexcept {
   int found = 0;
   for (Process* process : kernel->all_processes()) {
     if (process->reaped || process->machine != sender.machine) continue;
-    const bool meant = pid > 0 ? process->pid == pid : pid == 0 ? process->group == sender.group : process->group == -pid;
+    const bool meant = pid > 0    ? process->pid == pid
+                       : pid == 0 ? process->group == sender.group
+                                  : process->group == -pid;
     if (!meant) continue;
     ++found;
     send(*process, signal);

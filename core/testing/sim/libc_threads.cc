@@ -16,8 +16,7 @@
 #include "core/testing/sim/kernel.h"
 #include "core/testing/sim/real.h"
 
-#define REAL(name) \
-  static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
+#define REAL(name) static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
 
 namespace {
 
@@ -29,7 +28,7 @@ using xoe::sim::Time;
 using xoe::sim::WaitQueue;
 
 constexpr Time kEpoch = Time{1'790'000'000} * kSecond;  // in September 2026
-constexpr Time kClockCost = 5'000;  // at most: a loop that waits for a time ends soon
+constexpr Time kClockCost = 5'000;                      // at most: a loop that waits for a time ends soon
 constexpr Time kUptime = 5'000 * kSecond;
 
 using Word = std::pair<std::uint64_t, std::uint64_t>;
@@ -121,8 +120,9 @@ long futex(int* word, int operation, int value, const timespec* limit) {
   if (__atomic_load_n(word, __ATOMIC_SEQ_CST) != value) return errno = EAGAIN, -1;
   Time end = kForever;
   if (limit != nullptr)
-    end = command == FUTEX_WAIT ? kernel->now() + time_of(*limit)
-                                : until((operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC, *limit);
+    end = command == FUTEX_WAIT
+              ? kernel->now() + time_of(*limit)
+              : until((operation & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC, *limit);
   if (!wait_at(key, end)) return errno = ETIMEDOUT, -1;
   if (std::exchange(self->interrupted, false)) {
     kernel->deliver_signals();

@@ -161,7 +161,8 @@ ssize_t Socket::write(const void* bytes, std::size_t size, bool waits) {
     if (!wait_until(waits, fits)) return done > 0 ? static_cast<ssize_t>(done) : -1;
     if (was_reset_) continue;
     std::size_t count = whole ? size : std::min(size - done, room());
-    if (!whole && count > 4096 && kernel->random.chance(kernel->options.short_read)) count = 1 + kernel->random.below(count);
+    if (!whole && count > 4096 && kernel->random.chance(kernel->options.short_read))
+      count = 1 + kernel->random.below(count);
     std::string piece(static_cast<const char*>(bytes) + done, count);
     done += count;
     if (peer_->closed_ && local(*peer_) && family_ == AF_UNIX) {

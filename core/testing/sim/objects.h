@@ -81,12 +81,12 @@ class Socket final : public Object {
   Machine& machine_;
   State state_ = State::kNew;
   Address here_, there_;
-  std::shared_ptr<Socket> peer_;  // as long as both are connected
+  std::shared_ptr<Socket> peer_;             // as long as both are connected
   LanePtr lane_ = std::make_shared<Lane>();  // of what it sends
-  std::deque<std::string> arrived_;  // of a stream one piece after another, else messages
+  std::deque<std::string> arrived_;          // of a stream one piece after another, else messages
   std::size_t arrived_bytes_ = 0, in_flight_ = 0;
-  bool ended_ = false;        // the peer sends no more
-  bool stopped_ = false;      // this sends no more
+  bool ended_ = false;    // the peer sends no more
+  bool stopped_ = false;  // this sends no more
   bool closed_ = false;
   bool was_reset_ = false;
   int error_ = 0;

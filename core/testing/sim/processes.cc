@@ -45,9 +45,7 @@ Range writable_data() {
   return found;
 }
 
-bool is_dropped(int signal) {
-  return signal == SIGCHLD || signal == SIGURG || signal == SIGWINCH || signal == SIGCONT;
-}
+bool is_dropped(int signal) { return signal == SIGCHLD || signal == SIGURG || signal == SIGWINCH || signal == SIGCONT; }
 
 bool stops(int signal) { return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
 
@@ -221,9 +219,8 @@ void Kernel::raise(Process& process, int signal) {
 }
 
 bool Process::blocks(int signal) const {
-  return std::ranges::all_of(threads, [signal](const Thread* thread) {
-    return thread->dead || ::sigismember(&thread->blocked, signal) == 1;
-  });
+  return std::ranges::all_of(
+      threads, [signal](const Thread* thread) { return thread->dead || ::sigismember(&thread->blocked, signal) == 1; });
 }
 
 bool Kernel::has_signal() const {
@@ -294,13 +291,13 @@ namespace {
 // A stream of stdio that writes to a descriptor of the simulation. The pointers stdout and stderr are data of the
 // program, so that each process has its own.
 std::FILE* open_stream(std::intptr_t fd) {
-  const cookie_io_functions_t functions{
-      .read = nullptr,
-      .write = [](void* to, const char* bytes, std::size_t size) -> ssize_t {
-        return ::write(static_cast<int>(reinterpret_cast<std::intptr_t>(to)), bytes, size);
-      },
-      .seek = nullptr,
-      .close = nullptr};
+  const cookie_io_functions_t functions{.read = nullptr,
+                                        .write = [](void* to, const char* bytes, std::size_t size) -> ssize_t {
+                                          return ::write(static_cast<int>(reinterpret_cast<std::intptr_t>(to)), bytes,
+                                                         size);
+                                        },
+                                        .seek = nullptr,
+                                        .close = nullptr};
   std::FILE* const stream = ::fopencookie(reinterpret_cast<void*>(fd), "w", functions);
   std::setvbuf(stream, nullptr, _IONBF, 0);
   return stream;

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kSeedHangs = std::chrono::seconds(300);
 
-struct Words {
+struct CommandLine {
   std::uint64_t first = 1, last = 100;
   std::set<std::size_t> without;
   std::optional<double> seconds;
@@ -38,7 +38,7 @@ std::uint64_t number(std::string_view text, bool& good) {
   return value;
 }
 
-bool parse(int argc, char** argv, Words& words) {
+bool parse(int argc, char** argv, CommandLine& words) {
   bool good = true;
   for (int i = 1; i < argc && good; ++i) {
     const std::string_view word = argv[i];
@@ -195,7 +195,7 @@ void report(const Suite& suite, std::uint64_t seed, const Outcome& outcome, bool
   std::fflush(stdout);
 }
 
-int run_seeds(const Suite& suite, const Words& words) {
+int run_seeds(const Suite& suite, const CommandLine& words) {
   const auto began = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
   const auto jobs = words.jobs > 0 ? static_cast<std::size_t>(words.jobs)
@@ -236,7 +236,7 @@ int run_seeds(const Suite& suite, const Words& words) {
 
 int run_suite(int argc, char** argv, const Suite& suite) {
   fix_addresses(argv);
-  Words words;
+  CommandLine words;
   if (!parse(argc, argv, words)) {
     std::fprintf(stderr, "%s: a wrong word; see --help\n", suite.name.c_str());
     return 2;
@@ -245,7 +245,8 @@ int run_suite(int argc, char** argv, const Suite& suite) {
     std::printf(
         "%s\n\n  --seeds FIRST:LAST  these (default 1:100)\n  --seconds S         begin none after so long\n"
         "  --jobs N            so many at once (default: one for each processor)\n  --no-shrink         leave failing "
-        "seeds as they are\n  --seed N            this one\n  --without I,J       without these events of its schedule\n"
+        "seeds as they are\n  --seed N            this one\n  --without I,J       without these events of its "
+        "schedule\n"
         "  --story             tell what happened\n",
         suite.describes.c_str());
     return 0;

@@ -17,8 +17,8 @@ struct Outcome {
 };
 
 struct Suite {
-  std::string name;      // of the program
-  std::string describes; // a sentence for --help
+  std::string name;       // of the program
+  std::string describes;  // a sentence for --help
   // Simulates a seed without these events of its schedule. Runs in a process of its own, which ends afterwards.
   std::function<Outcome(std::uint64_t seed, const std::set<std::size_t>& without)> run;
 };

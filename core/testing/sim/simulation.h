@@ -24,14 +24,14 @@ using Program = std::function<int(int argc, char** argv)>;
 
 struct Options {
   std::uint64_t seed = 1;
-  double preempt = 0.05;                         // in a call, another thread runs first
-  double short_read = 0.1;                       // a read or write does less than it could
-  Time latency = 100 * kMicro;                   // of a message between hosts, at least
-  Time jitter = 400 * kMicro;                    // at most more
-  double slow_message = 0.001;                   // a message takes `slow` more
+  double preempt = 0.05;        // in a call, another thread runs first
+  double short_read = 0.1;      // a read or write does less than it could
+  Time latency = 100 * kMicro;  // of a message between hosts, at least
+  Time jitter = 400 * kMicro;   // at most more
+  double slow_message = 0.001;  // a message takes `slow` more
   Time slow = 50 * kMilli;
-  int cpus = 1;                                  // of a host: fewer than threads, so that those that wait do not spin
-  Time spawn = 2 * kMilli;                       // at most, to start a program
+  int cpus = 1;             // of a host: fewer than threads, so that those that wait do not spin
+  Time spawn = 2 * kMilli;  // at most, to start a program
 };
 
 // What a simulated host is told, and what it has.

@@ -73,7 +73,8 @@ sockaddr_in at(const char* host, int port) {
 int receive(int, char**) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   const auto here = at("0.0.0.0", 7000);
-  if (::bind(listener, reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0 || ::listen(listener, 4) != 0) return 1;
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&here), sizeof here) != 0 || ::listen(listener, 4) != 0)
+    return 1;
   const int client = ::accept(listener, nullptr, nullptr);
   char bytes[100];
   ssize_t count = 0;
@@ -86,7 +87,8 @@ int receive(int, char**) {
 int transmit(int, char** argv) {
   const int peer = ::socket(AF_INET, SOCK_STREAM, 0);
   const auto there = at(argv[1], 7000);
-  while (::connect(peer, reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0) std::this_thread::sleep_for(1ms);
+  while (::connect(peer, reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0)
+    std::this_thread::sleep_for(1ms);
   for (int i = 0; i < 100; ++i) {
     const std::string number = fmt::format("{} ", i);
     if (::send(peer, number.data(), number.size(), MSG_NOSIGNAL) != std::ssize(number)) return 1;

@@ -88,7 +88,9 @@ class ElasticJob {
     if (std::getenv("XOE_SIM_TRAP") != nullptr) __builtin_trap();
     outcome_.problems.push_back(std::move(text));
   }
-  void tell(const std::string& line) { told_.emplace(sim::now(), fmt::format("{:9.3f} *** {}\n", seconds(sim::now()), line)); }
+  void tell(const std::string& line) {
+    told_.emplace(sim::now(), fmt::format("{:9.3f} *** {}\n", seconds(sim::now()), line));
+  }
 
   bool runs(std::size_t host) const { return members_[host] != 0 && !sim::facts_of(members_[host]).ended; }
   bool is_on(std::size_t host) const { return !off_.contains(host); }
@@ -99,12 +101,12 @@ class ElasticJob {
     const std::vector<std::string> variables = {"PATH=/sim", "HOME=/nowhere", "XOE_ARENA_BYTES=268435456",
                                                 "XOE_RENDEZVOUS_SECRET_FILE=" + secret_,
                                                 "XOE_PLUGIN_DIR=" XOE_SIM_PLUGINS};
-    members_[host] = hosts_[host].start(
-        {"/sim/xoe", "run", "--rendezvous", "10.0.0.1:29500", "--node-rank", fmt::format("{}", host), "--nodes",
-         fmt::format("1:{}", hosts_.size()), "-np", fmt::format("{}", schedule_.ranks), "--restarts", "1000",
-         "/sim/training", fmt::format("{}", schedule_.commit_every), fmt::format("{}", schedule_.step / sim::kMicro),
-         schedule_.sums},
-        variables);
+    members_[host] =
+        hosts_[host].start({"/sim/xoe", "run", "--rendezvous", "10.0.0.1:29500", "--node-rank", fmt::format("{}", host),
+                            "--nodes", fmt::format("1:{}", hosts_.size()), "-np", fmt::format("{}", schedule_.ranks),
+                            "--restarts", "1000", "/sim/training", fmt::format("{}", schedule_.commit_every),
+                            fmt::format("{}", schedule_.step / sim::kMicro), schedule_.sums},
+                           variables);
     tell(fmt::format("h{} starts its member", host));
   }
 
@@ -227,13 +229,15 @@ class ElasticJob {
     for (const auto& one : sim::running())
       problem(fmt::format("{} (pid {}) is left on {}", one.name, one.pid, one.host));
     for (const std::int64_t step : journal->ends)
-      if (step != journal->ends.front()) problem(fmt::format("ranks end after steps {} and {}", journal->ends.front(), step));
+      if (step != journal->ends.front())
+        problem(fmt::format("ranks end after steps {} and {}", journal->ends.front(), step));
     for (const double total : journal->totals)
       if (total != journal->totals.front())
         problem(fmt::format("ranks end with {} and {}", journal->totals.front(), total));
     const auto leader = sim::facts_of(members_[0]);
     const bool spared = is_on(0) && !leader_touched_;
-    if (spared && leader.ended && leader.status == 0 && journal->ends.empty()) problem("the job succeeds, and no rank did");
+    if (spared && leader.ended && leader.status == 0 && journal->ends.empty())
+      problem("the job succeeds, and no rank did");
     check_names();
     check_pause();
     tell_all();
@@ -244,14 +248,13 @@ class ElasticJob {
     if (hosts_[0].output().find("this launcher stood still") != std::string::npos) return;
     for (const sim::Host& host : hosts_)
       for (const std::string& line : split_text(host.output(), '\n')) {
-        const auto at = parse_number(std::string(line.substr(0, std::min<std::size_t>(line.size(), 9))).substr(
-            std::min(line.find_first_not_of(' '), line.size())));
+        const auto at = parse_number(std::string(line.substr(0, std::min<std::size_t>(line.size(), 9)))
+                                         .substr(std::min(line.find_first_not_of(' '), line.size())));
         const auto named = line.find("xoe run: host h");
         if (named == std::string::npos || !at) continue;
         const int number = line[named + 15] - '0';
-        const bool known = std::ranges::any_of(touched_, [&](const auto& one) {
-          return one.first == number && seconds(one.second) <= *at + 0.001;
-        });
+        const bool known = std::ranges::any_of(
+            touched_, [&](const auto& one) { return one.first == number && seconds(one.second) <= *at + 0.001; });
         if (!known) problem(fmt::format("nothing has happened to h{}: {}", number, line));
       }
   }
@@ -270,7 +273,8 @@ class ElasticJob {
     // A cut member 0 is without the others, as they are without it.
     if ((!cuts && !kills) || first.host == 0 || first.at < 3 * sim::kSecond) return;
     const sim::Options& options = schedule_.options;
-    if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli) return;  // no network of a cluster
+    if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli)
+      return;  // no network of a cluster
     const sim::Time limit = (cuts ? kNamesHost : 0) + kGoesOn;
     if (left.size() > 1 && schedule_.events[left[1]].at < first.at + limit) return;
     sim::Time before = first.at, widest = 0;
@@ -288,7 +292,9 @@ class ElasticJob {
     for (const auto& [at, line] : told_) lines.emplace(seconds(at), line);
     for (const sim::Host& host : hosts_)
       for (const std::string& line : split_text(host.output(), '\n'))
-        if (!line.empty()) lines.emplace(std::atof(line.c_str()), fmt::format("{} {}: {}\n", line.substr(0, 9), host.name(), line.substr(std::min<std::size_t>(line.size(), 10))));
+        if (!line.empty())
+          lines.emplace(std::atof(line.c_str()), fmt::format("{} {}: {}\n", line.substr(0, 9), host.name(),
+                                                             line.substr(std::min<std::size_t>(line.size(), 10))));
     std::string& story = outcome_.story;
     story = fmt::format("{} hosts, {} ranks each, a commit every {} steps, {}\n", schedule_.hosts, schedule_.ranks,
                         schedule_.commit_every, schedule_.sums);
@@ -298,9 +304,9 @@ class ElasticJob {
       if (before != 0 && one.at - before > widest) widest = one.at - before, where = before;
       before = one.at;
     }
-    story += fmt::format("{} steps of ranks, {} ends, the longest pause {:.3f} s from {:.3f} s on, {} calls, digest {:x}\n",
-                         journal->steps.size(), journal->ends.size(), seconds(widest), seconds(where), sim::calls(),
-                         sim::digest());
+    story += fmt::format(
+        "{} steps of ranks, {} ends, the longest pause {:.3f} s from {:.3f} s on, {} calls, digest {:x}\n",
+        journal->steps.size(), journal->ends.size(), seconds(widest), seconds(where), sim::calls(), sim::digest());
   }
 
   const Schedule schedule_;

@@ -95,9 +95,8 @@ struct Training {
 
 int training(int argc, char** argv) {
   if (argc != 4) return 2;
-  return Training{.commit_every = std::atoll(argv[1]),
-                  .computes = std::chrono::microseconds(std::atoll(argv[2])),
-                  .kind = argv[3]}
+  return Training{
+      .commit_every = std::atoll(argv[1]), .computes = std::chrono::microseconds(std::atoll(argv[2])), .kind = argv[3]}
       .run();
 }
 

@@ -14,15 +14,16 @@ struct Record {
   std::int64_t at = 0;  // virtual time
 };
 struct Journal {
-  std::vector<Record> steps;              // that a rank completed
+  std::vector<Record> steps;  // that a rank completed
   std::int64_t last_commit = 0;
-  std::vector<std::int64_t> ends;         // steps with which ranks ended well
+  std::vector<std::int64_t> ends;  // steps with which ranks ended well
   std::vector<double> totals;
   bool stop = false;
 };
 extern Journal* journal;
 
-// The program: COMMIT_EVERY MICROSECONDS comm|groups|engine: steps from commit to commit, how long one computes, and what sums.
+// The program: COMMIT_EVERY MICROSECONDS comm|groups|engine: steps from commit to commit, how long one computes, and
+// what sums.
 int training(int argc, char** argv);
 
 }  // namespace xoe::launch::sim_tests
