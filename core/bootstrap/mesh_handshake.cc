@@ -19,6 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kCheckInterval = std::chrono::seconds(1);
+// Longer than a member on a busy host takes to authenticate.
+constexpr auto kConnectTurn = std::chrono::seconds(5);
 
 // Lets all members after this one connect.
 class Acceptor {
@@ -116,13 +118,25 @@ class Accepting {
   std::jthread thread_;
 };
 
+// A member that has gone since it told its address would be tried until the deadline.
+Result<MemberConnection> connect_in_turns(const MemberClient& client, const ConnectOptions& options,
+                                          Clock::time_point deadline) {
+  while (true) {
+    const auto turn = options.check ? std::min<Clock::time_point>(deadline, Clock::now() + kConnectTurn) : deadline;
+    auto made = connect_member(client, turn);
+    if (made || turn == deadline || Clock::now() + kCheckInterval < turn) return made;
+    XOE_TRY(options.check());
+  }
+}
+
 // To all members before this one.
 Status connect_to_members(int self, int size, const std::vector<std::string>& addresses, const ConnectOptions& options,
                           std::vector<MemberConnection>& connections, Clock::time_point deadline) {
   for (int lane = 0; lane < options.lanes; ++lane) {
     for (int member = 0; member < self; ++member) {
       const std::string& address = addresses[static_cast<std::size_t>(member)];
-      auto made = connect_member({.self = self, .lane = lane, .address = address, .secret = options.secret}, deadline);
+      auto made = connect_in_turns({.self = self, .lane = lane, .address = address, .secret = options.secret}, options,
+                                   deadline);
       if (!made)
         return failure(made.error().code(), "cannot connect to {} at {}: {}", options.name(member), address,
                        made.error().message());
