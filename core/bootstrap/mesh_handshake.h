@@ -23,8 +23,8 @@ struct ConnectOptions {
   std::function<std::string(int member)> name = {};  // "rank 3"; empty: "host 3"
   // Receives a line when unauthenticated clients connected, too. Empty: it is dropped.
   std::function<void(const std::string&)> warn = {};
-  // Called about once a second, by another thread, while members are awaited; its error ends the wait. A member that
-  // will not come says nothing. Empty: only the deadline ends it.
+  // Called about once a second, by another thread, while members are awaited or connected to;
+  // its error ends the wait. A member that will not come says nothing. Empty: only the deadline ends it.
   std::function<Status()> check = {};
 };
 

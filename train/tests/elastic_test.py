@@ -190,6 +190,13 @@ class ElasticTest(unittest.TestCase):
         proof, code, said = check(ledger)
         self.assertEqual(code, 0, (proof, said))
         self.assertTrue(all(epoch["exact"] for epoch in proof["epochs"]) and proof["worlds"] == 2, proof)
+        # Not with the ledger of another training.
+        other = self.folder / "other"
+        self.start("--batch", 5, "--epochs", 1, "--ledger", other, "--remainder", "keep", restarts=0, name="other").end()
+        mixed = [other if word is ledger else word for word in options]
+        refused = self.start(*mixed, *kept, "--resume", restarts=0, name="mixed")
+        self.assertNotEqual(refused.process.wait(timeout=HANGS), 0)
+        self.assertIn("is of another training than the checkpoint", refused.text())
 
     def test_another_training_does_not_pass_for_the_one_that_has_the_ledger(self):
         ledger, other = self.folder / "ledger", self.folder / "other"

@@ -152,7 +152,8 @@ Json progress_json(const Progress& progress) {
           {"shift", progress.shift},
           {"loss_scale", progress.loss_scale.scale()},
           {"loss_scale_steps", progress.loss_scale.good_steps()},
-          {"first_joint_batch", progress.first_joint_batch}};
+          {"first_joint_batch", progress.first_joint_batch},
+          {"ledger_run", progress.ledger_run}};
 }
 
 Progress progress_of(const nlohmann::json& meta, std::string position) {
@@ -163,7 +164,8 @@ Progress progress_of(const nlohmann::json& meta, std::string position) {
           .position = std::move(position),
           .loss_scale =
               meta.contains("loss_scale") ? LossScale(meta.at("loss_scale"), meta.at("loss_scale_steps")) : LossScale(),
-          .first_joint_batch = meta.value("first_joint_batch", std::int64_t{0})};
+          .first_joint_batch = meta.value("first_joint_batch", std::int64_t{0}),
+          .ledger_run = meta.value("ledger_run", std::int64_t{0})};
 }
 
 Sections common_sections(const TrainOptions& options, const DataInfo& data, const Progress& progress, int ranks,

@@ -32,6 +32,7 @@ struct Progress {
   LossScale loss_scale = {};     // of float16
   // Images of all ranks in a pass when the training began; 0: not known.
   std::int64_t first_joint_batch = 0;
+  std::int64_t ledger_run = 0;  // as StepLedger has it
 };
 // As text, and back, between ranks of one run.
 std::string progress_text(const Progress& progress);

@@ -257,6 +257,7 @@ Status Run::restore_checkpoint(const Sections& sections) {
 
 Status Run::resume(const Progress& progress, bool same_run) {
   step_ = first_step_ = progress.step;
+  if (!same_run) state_->ledger.go_on_with(progress.ledger_run);
   update_->set_loss_scale(progress.loss_scale);
   shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
   hold(find_position(progress, same_run));
@@ -319,7 +320,8 @@ Progress Run::progress() const {
           .shift = plan_.shift,
           .position = input_->position(),
           .loss_scale = update_->loss_scale(),
-          .first_joint_batch = first_joint_batch_};
+          .first_joint_batch = first_joint_batch_,
+          .ledger_run = state_->ledger.run()};
 }
 
 Status Run::checkpoint() {

@@ -22,10 +22,11 @@ std::int64_t run_of_job() {
 
 Status refuse(const data::LedgerFolder& there, LedgerStart start, const std::string& folder) {
   if (start == LedgerStart::kResumed)
-    return failure(Code::kInvalidArgument,
-                   "--ledger {}: {} is of another training than the ledgers of the other hosts; name the folder that "
-                   "this training wrote",
-                   folder, there.file);
+    return failure(
+        Code::kInvalidArgument,
+        "--ledger {}: {} is of another training than the checkpoint, or than the ledgers of other hosts; name "
+        "the folder that this training wrote",
+        folder, there.file);
   return failure(Code::kInvalidArgument,
                  "--ledger {} has the ledger of another training, {}; give this one a folder of its own, or go on with "
                  "that one: --resume",
@@ -49,6 +50,7 @@ Status StepLedger::begin_world(const std::string& folder, const data::OpenedData
   XOE_TRY(comm.allreduce(Tensor(joint.data(), joint.size()), ReduceOp::kMax, {.name = "number of the ledger's world"}));
   world_ = joint[0] + 1;
   run_ = joint[1] > 0 && start != LedgerStart::kNew ? joint[1] - 1 : joint[2];
+  if (start == LedgerStart::kResumed && resumed_run_ != 0) run_ = resumed_run_;
   rank_ = comm.rank();
   if (held && !there.empty() && static_cast<std::int64_t>(there.run) != run_) held = refuse(there, start, folder);
   if (held) held = write_world(folder, data, first_step, comm.size());

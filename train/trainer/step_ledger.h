@@ -27,6 +27,10 @@ class StepLedger {
   // `invalid_argument`: the folder has the ledger of another training.
   Status begin_world(const std::string& folder, const data::OpenedData& data, LedgerStart start,
                      std::int64_t first_step, Communicator& comm, Status& held);
+  // Before begin_world(): the checkpoint is of this training; 0: it does not say.
+  void go_on_with(std::int64_t run) noexcept { resumed_run_ = run; }
+  // A number that stands for the training; 0: it has no ledger.
+  std::int64_t run() const noexcept { return run_; }
   // Before the step's gradients are exchanged; a batch for each pass.
   Status note(std::int64_t step, std::span<const Batch> batches);
   // After the step has changed the model.
@@ -37,7 +41,8 @@ class StepLedger {
 
   std::optional<data::LedgerWriter> writer_;
   std::int64_t world_ = 0;
-  std::int64_t run_ = 0;  // the training
+  std::int64_t run_ = 0;          // the training
+  std::int64_t resumed_run_ = 0;  // of the checkpoint that it goes on from
   int rank_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "core/backend/collective.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"

@@ -274,18 +274,45 @@ TEST(MeshHandshake, MembersThatWillNotComeAreNotWaitedFor) {
   EXPECT_EQ(checks, 2);
 }
 
-// The last member has none to accept, and connects to one that has ended since it told its address.
-TEST(MeshHandshake, EndsWhenAMemberIsLostWhileOthersConnect) {
-  std::atomic<int> checks = 0;
-  const ConnectOptions options{.address = "127.0.0.1", .secret = "s", .check = [&]() -> Status {
-                                 return ++checks < 2 ? Status() : failure(Code::kUnavailable, "another version");
+// The last member waits for none: it connects to the others, one of which may have gone since it told its address.
+TEST(HostMesh, AMemberThatConnectsToOneThatIsGoneIsToldSoToo) {
+  std::string gone;
+  {
+    const Fd listener = listen_at(SocketAddress::tcp("127.0.0.1", 0).value()).value();
+    gone = SocketAddress::of(listener.get()).text();
+  }
+  const ConnectOptions options{.address = "127.0.0.1", .secret = "s", .check = []() -> Status {
+                                 return failure(Code::kUnavailable, "another version");
                                }};
-  const Exchange exchange = [](const std::string& mine) -> Result<std::vector<std::string>> {
-    return std::vector<std::string>{"tcp:127.0.0.1:1", mine};  // no process listens there
+  const auto exchange = [&](const std::string& mine) -> Result<std::vector<std::string>> {
+    return std::vector{gone, mine};
   };
-  const auto refused = connect_members(1, 2, exchange, options, Clock::now() + 1h);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message(), "another version");
+  const auto begun = Clock::now();
+  const auto made = connect_members(1, 2, exchange, options, begun + 600s);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message(), HasSubstr("another version"));
+  EXPECT_LT(Clock::now() - begun, 300s);
+}
+
+// Those that are there have a shorter time to connect.
+TEST(HostMesh, AMemberThatIsThereAndCannotBeReachedIsTimedOut) {
+  std::string gone;
+  {
+    const Fd listener = listen_at(SocketAddress::tcp("127.0.0.1", 0).value()).value();
+    gone = SocketAddress::of(listener.get()).text();
+  }
+  const ConnectOptions options{.address = "127.0.0.1", .secret = "s", .limit = 1s, .name = [](int member) {
+                                 return "rank " + std::to_string(member + 7);
+                               }};
+  const auto exchange = [&](const std::string& mine) -> Result<std::vector<std::string>> {
+    return std::vector{gone, mine};
+  };
+  const auto begun = Clock::now();
+  const auto made = connect_members(1, 2, exchange, options, begun + 600s);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), Code::kTimeout);
+  EXPECT_THAT(made.error().message(), HasSubstr("cannot connect to rank 7"));
+  EXPECT_LT(Clock::now() - begun, 300s);
 }
 
 TEST(MeshHandshake, AnUnauthenticatedClientIsReported) {
