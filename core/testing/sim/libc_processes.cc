@@ -162,6 +162,8 @@ int execv(const char* path, char* const* argv) noexcept { return execve(path, ar
   kernel->park();
 }
 
+[[noreturn]] void _Exit(int code) noexcept { _exit(code); }
+
 [[noreturn]] void exit(int code) noexcept {
   REAL(exit);
   if (self == nullptr || self->process == kernel->scenario) real_exit(code);

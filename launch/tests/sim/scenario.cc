@@ -11,6 +11,7 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -66,16 +67,16 @@ class ElasticJob {
     for (std::size_t i = 0; i < hosts_.size(); ++i) start(i);
     for (std::size_t i = 0; i < schedule_.events.size(); ++i)
       if (!without_.contains(i)) plan(i);
+    if (schedule_.done_at > 0) actions_.emplace(schedule_.done_at, [this] { finish(); });
     while (sim::now() < schedule_.length) turn();
     heal();
     const sim::Time healed = sim::now();
     const auto steps = last_step();
-    while (leads() && last_step() == steps && sim::now() < healed + kRecovers) turn();
-    if (leads() && last_step() == steps && is_on(0))
+    while (!over_ && leads() && last_step() == steps && sim::now() < healed + kRecovers) turn();
+    if (!over_ && leads() && last_step() == steps && is_on(0))
       problem(fmt::format("no step within {:.0f} s after all was whole again at {:.3f} s", seconds(kRecovers),
                           seconds(healed)));
-    journal->stop = true;
-    over_ = true;
+    finish();
     end();
     check();
     return outcome_;
@@ -108,6 +109,12 @@ class ElasticJob {
                             fmt::format("{}", schedule_.step / sim::kMicro), schedule_.sums},
                            variables);
     tell(fmt::format("h{} starts its member", host));
+  }
+
+  void finish() {
+    if (std::exchange(over_, true)) return;
+    tell("the training is done");
+    journal->stop = true;
   }
 
   void plan(std::size_t index) {
@@ -245,6 +252,10 @@ class ElasticJob {
 
   // Only hosts to which something happened are named as lost, or those that gave up on a launcher that stood still.
   void check_names() {
+    const bool quiet = touched_.empty();
+    for (const sim::Host& host : hosts_)
+      if (quiet && host.output().find("re-forming the world") != std::string::npos)
+        problem(fmt::format("a world breaks on {}, and nothing has happened", host.name()));
     if (hosts_[0].output().find("this launcher stood still") != std::string::npos) return;
     for (const sim::Host& host : hosts_)
       for (const std::string& line : split_text(host.output(), '\n')) {
@@ -276,7 +287,8 @@ class ElasticJob {
     if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli)
       return;  // no network of a cluster
     const sim::Time limit = (cuts ? kNamesHost : 0) + kGoesOn;
-    if (left.size() > 1 && schedule_.events[left[1]].at < first.at + limit) return;
+    if (schedule_.done_at > 0 && schedule_.done_at < first.at + 2 * limit) return;
+    if (left.size() > 1 && schedule_.events[left[1]].at < first.at + 2 * limit) return;
     sim::Time before = first.at, widest = 0;
     for (const Record& one : journal->steps) {
       if (one.at < first.at) continue;

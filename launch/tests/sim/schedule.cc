@@ -67,6 +67,7 @@ Schedule schedule_of(std::uint64_t seed) {
   std::vector<Event::Kind> kinds;
   for (int kind = 0; kind < kKinds; ++kind)
     if (draw.chance(45)) kinds.push_back(static_cast<Event::Kind>(kind));
+  if (draw.chance(40)) made.done_at = draw.between(5 * sim::kSecond, made.length);
   const auto count = kinds.empty() ? 0 : 1 + draw.below(8);
   for (std::uint64_t i = 0; i < count; ++i) {
     Event event;

@@ -37,6 +37,7 @@ struct Schedule {
   const char* sums = "comm";  // the third argument of training()
   sim::Time step = 100 * sim::kMilli;
   sim::Time length = 20 * sim::kSecond;
+  sim::Time done_at = 0;  // the training is done amid what happens; 0: when all is whole again
   std::vector<Event> events;
 };
 
