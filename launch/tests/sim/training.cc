@@ -39,7 +39,8 @@ struct Training {
     const Tensor all(values.data(), values.size());
     if (kind == "comm") return world.comm().allreduce(all);
     if (kind == "groups") {  // which come and go
-      for (int i = 0; i < 2; ++i) XOE_ASSIGN(const auto unused, world.comm().split(i));
+      for (int i = 0; i < 2; ++i)
+        if (const auto unused = world.comm().split(i); !unused) return failure(unused.error());
       XOE_ASSIGN(auto group, world.comm().split(0));
       return group->allreduce(all);
     }
