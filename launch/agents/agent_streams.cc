@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "core/base/error.h"
 #include "launch/output/job_streams.h"
@@ -60,9 +61,11 @@ bool AgentStreams::open() const {
 
 void AgentStreams::drain(Clock::time_point now) {
   close_input();
+  const bool begins = !std::exchange(draining_, true);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (!may_read(stream) || stream.heard == Clock::time_point()) stream.heard = now;
+    // A rank that was silent for long may have written a moment before it ended.
+    if (begins || !may_read(stream)) stream.heard = now;
     if (now - stream.heard >= kDrainTimeout) close(i);
   }
 }

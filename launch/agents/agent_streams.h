@@ -60,6 +60,7 @@ class AgentStreams {
   std::size_t first_ = 0;  // of our entries in `polled`
   std::vector<std::size_t> waiting_;
   std::size_t turn_ = 0;  // of pump()
+  bool draining_ = false;
 };
 
 }  // namespace xoe::launch

@@ -275,7 +275,7 @@ TEST(MeshHandshake, MembersThatWillNotComeAreNotWaitedFor) {
 }
 
 // The last member waits for none: it connects to the others, one of which may have gone since it told its address.
-TEST(HostMesh, AMemberThatConnectsToOneThatIsGoneIsToldSoToo) {
+TEST(MeshHandshake, AMemberThatConnectsToOneThatIsGoneIsToldSoToo) {
   std::string gone;
   {
     const Fd listener = listen_at(SocketAddress::tcp("127.0.0.1", 0).value()).value();
@@ -295,7 +295,7 @@ TEST(HostMesh, AMemberThatConnectsToOneThatIsGoneIsToldSoToo) {
 }
 
 // Those that are there have a shorter time to connect.
-TEST(HostMesh, AMemberThatIsThereAndCannotBeReachedIsTimedOut) {
+TEST(MeshHandshake, AMemberThatIsThereAndCannotBeReachedIsTimedOut) {
   std::string gone;
   {
     const Fd listener = listen_at(SocketAddress::tcp("127.0.0.1", 0).value()).value();
