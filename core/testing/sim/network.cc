@@ -126,7 +126,7 @@ ssize_t Socket::read(void* bytes, std::size_t size, bool waits, int flags) {
     if (peer_ != nullptr) peer_->changed();
     return static_cast<ssize_t>(count);
   }
-  if (size > 1 && !looks && kernel->random.chance(kernel->options.short_read)) size = 1 + kernel->random.below(size);
+  if (size > 64 && !looks && kernel->random.chance(kernel->options.short_read)) size = 1 + kernel->random.below(size);
   std::size_t done = 0;
   for (std::size_t at = 0; at < arrived_.size() && done < size;) {
     std::string& piece = arrived_[at];
