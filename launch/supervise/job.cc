@@ -281,6 +281,8 @@ class Job {
     resizing_->begun(world_version_);
   }
   void begin_next_world(bool all_live = false) {
+    // One that has lost others waits in the old world: its keys must not be kept for those that go over.
+    keeps_old_ = all_live = all_live && !lost_ranks_.any();
     ++world_version_;
     lost_ranks_.clear();
     begun_at_ = Clock::now();
@@ -592,7 +594,9 @@ class Job {
         leave_out_unreachable(told, lost);
         continue;
       }
-      if (resizing_ && told.version == world_version_ && running_.contains(told.rank)) {
+      if (told.version == world_version_ - 1 && keeps_old_ && not_formed_at_)
+        begin_next_world();
+      else if (resizing_ && told.version == world_version_ && running_.contains(told.rank)) {
         std::vector<int> slots;
         for (const LostPeer& peer : lost)
           if (running_.contains(peer.rank)) slots.push_back(peer.rank);
@@ -726,6 +730,7 @@ class Job {
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
   LostRanks lost_ranks_;
+  bool keeps_old_ = false;  // the version before this one is still served
   RestartQueue scheduled_restarts_;
   std::optional<Departures> departures_;  // where there is resizing_
   FirstFault faults_;

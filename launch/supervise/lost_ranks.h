@@ -23,6 +23,9 @@ class LostRanks {
   // Another world has begun.
   void clear();
 
+  // Whether one has said that it has lost others: this world is over for it, and it waits for another one.
+  bool any() const noexcept { return !tellers_.empty(); }
+
   std::optional<Clock::time_point> next() const;
   // Once the time of some is over.
   struct Verdict {
