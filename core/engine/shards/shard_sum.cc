@@ -52,6 +52,7 @@ class TreeOfPartials {
   // leaves: in order.
   explicit TreeOfPartials(std::vector<Leaf> leaves) : leaves_(std::move(leaves)) {}
 
+  float* first() const noexcept { return leaves_.front().values; }
   // The sum of a node, which takes the place of its first leaf.
   float* sum(ShardRange node, std::size_t begin, std::size_t count) const {
     const auto leaf = std::ranges::lower_bound(leaves_, node.begin, {}, [](const Leaf& one) { return one.node.begin; });
@@ -204,7 +205,7 @@ Status ShardSum::start_exchange() {
   return {};
 }
 
-void ShardSum::finish_tree() {
+float* ShardSum::finish_tree() {
   const Part own = part_of(rank_);
   float* from = memory_->received.as<float>().data();
   std::vector<TreeOfPartials::Leaf> leaves;
@@ -216,19 +217,18 @@ void ShardSum::finish_tree() {
       }
   std::ranges::sort(leaves, {}, [](const TreeOfPartials::Leaf& leaf) { return leaf.node.begin; });
   const TreeOfPartials tree(std::move(leaves));
-  float* const result = memory_->result.as<float>().data() + own.begin;
   for (std::size_t begin = 0; begin < own.count; begin += kBlock) {
     const std::size_t count = std::min(kBlock, own.count - begin);
-    std::memcpy(result + begin, tree.sum({0, shards_}, begin, count), count * sizeof(float));
-    if (scale_ != 1) reduce::scale(result + begin, count, DType::kFloat32, scale_);
+    float* const sum = tree.sum({0, shards_}, begin, count);
+    if (scale_ != 1) reduce::scale(sum, count, DType::kFloat32, scale_);
   }
+  return tree.first();
 }
 
-Status ShardSum::start_gather() {
-  const Part own = part_of(rank_);
-  const auto rows = static_cast<std::int64_t>(own.count);
+Status ShardSum::start_gather(const float* part) {
+  const auto rows = static_cast<std::int64_t>(part_of(rank_).count);
   float* const result = memory_->result.as<float>().data();
-  const TensorArg tensor{.in = result + own.begin, .out = result, .dtype = DType::kFloat32, .shape = {&rows, 1}};
+  const TensorArg tensor{.in = part, .out = result, .dtype = DType::kFloat32, .shape = {&rows, 1}};
   operations_.clear();
   XOE_ASSIGN(EngineHandle operation, submit({.name = name_ + ".sum",
                                              .op = {.kind = OpKind::kAllgather, .needs_all_ranks = true},
@@ -266,8 +266,7 @@ Result<float*> ShardSum::wait(std::chrono::nanoseconds timeout) {
     if (phase_ == Phase::kExchanging) {
       XOE_ASSIGN(const bool exchanged, completed(until));
       if (!exchanged) return false;
-      finish_tree();
-      XOE_TRY(start_gather());
+      XOE_TRY(start_gather(finish_tree()));
     }
     return completed(until);
   };

@@ -76,8 +76,9 @@ class ShardSum {
   Result<SharedBuffer> block(std::size_t count);
   void merge();
   Status start_exchange();
-  void finish_tree();
-  Status start_gather();
+  // Of this rank's part; where the sum is.
+  float* finish_tree();
+  Status start_gather(const float* part);
   // Whether all operations have completed before `until`.
   Result<bool> completed(EngineClock::time_point until);
   Result<EngineHandle> submit(const Request& request);
