@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/engine/shards/shard_tree.h"
 #include "core/reduce/reduce.h"
 
@@ -95,8 +96,8 @@ Result<std::unique_ptr<ShardSum>> ShardSum::create(const std::shared_ptr<Runtime
                                                    int shards, std::size_t count, double scale) {
   const int size = runtime->topology().size;
   if (shards < size)
-    return failure(Code::kInvalidArgument, "{}: {} ranks share {} logical shards, and each needs one; use more shards",
-                   name, size, shards);
+    return failure(Code::kInvalidArgument, "{}: {} share {}, and each needs one; use more shards", name,
+                   counted(size, "rank"), counted(shards, "logical shard"));
   return std::unique_ptr<ShardSum>(new ShardSum(runtime, std::move(name), shards, count, scale));
 }
 

@@ -177,7 +177,7 @@ TEST(ShardSum, RefusesWhatDoesNotFit) {
   run_engines(2, [](Engine& engine) {
     const auto few = ShardSum::create(engine.runtime(), "gradients", 1, 10);
     ASSERT_FALSE(few);
-    EXPECT_THAT(few.error().message(), HasSubstr("2 ranks share 1 logical shards, and each needs one"));
+    EXPECT_THAT(few.error().message(), HasSubstr("2 ranks share 1 logical shard, and each needs one"));
     auto sum = ShardSum::create(engine.runtime(), "gradients", 4, 10).value();
     const std::vector<float> values(10, 1);
     const auto refusal = [&](int shard, std::size_t count) {

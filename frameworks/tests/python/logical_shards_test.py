@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional
 
 import xoe.torch as hvd
+from xoe.errors import InvalidArgumentError, UnsupportedError
 from xoe.torch.data import ImageDataset
 
 hvd.init()
@@ -238,12 +239,12 @@ def one_step(logical, body):
 def test_wrong_use_is_refused():
     model = network()
     optimizer = optimizer_of(model)
-    raises(hvd.InvalidArgumentError, "takes the plain optimizer", lambda: hvd.LogicalShards(model, hvd.DistributedOptimizer(optimizer_of(model)), 4))
-    raises(hvd.InvalidArgumentError, "shards is 0", lambda: hvd.LogicalShards(model, optimizer, 0))
+    raises(InvalidArgumentError, "takes the plain optimizer", lambda: hvd.LogicalShards(model, hvd.DistributedOptimizer(optimizer_of(model)), 4))
+    raises(InvalidArgumentError, "shards is 0", lambda: hvd.LogicalShards(model, optimizer, 0))
     if SIZE > 1:
-        raises(hvd.InvalidArgumentError, f"{SIZE} ranks share 1 logical shard", lambda: hvd.LogicalShards(model, optimizer, 1).mine)
+        raises(InvalidArgumentError, f"{SIZE} ranks share 1 logical shard", lambda: hvd.LogicalShards(model, optimizer, 1).mine)
     double = network().double()
-    raises(hvd.UnsupportedError, "0.weight is torch.float64 on cpu", lambda: hvd.LogicalShards(double, optimizer_of(double), 4).mine)
+    raises(UnsupportedError, "0.weight is torch.float64 on cpu", lambda: hvd.LogicalShards(double, optimizer_of(double), 4).mine)
     logical = hvd.LogicalShards(model, optimizer, 4)
     loss = lambda: model(torch.randn(BATCH, 3, 8, 8)).sum()
     raises(RuntimeError, "called once for each shard", lambda: one_step(logical, lambda step: step.backward(loss())))
@@ -255,7 +256,7 @@ def test_wrong_use_is_refused():
             step.backward(loss())
 
     raises(RuntimeError, "called once for each shard", lambda: one_step(logical, twice))
-    raises(hvd.InvalidArgumentError, "has not been added", lambda: one_step(logical, lambda step: None))
+    raises(InvalidArgumentError, "has not been added", lambda: one_step(logical, lambda step: None))
 
 
 def test_ranks_with_other_numbers_of_threads_are_told():
@@ -265,7 +266,7 @@ def test_ranks_with_other_numbers_of_threads_are_told():
     torch.set_num_threads(2 if RANK == 1 else 1)
     try:
         logical = hvd.LogicalShards(model, optimizer_of(model), 4)
-        raises(hvd.InvalidArgumentError, "rank 1 computes with 2 threads, rank 0 with 1", lambda: logical.mine)
+        raises(InvalidArgumentError, "rank 1 computes with 2 threads, rank 0 with 1", lambda: logical.mine)
     finally:
         torch.set_num_threads(1)
     with warnings.catch_warnings():
