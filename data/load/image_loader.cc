@@ -86,8 +86,9 @@ Status ImageLoader::start() {
     return workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = plan_.options;
-  const auto shard = shard_batches(record_order(source_, options),
-                                   {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch, options.shards});
+  const auto shard =
+      shard_batches(record_order(source_, options),
+                    {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch, options.shards});
   specs_ = specs_of(options, multi_label());
   XOE_ASSIGN(tensors_,
              map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch, specs_, transform, plan_.batching));

@@ -22,7 +22,8 @@ Status create(Engine& engine, const char* name, std::int32_t shards, std::size_t
   XOE_TRY(need(sum, "sum"));
   if (shards < 1 || shards > kMostShards)
     return failure(Code::kInvalidArgument, "shards is {}, must be 1 to {}", shards, kMostShards);
-  if (count > kMostValues) return failure(Code::kInvalidArgument, "count is {}, must be {} at most", count, kMostValues);
+  if (count > kMostValues)
+    return failure(Code::kInvalidArgument, "count is {}, must be {} at most", count, kMostValues);
   auto made = std::make_unique<xoe_shard_sum>();
   XOE_ASSIGN(made->sum, ShardSum::create(engine.runtime(), name, shards, count, scale));
   *sum = made.release();
@@ -64,8 +65,8 @@ using xoe::engine::ShardSum;
 
 extern "C" {
 
-xoe_status xoe_shard_sum_create(xoe_engine* engine, const char* name, int32_t shards, size_t count,
-                                double scale, xoe_shard_sum** sum) {
+xoe_status xoe_shard_sum_create(xoe_engine* engine, const char* name, int32_t shards, size_t count, double scale,
+                                xoe_shard_sum** sum) {
   return with_engine(engine, [&](xoe::Engine& it) { return xoe::capi::create(it, name, shards, count, scale, sum); });
 }
 

@@ -21,14 +21,14 @@ using Json = nlohmann::ordered_json;
 // The properties that must not change when a run is resumed, in the order of messages.
 Json identity(const TrainOptions& options, const DataInfo& data, int size) {
   Json same = {{"model", options.model},
-          {"classes", data.classes},
-          {"image size", size_json(options.image_size)},
-          {"ranks", size},
-          {"batch", options.batch},
-          {"accumulate", options.accumulate},
-          {"optimizer", optimizer_name(options.optimizer)},
-          {"data", options.data_dir.empty() ? "synthetic" : "images"},
-          {"seed", options.seed}};
+               {"classes", data.classes},
+               {"image size", size_json(options.image_size)},
+               {"ranks", size},
+               {"batch", options.batch},
+               {"accumulate", options.accumulate},
+               {"optimizer", optimizer_name(options.optimizer)},
+               {"data", options.data_dir.empty() ? "synthetic" : "images"},
+               {"seed", options.seed}};
   if (options.logical_shards > 0) same["logical shards"] = options.logical_shards;
   return same;
 }

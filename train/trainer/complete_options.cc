@@ -28,8 +28,7 @@ Status check_shards(const TrainOptions& options) {
                                options.accumulate, options.logical_shards * options.accumulate));
   if (options.remainder == data::Remainder::kKeep)
     return refused("shards have equal numbers of images; give --remainder drop or pad");
-  if (options.max_bad > 0)
-    return refused("what takes a bad image's place depends on the ranks; leave out --max-bad");
+  if (options.max_bad > 0) return refused("what takes a bad image's place depends on the ranks; leave out --max-bad");
   if (options.emulated_images_per_s > 0 || options.step_kind != StepKind::kTrain)
     return refused("steps that change no weights have none to compare");
   return {};

@@ -177,8 +177,9 @@ Status Run::compare_processors() {
   if (!first()) return {};
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
-    listener_.warned(fmt::format("rank {} computes with {}, rank 0 with {}: the bits may depend on which shards a rank has",
-                                 rank, all[rank], all[0]));
+    listener_.warned(
+        fmt::format("rank {} computes with {}, rank 0 with {}: the bits may depend on which shards a rank has", rank,
+                    all[rank], all[0]));
     break;
   }
   return {};
@@ -224,7 +225,7 @@ Status Run::create_optimizer() {
   if (options_.sharded && goes_on_) whole_optimizer_ = optimizer_bytes(*setup_.optimizer);
   int passes = options_.accumulate;
   if (has_shards()) {
-    // Gradients are summed by shards. What is left to the optimizer concerns this rank alone.
+    // Gradients are summed by shards; the optimizer has to do with this rank alone.
     XOE_ASSIGN(shard_sums_, ShardSums::create(*setup_.model, *engine_, options_.logical_shards));
     XOE_ASSIGN(alone_, comm_.split(comm_.rank()));
     passes = shard_sums_->mine().count();
@@ -437,7 +438,9 @@ std::vector<double> Run::values_of(const std::vector<StepSums>& own) const {
   return {sums.loss, sums.correct, sums.images};
 }
 
-StepSums Run::sums_in(const double* values) const { return sum_of_shards(values, std::max(options_.logical_shards, 1)); }
+StepSums Run::sums_in(const double* values) const {
+  return sum_of_shards(values, std::max(options_.logical_shards, 1));
+}
 
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
 Result<StepSums> Run::exchange(const std::vector<StepSums>& own, bool& finite) {
@@ -462,11 +465,11 @@ Result<StepSums> Run::exchange(const std::vector<StepSums>& own, bool& finite) {
     XOE_TRY(on_all_ranks(agree(comm_, held_)));
   }
   if (!std::isfinite(sums.loss)) {
-    XOE_TRY(on_all_ranks(
-        failure(Code::kInvalidArgument,
-                "the loss is {} at step {}; try a smaller --lr (it was {:.4g} here), a longer --lr-warmup "
-                "or --precision fp32",
-                sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift))));
+    XOE_TRY(
+        on_all_ranks(failure(Code::kInvalidArgument,
+                             "the loss is {} at step {}; try a smaller --lr (it was {:.4g} here), a longer --lr-warmup "
+                             "or --precision fp32",
+                             sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift))));
   }
   if (values[1] > 0 && step_ + 1 < plan_.total_steps) next_ = After::kNextWorld;
   if (values[0] > 0) next_ = After::kStop;

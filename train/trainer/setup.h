@@ -81,8 +81,8 @@ RunStart describe_run(const TrainOptions& options, const Setup& setup, const Pla
 // Images of all ranks in a pass.
 std::int64_t joint_batch_of(const TrainOptions& options, const Share& share) noexcept;
 
-// Adds this rank's held-out images up: all in one sum, or those of each of its logical shards. REQUIRES: the model is in
-// evaluation mode; no gradients are recorded.
+// Adds this rank's held-out images up: all in one sum, or those of each of its logical shards. REQUIRES: the model is
+// in evaluation mode; no gradients are recorded.
 Status add_held_out(Setup& setup, const TrainOptions& options, ShardRange shards, std::vector<StepSums>& sums);
 
 }  // namespace xoe::train

@@ -50,7 +50,8 @@ Result<std::unique_ptr<ShardSums>> ShardSums::create(models::ImageModel& model, 
     if (buffer.is_floating_point()) summed.push_back(buffer);
   for (const at::Tensor& tensor : summed)
     if (!tensor.is_cpu() || tensor.scalar_type() != at::kFloat || !tensor.is_non_overlapping_and_dense())
-      return failure(Code::kUnsupported, "logical shards: a parameter or buffer is {} on {}, and must be float32 on cpu",
+      return failure(Code::kUnsupported,
+                     "logical shards: a parameter or buffer is {} on {}, and must be float32 on cpu",
                      c10::toString(tensor.scalar_type()), tensor.device().str());
   count = count_of(summed);
   XOE_ASSIGN(auto sum, engine::ShardSum::create(engine.runtime(), "logical shards", shards, count, 1.0 / shards));

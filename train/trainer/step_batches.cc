@@ -30,8 +30,8 @@ Status StepBatches::fetch() {
     read_.push_back(setup_.upload.start(batch));
   }
   const int shards = options_.logical_shards;
-  batches_ = shards == 0 ? read_
-                         : cut_into_shards(read_.front(), std::int64_t{shards} * options_.batch, shards, shards_);
+  batches_ =
+      shards == 0 ? read_ : cut_into_shards(read_.front(), std::int64_t{shards} * options_.batch, shards, shards_);
   return {};
 }
 

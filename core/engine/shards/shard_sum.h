@@ -33,7 +33,8 @@ struct ShardPiece {
 class ShardSum {
  public:
   // The same arguments on all ranks of the engine; ranks compare them in wait(). name: the beginning of the names of
-  // operations, that no other object of this engine has. scale: multiplies the sum. `invalid_argument`: a rank would have no shard.
+  // operations, that no other object of this engine has. scale: multiplies the sum. `invalid_argument`: a rank would
+  // have no shard.
   static Result<std::unique_ptr<ShardSum>> create(const std::shared_ptr<Runtime>& runtime, std::string name, int shards,
                                                   std::size_t count, double scale = 1);
   ShardSum(const ShardSum&) = delete;
@@ -48,7 +49,8 @@ class ShardSum {
   Status add(int shard, std::span<const ShardPiece> pieces);
 
   // The sum over all shards; null: not completed within `timeout`, call it again. Collective. It is good until the
-  // next add(), and the caller may change it until then. An error ends the step. `invalid_argument`: shards of this rank are not there; the step goes on then.
+  // next add(), and the caller may change it until then. An error ends the step. `invalid_argument`: shards of this
+  // rank are not there; the step goes on then.
   Result<float*> wait(std::chrono::nanoseconds timeout);
   // Gives up on the step.
   void reset();

@@ -119,8 +119,8 @@ TEST(ShardTree, NodesWithinARangeAreTheLargestOnes) {
 TEST(ShardSum, HasTheBitsOfTheTreeForAnyNumberOfRanks) {
   for (const int shards : {1, 2, 3, 4, 5, 6, 7, 8, 13, 16})
     for (int size = 1; size <= std::min(shards, 5); ++size)
-      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{17}, std::size_t{1000},
-                                      std::size_t{40003}}) {
+      for (const std::size_t count :
+           {std::size_t{0}, std::size_t{1}, std::size_t{17}, std::size_t{1000}, std::size_t{40003}}) {
         const std::vector<std::vector<float>> expected = {tree_sum(0, shards, count, 0), tree_sum(0, shards, count, 1)};
         run_engines(size, [&](Engine& engine) {
           auto sum = ShardSum::create(engine.runtime(), "gradients", shards, count).value();
@@ -145,7 +145,8 @@ TEST(ShardSum, IsTheSameOnSeveralHosts) {
 
 TEST(ShardSum, TheOrderShows) {
   // Or else these tests could not find a wrong one.
-  for (const int shards : {4, 5, 8}) EXPECT_FALSE(same_bits(tree_sum(0, shards, 1000, 0), sum_one_by_one(shards, 1000)));
+  for (const int shards : {4, 5, 8})
+    EXPECT_FALSE(same_bits(tree_sum(0, shards, 1000, 0), sum_one_by_one(shards, 1000)));
 }
 
 TEST(ShardSum, APieceOfNullIsZeros) {

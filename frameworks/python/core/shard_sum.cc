@@ -9,8 +9,7 @@
 
 namespace xoe::python {
 
-ShardSum::ShardSum(const Engine& engine, const std::string& name, std::int32_t shards, std::size_t count,
-                   double scale)
+ShardSum::ShardSum(const Engine& engine, const std::string& name, std::int32_t shards, std::size_t count, double scale)
     : count_(count) {
   xoe_shard_sum* made = nullptr;
   check(xoe_shard_sum_create(engine.get().get(), name.c_str(), shards, count, scale, &made));
@@ -51,10 +50,11 @@ void ShardSum::reset() { check(xoe_shard_sum_reset(sum_.get())); }
 
 void bind_shard_sum(nb::module_& module) {
   nb::class_<ShardSum>(module, "ShardSum")
-      .def(nb::init<const Engine&, const std::string&, std::int32_t, std::size_t, double>(), nb::arg("engine"),
-           nb::arg("name"), nb::arg("shards"), nb::arg("count"), nb::arg("scale"),
-           "The sum of `count` float32 values over the logical shards of a batch, times `scale`, with the same bits for "
-           "any number of ranks.")
+      .def(
+          nb::init<const Engine&, const std::string&, std::int32_t, std::size_t, double>(), nb::arg("engine"),
+          nb::arg("name"), nb::arg("shards"), nb::arg("count"), nb::arg("scale"),
+          "The sum of `count` float32 values over the logical shards of a batch, times `scale`, with the same bits for "
+          "any number of ranks.")
       .def("range", &ShardSum::range, "The first shard of this rank, and the one behind its last.")
       .def("add", &ShardSum::add, nb::arg("shard"), nb::arg("pieces"),
            "The values of the next shard of this rank: tuples (address, number of values); address 0: zeros.")

@@ -49,7 +49,9 @@ def values_of(model, optimizer=None):
     tensors = list(model.state_dict().values())
     for state in optimizer.state.values() if optimizer else ():
         tensors += map(torch.as_tensor, state.values())
-    return [tensor.detach().clone().contiguous().view(torch.uint8).tolist() if tensor.dim() else tensor.item() for tensor in tensors]
+    return [
+        tensor.detach().clone().contiguous().view(torch.uint8).tolist() if tensor.dim() else tensor.item() for tensor in tensors
+    ]
 
 
 def tree_sum(parts):
@@ -190,7 +192,9 @@ def test_a_parameter_without_a_gradient_counts_as_zero():
 
 
 def images_of(folder, place, **options):
-    dataset = ImageDataset(folder, BATCH, image_size=8, training=True, seed=3, threads=0, shards=5, mixup_alpha=0.4, classes=CLASSES, **options)
+    dataset = ImageDataset(
+        folder, BATCH, image_size=8, training=True, seed=3, threads=0, shards=5, mixup_alpha=0.4, classes=CLASSES, **options
+    )
     found = []
     for _, (images, targets) in zip(range(3), dataset, strict=False):
         found.append((images.clone(), targets.clone(), list(dataset.batch.records.tolist())))
@@ -239,14 +243,23 @@ def one_step(logical, body):
 def test_wrong_use_is_refused():
     model = network()
     optimizer = optimizer_of(model)
-    raises(InvalidArgumentError, "takes the plain optimizer", lambda: hvd.LogicalShards(model, hvd.DistributedOptimizer(optimizer_of(model)), 4))
+    raises(
+        InvalidArgumentError,
+        "takes the plain optimizer",
+        lambda: hvd.LogicalShards(model, hvd.DistributedOptimizer(optimizer_of(model)), 4),
+    )
     raises(InvalidArgumentError, "shards is 0", lambda: hvd.LogicalShards(model, optimizer, 0))
     if SIZE > 1:
         raises(InvalidArgumentError, f"{SIZE} ranks share 1 logical shard", lambda: hvd.LogicalShards(model, optimizer, 1).mine)
     double = network().double()
-    raises(UnsupportedError, "0.weight is torch.float64 on cpu", lambda: hvd.LogicalShards(double, optimizer_of(double), 4).mine)
+    raises(
+        UnsupportedError, "0.weight is torch.float64 on cpu", lambda: hvd.LogicalShards(double, optimizer_of(double), 4).mine
+    )
     logical = hvd.LogicalShards(model, optimizer, 4)
-    loss = lambda: model(torch.randn(BATCH, 3, 8, 8)).sum()
+
+    def loss():
+        return model(torch.randn(BATCH, 3, 8, 8)).sum()
+
     raises(RuntimeError, "called once for each shard", lambda: one_step(logical, lambda step: step.backward(loss())))
     raises(RuntimeError, "has not been called for shard", lambda: one_step(logical, lambda step: list(step.shards())))
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 
 import torch
 from torch.nn import functional
@@ -44,7 +45,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name, value in {"shards": 6, "steps": 300, "every": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument(
+        "--hold", help="STEP:FILE: after so many steps it waits until there is the file, and ranks may come and go"
+    )
     options = parser.parse_args()
+    held_at, _, release = (options.hold or "-1:").partition(":")
     torch.set_num_threads(1)
     tell("process", rank=int(os.environ.get("XOE_RANK", "0")), pid=os.getpid())
     hvd.init()
@@ -54,9 +59,16 @@ def main():
     drawn = torch.Generator().manual_seed(5)
     images, labels = torch.randn(IMAGES, 3, 12, 12, generator=drawn), torch.randint(CLASSES, (IMAGES,), generator=drawn)
 
+    def released():
+        return hvd.allreduce(torch.tensor(float(os.path.exists(release))), op=hvd.Min, name="released") > 0
+
     @hvd.elastic.run
     def train(state):
+        tell("world", rank=hvd.rank(), ranks=hvd.size(), step=state.step)
         while state.step < options.steps:
+            while state.step == int(held_at) and not released():
+                time.sleep(0.02)
+                state.check_host_updates()
             with logical.step(state.step) as step:
                 for shard in step.shards():
                     places = [place % IMAGES for place in logical.positions(state.step, shard, BATCH)]

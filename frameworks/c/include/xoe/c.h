@@ -407,8 +407,8 @@ XOE_API xoe_status xoe_buckets_reset(xoe_buckets* buckets);
 typedef struct xoe_shard_sum xoe_shard_sum;
 
 /* For all ranks of the engine, which give the same arguments. name: the beginning of the names of operations, which no
- * other sum of this engine has. shards: at least as many as ranks. count: values of each shard. scale: multiplies the sum. Free it
- * with xoe_shard_sum_free(). */
+ * other sum of this engine has. shards: at least as many as ranks. count: values of each shard. scale: multiplies the
+ * sum. Free it with xoe_shard_sum_free(). */
 XOE_API xoe_status xoe_shard_sum_create(xoe_engine* engine, const char* name, int32_t shards, size_t count,
                                         double scale, xoe_shard_sum** sum);
 /* Not while another call uses it; operations under way keep its memory. May come after xoe_shutdown(). Null is

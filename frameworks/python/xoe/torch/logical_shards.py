@@ -178,8 +178,8 @@ class ShardStep:
         self._shard = None
 
     def reduce(self) -> None:
-        """Sums the gradients, for a look at them, or to clip them, before the block ends and the optimizer steps; ``.grad`` then
-        is the mean over all shards, good until the next step. The end of the block calls it otherwise. Collective."""
+        """Sums the gradients, to look at them or to clip them, before the block ends and the optimizer steps; ``.grad`` then is
+        the mean over all shards, good until the next step. The end of the block calls it otherwise. Collective."""
         if self._reduced:
             return
         values = torch.utils.dlpack.from_dlpack(self._sum.wait()).view(torch.float32)
@@ -270,12 +270,12 @@ def _compare_processors() -> None:
     for rank, (threads, capability) in enumerate(found):
         if threads != found[0][0]:
             raise InvalidArgumentError(
-                f"LogicalShards: rank {rank} computes with {threads} threads, rank 0 with {found[0][0]}, which decides the bits;"
-                " call torch.set_num_threads() with the same number on all ranks"
+                f"LogicalShards: rank {rank} computes with {threads} threads, rank 0 with {found[0][0]}, and bits depend"
+                " on it; call torch.set_num_threads() with the same number on all ranks"
             )
         if capability != found[0][1]:
             warnings.warn(
-                f"LogicalShards: rank {rank} computes with {capability}, rank 0 with {found[0][1]}: the bits may depend on which"
-                " shards a rank has",
+                f"LogicalShards: rank {rank} computes with {capability}, rank 0 with {found[0][1]}: the bits may depend on"
+                " which shards a rank has",
                 stacklevel=2,
             )
