@@ -105,17 +105,16 @@ class ShardsTest(unittest.TestCase):
         self.assertNotEqual(self.train(1, *options, "--batch", 6)[0], self.train(3, *options, "--batch", 2)[0])
 
     def test_kill_leave_and_join(self):
-        options = types.SimpleNamespace(bin=XOE.parent, steps=120, shards=6, model="resnet20", seconds=HANGS)
+        options = types.SimpleNamespace(bin=XOE.parent, steps=60, shards=6, model="resnet20", seconds=HANGS)
         program = shards.Train(options)
         program.prepare(self.folder)
         expected, _ = shards.train(program, self.folder / "undisturbed", False, 1)
         for hosts in (False, True):
-            for seed in range(3):
-                with self.subTest(hosts=hosts, seed=seed):
-                    weights, happened = shards.train(program, self.folder / f"{hosts}-{seed}", hosts, 3, random.Random(seed))
-                    print(f"{'hosts' if hosts else 'one host'}: {dict(happened)}", flush=True)
-                    self.assertEqual(weights, expected)
-                    self.assertGreater(happened["kill"] + happened["leave"], 0)
+            with self.subTest(hosts=hosts):
+                weights, happened = shards.train(program, self.folder / str(hosts), hosts, 3, random.Random(1))
+                print(f"{'hosts' if hosts else 'one host'}: {dict(happened)}", flush=True)
+                self.assertEqual(weights, expected)
+                self.assertGreater(happened["kill"] + happened["leave"], 0)
 
     def test_what_cannot_keep_the_promise_is_refused(self):
         for words, said in (

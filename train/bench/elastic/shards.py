@@ -78,7 +78,7 @@ class PyTorch:
     """logical_shards_training.py."""
 
     def __init__(self, options):
-        self.options, self.steps = options, options.steps or 400
+        self.options, self.steps = options, options.steps or 200
 
     def prepare(self, folder):
         del folder
@@ -270,7 +270,7 @@ def arguments():
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="with xoe (default build/release/bin)")
     parser.add_argument("--python", default=str(ROOT / "build" / "peers" / "data-pytorch" / "bin" / "python"), help="with PyTorch")
     parser.add_argument("--shards", type=int, default=6, help="of a step (default 6)")
-    parser.add_argument("--steps", type=int, help="of a training (default: of xoe train 80, of PyTorch 400)")
+    parser.add_argument("--steps", type=int, help="of a training (default: of xoe train 80, of PyTorch 200)")
     parser.add_argument("--model", default="resnet20", help="of xoe train (default resnet20)")
     parser.add_argument("--seconds", type=float, default=300, help="within which a training ends (default 300)")
     parser.add_argument("--keep", action="store_true", help="keep the output of all trainings, not only of those that differ")
@@ -315,6 +315,7 @@ def check(program, name, folder, options):
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that a training under way is ended
     folder = pathlib.Path(tempfile.mkdtemp(prefix="xoe-shards-"))
     differ = []
     for name in options.programs:
