@@ -13,6 +13,7 @@ import argparse
 import collections
 import pathlib
 import random
+import signal
 import statistics
 import sys
 
@@ -71,6 +72,7 @@ def main():
     parser.add_argument("--steps", type=int, default=12, help="that are measured (default 12)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that a training under way is ended
     facts = machine()
     print(f"{facts['cpu']}, {facts['cores']} cores; {options.model}, {options.images} images of {options.image_size}x{options.image_size} a step, one thread each")
     ratios = collections.defaultdict(list)
