@@ -45,7 +45,7 @@ class LogicalShards:
     model: with the same parameters on all ranks, as ``broadcast_parameters`` leaves them; all of them, and its buffers of
         floating-point numbers, are dense, float32 and on the CPU.
     optimizer: a plain one of PyTorch, not a ``DistributedOptimizer``; its parameters are the model's, or some of them.
-    shards: at least the most ranks that the job may have; 2, 4 or 8 of them for each rank cost least.
+    shards: at least the most ranks that the job may have; few for each rank cost least.
     seed: of random numbers; the same on all ranks.
 
     One thread at a time. InvalidArgumentError: fewer shards than ranks, ranks that differ in ``torch.get_num_threads()``, in
