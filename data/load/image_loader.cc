@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/base/shard_range.h"
 #include "data/failure_in.h"
 #include "data/files/missing.h"
 #include "data/image/augment/batch.h"
@@ -85,8 +86,9 @@ Status ImageLoader::start() {
     return workers_[static_cast<std::size_t>(worker)]->run(ref, output);
   };
   const ImagePipelineOptions& options = plan_.options;
-  const auto shard = shard_batches(record_order(source_, options),
-                                   {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch});
+  const auto shard =
+      shard_batches(record_order(source_, options),
+                    {options.rank, options.size, options.batch, plan_.remainder, options.joint_batch, options.shards});
   specs_ = specs_of(options, multi_label());
   XOE_ASSIGN(tensors_,
              map_and_batch<RecordRef>(repeat(shard, options.epochs), options.batch, specs_, transform, plan_.batching));
@@ -201,10 +203,9 @@ bool ImageLoader::mixes() const noexcept {
   return plan_.options.training && (mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0);
 }
 
-// In the caller's thread: it needs the whole batch. Each rank draws its own numbers.
+// In the caller's thread: it needs the whole batch. Each rank, or each logical shard, draws its own numbers.
 void ImageLoader::mix_images(ImageBatch& batch) {
   const ImagePipelineOptions& options = plan_.options;
-  const BatchMixing& mixing = options.augmentation.mixing;
   if (!mixes() || batch.count == 0) return;
   const auto classes = static_cast<std::size_t>(options.classes);
   if (batch.targets.empty()) {
@@ -212,16 +213,27 @@ void ImageLoader::mix_images(ImageBatch& batch) {
     for (std::size_t i = 0; i < batch.labels.size(); ++i)
       batch.targets[i * classes + static_cast<std::size_t>(batch.labels[i])] = 1;
   }
-  Random random(mix(options.seed, static_cast<std::uint64_t>(options.rank)), static_cast<std::uint64_t>(batch.epoch),
+  if (options.shards == 0) return mix_part(batch, options.rank, 0, batch.count);
+  const ShardRange mine = shards_of_rank(options.shards, options.rank, options.size);
+  const int each = batch.count / mine.count();
+  for (int i = 0; i < mine.count(); ++i) mix_part(batch, mine.begin + i, i * each, each);
+}
+
+void ImageLoader::mix_part(ImageBatch& batch, int stream, int begin, int count) {
+  const ImagePipelineOptions& options = plan_.options;
+  const auto first = static_cast<std::size_t>(begin);
+  Random random(mix(options.seed, static_cast<std::uint64_t>(stream)), static_cast<std::uint64_t>(batch.epoch),
                 static_cast<std::uint64_t>(batch.index));
-  apply(draw_mixing(random, mixing, batch.width, batch.height),
-        FloatImages{.data = batch.floats(),
-                    .count = batch.count,
+  apply(draw_mixing(random, options.augmentation.mixing, batch.width, batch.height),
+        FloatImages{.data = batch.floats() + first * 3 * static_cast<std::size_t>(batch.width * batch.height),
+                    .count = count,
                     .channels = 3,
                     .height = batch.height,
                     .width = batch.width,
                     .layout = batch.layout},
-        SoftLabels{.data = batch.targets.data(), .classes = options.classes}, scratch_);
+        SoftLabels{.data = batch.targets.data() + first * static_cast<std::size_t>(options.classes),
+                   .classes = options.classes},
+        scratch_);
 }
 
 Result<int> ImageLoader::count_classes() {

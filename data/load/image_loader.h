@@ -127,6 +127,7 @@ class ImageLoader final : public ImageIterator {
   Status start();
   bool mixes() const noexcept;
   void mix_images(ImageBatch& batch);
+  void mix_part(ImageBatch& batch, int stream, int begin, int count);
   // On all ranks together.
   std::int64_t images_of_a_batch() const noexcept;
   bool take_made(const RecordRef& ref, std::span<void* const> places);

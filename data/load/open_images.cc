@@ -106,14 +106,36 @@ void plan_threads(MapAndBatchOptions& batching, const ImagePipelineOptions& opti
   batching.least_depth = std::min(static_cast<std::size_t>(std::max(options.prefetch, 1)), batching.depth);
 }
 
+// What may be together with logical shards, whose images must not depend on the ranks.
+Status check_shards(const ImagePipelineOptions& options) {
+  if (options.shards == 0) return {};
+  const auto refused = [](std::string_view what) {
+    return failure(Code::kInvalidArgument, "images: shards and {} exclude each other", what);
+  };
+  if (options.shard_by_file) return refused("shard_by_file, whose order depends on the ranks,");
+  if (options.max_bad > 0) return refused("max_bad, with which the ranks decide what takes a bad image's place,");
+  const BatchMixing& mixing = options.augmentation.mixing;
+  if (options.remainder == Remainder::kKeep && (mixing.mixup_alpha > 0 || mixing.cutmix_alpha > 0))
+    return refused("mixup or CutMix with remainder=keep");
+  const std::int64_t joint = std::int64_t{options.shards} * options.batch;
+  if (options.joint_batch == 0 || options.joint_batch == joint) return {};
+  return failure(Code::kInvalidArgument, "images: joint_batch is {}, but {} of {} are {}", options.joint_batch,
+                 counted(options.shards, "logical shard"), counted(options.batch, "image"), joint);
+}
+
 }  // namespace
 
 Status plan_for_rank(ImagePlan& plan, std::int64_t records) {
   ImagePipelineOptions& options = plan.options;
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     return failure(Code::kInvalidArgument, "images: rank {} of {}", options.rank, options.size);
+  if (options.shards > 0) options.joint_batch = std::int64_t{options.shards} * plan.wanted_batch;
+  if (options.shards > 0 && options.shards < options.size)
+    return failure(Code::kInvalidArgument, "images: {} share {}, and each needs one", counted(options.size, "rank"),
+                   counted(options.shards, "logical shard"));
   std::int64_t joint = options.joint_batch;
   options.batch = joint > 0 ? static_cast<int>(share_of(joint, 0, options.size)) : plan.wanted_batch;
+  if (options.shards > 0) options.batch = (options.shards + options.size - 1) / options.size * plan.wanted_batch;
   if (joint == 0) joint = std::int64_t{options.size} * options.batch;
   const std::int64_t batches = plan_joint_shard(records, options.rank, options.size, joint, plan.remainder).batches;
   if (batches == 0)
@@ -141,6 +163,7 @@ Result<std::unique_ptr<ImageIterator>> open_images(const ImagePipelineOptions& w
   ImagePipelineOptions options = wanted;
   resolve_bad_limit(options);
   XOE_TRY(check(options));
+  XOE_TRY(check_shards(options));
   const Remainder remainder = options.remainder.value_or(options.training ? Remainder::kDrop : Remainder::kKeep);
   ImagePlan plan{.options = options,
                  .transform = transform_of(options),

@@ -102,6 +102,10 @@ constexpr auto pixels() {
                                                  "they can; 0: size times batch",
                                          .least = 0,
                                          .most = 1 << 30}),
+                 field<&O::shards>("shards", {.what = "logical shards of `batch` images that a batch of all ranks "
+                                                      "consists of, for any number of ranks; 0: none",
+                                              .least = 0,
+                                              .most = 1 << 20}),
                  field<&O::image_size>("image_size", {.what = "height and width of what is delivered: 224, or 192x256",
                                                       .placeholder = "SIZE"}),
                  field<&O::whole>("whole",

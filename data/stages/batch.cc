@@ -1,6 +1,8 @@
 // batch() and shard_batches().
 #include <algorithm>
+#include <tuple>
 
+#include "core/base/shard_range.h"
 #include "data/stages/iterator_base.h"
 #include "xoe/data/stages.h"
 
@@ -126,12 +128,12 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
 
   Result<bool> produce(Slot& slot) override {
     if (made_ == plan_.batches) return false;
-    const std::int64_t mine = share_of(joint(), options_.rank, options_.size);
-    const std::int64_t count = std::clamp<std::int64_t>(plan_.elements - made_ * mine, 0, mine);
+    const std::int64_t first = start_ + made_ * joint();
+    const bool is_short = options_.remainder == Remainder::kKeep && total_ - first < joint();
+    const Positions mine = positions_in(is_short ? total_ - first : joint());
     Filling batch(batch_type_, slot, {.epoch = epoch_, .index = index_, .left = plan_.batches - made_ - 1},
-                  static_cast<std::size_t>(count));
-    const std::int64_t first = start_ + made_ * joint() + options_.rank;
-    for (std::int64_t i = 0; i < count; ++i) XOE_TRY(append(batch, first + i * options_.size));
+                  static_cast<std::size_t>(mine.count));
+    for (std::int64_t i = 0; i < mine.count; ++i) XOE_TRY(append(batch, first + mine.begin + i * mine.stride));
     ++made_;
     ++index_;
     return batch.give();
@@ -158,6 +160,16 @@ class ShardBatchesIterator final : public Produces<ShardBatchesIterator> {
  private:
   std::int64_t joint() const noexcept {
     return options_.joint > 0 ? options_.joint : std::int64_t{options_.size} * options_.batch;
+  }
+  // This rank's elements of `count` that all ranks take together.
+  struct Positions {
+    std::int64_t begin, stride, count;
+  };
+  Positions positions_in(std::int64_t count) const noexcept {
+    const auto [rank, size, shards] = std::tuple(options_.rank, options_.size, options_.shards);
+    if (shards == 0) return {rank, size, share_of(count, rank, size)};
+    const ElementRange mine = elements_of_shards(count, shards, shards_of_rank(shards, rank, size));
+    return {mine.begin, 1, mine.count()};
   }
   std::vector<StageReport> inputs() const override { return upstream_.stages(); }
   static tl::unexpected<Error> too_few() {
@@ -211,7 +223,7 @@ AnyStagePtr shard_batches(const Order& order, const BatchType& type, ShardBatche
       type.type,
       [=, &type](std::int64_t epoch) -> Result<AnyIteratorPtr> {
         if (options.size < 1 || options.rank < 0 || options.rank >= options.size || options.batch < 1 ||
-            options.joint < 0)
+            options.joint < 0 || options.shards < 0 || (options.shards > 0 && options.shards < options.size))
           return failure(Code::kInvalidArgument, "shard_batches: rank {} of {}, batches of {}", options.rank,
                          options.size, options.joint > 0 ? options.joint : options.batch);
         return opened<ShardBatchesIterator>(order, type, options, epoch);

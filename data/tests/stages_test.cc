@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/shard_range.h"
 #include "data/stages/random.h"
 
 namespace xoe::data {
@@ -163,6 +164,30 @@ TEST(ShardBatches, JointBatchesAreSharedOutAmongAnyNumberOfRanks) {
         EXPECT_THAT(steps[i], ::testing::UnorderedElementsAreArray(expected[i].elements)) << i << " of " << size;
     }
   }
+}
+
+// With logical shards a rank's elements lie beside each other in the common order, shard by shard.
+TEST(ShardBatches, LogicalShardsHaveTheSameElementsForAnyNumberOfRanks) {
+  const auto common = shuffle(from_vector(counting(97)), 50, 5);
+  for (const Remainder remainder : {Remainder::kDrop, Remainder::kPad, Remainder::kKeep})
+    for (const int shards : {5, 8}) {
+      const std::int64_t joint = 3 * shards;
+      const auto expected =
+          drain(shard_batches(common, {.batch = static_cast<int>(joint), .remainder = remainder, .joint = joint}));
+      for (int size = 1; size <= shards; ++size) {
+        std::vector<std::vector<int>> steps(expected.size());
+        for (int rank = 0; rank < size; ++rank) {
+          const auto batches = drain(shard_batches(common, {rank, size, 3, remainder, joint, shards}));
+          ASSERT_EQ(batches.size(), expected.size());
+          for (std::size_t i = 0; i < batches.size(); ++i)
+            steps[i].insert(steps[i].end(), batches[i].elements.begin(), batches[i].elements.end());
+          const auto range = shards_of_rank(shards, rank, size);
+          EXPECT_EQ(std::ssize(batches.front().elements), 3 * range.count());
+        }
+        for (std::size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], expected[i].elements) << i << " of " << size;
+      }
+    }
+  EXPECT_FALSE(shard_batches(common, {.rank = 0, .size = 3, .batch = 1, .joint = 2, .shards = 2})->iterate(0));
 }
 
 TEST(ShardBatches, FillsUpWithEmptyBatches) {

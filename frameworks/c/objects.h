@@ -9,6 +9,7 @@
 #include "core/bootstrap/world_page.h"
 #include "core/engine/buckets/gradient_buckets.h"
 #include "core/engine/messages/messages.h"
+#include "core/engine/shards/shard_sum.h"
 #include "frameworks/c/error.h"
 #include "xoe/c.h"
 #include "xoe/engine.h"
@@ -46,6 +47,10 @@ struct xoe_message {
 
 struct xoe_buckets {
   std::unique_ptr<xoe::engine::GradientBuckets> buckets;
+};
+
+struct xoe_shard_sum {
+  std::unique_ptr<xoe::engine::ShardSum> sum;
 };
 
 namespace xoe::capi {

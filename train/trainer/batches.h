@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/shard_range.h"
 #include "train/trainer/options.h"
 #include "xoe/data/opened.h"
 #include "xoe/status.h"
@@ -27,8 +28,13 @@ struct Batch {
   // Of this rank's mean loss in the mean over ranks, so that each image counts alike where ranks have different numbers
   // of them; 1: they have equal ones.
   double weight = 1;
+  int shard = 0;  // which logical shard it is, where there are such
   std::int64_t count() const { return labels.size(0); }
 };
+
+// Cuts a batch of neighbouring logical shards apart; all shards together have `joint` images. The images of each have
+// memory of their own: how tensors lie in memory may decide the bits of what is computed from them.
+std::vector<Batch> cut_into_shards(const Batch& batch, std::int64_t joint, int shards, ShardRange range);
 
 // Which part of the data a rank gets.
 struct Share {

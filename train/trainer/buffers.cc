@@ -20,13 +20,13 @@ void set_buffers(const models::ImageModel& model, const std::vector<at::Tensor>&
   for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(values.at(i));
 }
 
-Result<std::vector<at::Tensor>> average_buffers(const models::ImageModel& model, Communicator& comm) {
+Result<std::vector<at::Tensor>> buffers_of_ranks(const models::ImageModel& model, bool are_same, Communicator& comm) {
   std::vector<at::Tensor> averaged = copy_buffers(model);
   std::vector<at::Tensor> flat;
   for (const at::Tensor& buffer : averaged) {
     if (buffer.is_floating_point()) flat.push_back(buffer.reshape({-1}));
   }
-  if (flat.empty() || comm.size() == 1) return averaged;
+  if (flat.empty() || are_same || comm.size() == 1) return averaged;
   const at::Tensor joined = at::cat(flat).cpu();
   XOE_TRY(xoe::torch::allreduce(joined, comm, ReduceOp::kAverage, {.name = "buffers"}));
   std::int64_t offset = 0;

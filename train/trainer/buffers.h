@@ -14,7 +14,8 @@ namespace xoe::train {
 std::vector<at::Tensor> copy_buffers(const models::ImageModel& model);
 void set_buffers(const models::ImageModel& model, const std::vector<at::Tensor>& values);
 
-// Collective. Means over ranks of the floating-point buffers; the others are this rank's.
-Result<std::vector<at::Tensor>> average_buffers(const models::ImageModel& model, Communicator& comm);
+// Collective. Means over ranks of the floating-point buffers; the others are this rank's. are_same: all ranks have the
+// same ones, which are taken as they are.
+Result<std::vector<at::Tensor>> buffers_of_ranks(const models::ImageModel& model, bool are_same, Communicator& comm);
 
 }  // namespace xoe::train

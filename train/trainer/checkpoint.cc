@@ -20,15 +20,17 @@ using Json = nlohmann::ordered_json;
 
 // The properties that must not change when a run is resumed, in the order of messages.
 Json identity(const TrainOptions& options, const DataInfo& data, int size) {
-  return {{"model", options.model},
-          {"classes", data.classes},
-          {"image size", size_json(options.image_size)},
-          {"ranks", size},
-          {"batch", options.batch},
-          {"accumulate", options.accumulate},
-          {"optimizer", optimizer_name(options.optimizer)},
-          {"data", options.data_dir.empty() ? "synthetic" : "images"},
-          {"seed", options.seed}};
+  Json same = {{"model", options.model},
+               {"classes", data.classes},
+               {"image size", size_json(options.image_size)},
+               {"ranks", size},
+               {"batch", options.batch},
+               {"accumulate", options.accumulate},
+               {"optimizer", optimizer_name(options.optimizer)},
+               {"data", options.data_dir.empty() ? "synthetic" : "images"},
+               {"seed", options.seed}};
+  if (options.logical_shards > 0) same["logical shards"] = options.logical_shards;
+  return same;
 }
 
 std::string archive_bytes(::torch::serialize::OutputArchive& archive) {
@@ -202,12 +204,12 @@ Result<Sections> gather_state(const TrainOptions& options, const DataInfo& data,
   const at::NoGradGuard no_grad;
   ::torch::serialize::OutputArchive optimizer_archive;
   XOE_TRY(optimizer.save_state(optimizer_archive));
-  XOE_ASSIGN(const auto buffers, average_buffers(model, comm));
+  XOE_ASSIGN(const auto buffers, buffers_of_ranks(model, options.logical_shards > 0, comm));
   std::string averaged;
   if (average != nullptr) {
     const WeightAverage::InModel in_model(*average);
-    XOE_ASSIGN(const auto average_buffers_of_ranks, average_buffers(model, comm));
-    if (comm.rank() == 0) averaged = model_bytes(model, average_buffers_of_ranks);
+    XOE_ASSIGN(const auto average_buffers, buffers_of_ranks(model, options.logical_shards > 0, comm));
+    if (comm.rank() == 0) averaged = model_bytes(model, average_buffers);
   }
   const std::string mine = rank_bytes(progress, model, average);
   XOE_ASSIGN(const Gathered ranks, comm.allgather(ConstTensor(mine.data(), mine.size(), DType::kUint8)));

@@ -11,6 +11,29 @@
 namespace xoe::train {
 namespace {
 
+// What cannot be together with logical shards, which promise the same bits for any number of ranks.
+Status check_shards(const TrainOptions& options) {
+  if (options.logical_shards == 0) return {};
+  const auto refused = [](std::string_view what) {
+    return failure(Code::kInvalidArgument, "--logical-shards: {}", what);
+  };
+  if (options.on_resize.value_or(OnResize::kKeepGlobalBatch) != OnResize::kKeepGlobalBatch)
+    return refused("the images of a step stay as they are; leave out --on-resize, or give keep-global-batch");
+  if (options.sync_batchnorm)
+    return refused("each shard has its own statistics of batch norm; leave out --sync-batchnorm");
+  if (options.sharded)
+    return refused("a sharded optimizer sums gradients by ranks, and loses a part with each; leave out --sharded");
+  if (options.accumulate > 1)
+    return refused(fmt::format("a rank computes one shard after the other; in place of --accumulate {} give {} shards",
+                               options.accumulate, options.logical_shards * options.accumulate));
+  if (options.remainder == data::Remainder::kKeep)
+    return refused("shards have equal numbers of images; give --remainder drop or pad");
+  if (options.max_bad > 0) return refused("what takes a bad image's place depends on the ranks; leave out --max-bad");
+  if (options.emulated_images_per_s > 0 || options.step_kind != StepKind::kTrain)
+    return refused("steps that change no weights have none to compare");
+  return {};
+}
+
 // Options that need or exclude each other.
 Status check_together(const TrainOptions& options) {
   if (options.epochs > 0 && options.steps > 0) {
@@ -62,6 +85,7 @@ Result<TrainOptions> complete_options(TrainOptions options) {
       return failure(Code::kInvalidArgument, "--image-size {}: expected sides of 8 to 4096 pixels",
                      data::to_text(options.image_size));
   XOE_TRY(check_together(options));
+  XOE_TRY(check_shards(options));
 
   if (options.epochs == 0 && options.steps == 0) {
     if (options.data_dir.empty()) {
@@ -70,6 +94,10 @@ Result<TrainOptions> complete_options(TrainOptions options) {
       options.epochs = 10;
     }
   }
+  const bool has_shards = options.logical_shards > 0;
+  if (!options.on_resize) options.on_resize = has_shards ? OnResize::kKeepGlobalBatch : OnResize::kScaleRate;
+  // The number of threads decides the bits, and must not depend on how many ranks share the processors.
+  if (has_shards && options.threads == 0) options.threads = 1;
   const OptimizerDefaults defaults = optimizer_defaults(options.optimizer);
   if (options.lr == 0) options.lr = defaults.lr;
   if (!options.weight_decay) options.weight_decay = defaults.weight_decay;

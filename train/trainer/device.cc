@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -17,6 +18,8 @@
 
 #include "core/base/env.h"
 #include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/command_line/machine_facts.h"
 
 namespace xoe::train {
 
@@ -48,6 +51,11 @@ int set_threads(int threads, int local_size) {
   }
   at::set_num_threads(threads);
   return threads;
+}
+
+std::string processor_text() {
+  return fmt::format("{}, {}, {}", at::get_cpu_capability(), counted(at::get_num_threads(), "thread"),
+                     command_line::machine_facts().processor);
 }
 
 Status check_precision(c10::Device device, Precision precision) {

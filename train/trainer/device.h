@@ -26,6 +26,9 @@ Result<c10::Device> choose_device(DeviceKind kind, int local_rank);
 // Returns the number.
 int set_threads(int threads, int local_size);
 
+// What decides the bits of a computation on this processor: "AVX2, 1 thread, Some Processor".
+std::string processor_text();
+
 // Ok, or `unsupported`: libtorch cannot train in this precision on the device. Tries it, with a small convolution.
 Status check_precision(c10::Device device, Precision precision);
 

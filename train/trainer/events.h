@@ -20,7 +20,8 @@ struct RunStart {
   std::int64_t held_out = 0;  // images for evaluation; 0: there are none
   data::ImageSize image_size = 0;
   int ranks = 1;
-  int batch = 0;  // per rank and backward pass; of the first ranks, where others have one image less
+  int batch = 0;           // per rank and backward pass; of the first ranks, where others have one image less
+  int logical_shards = 0;  // in a step, of `batch` images each; 0: none
   int accumulate = 1;
   std::int64_t images = 0;  // of all ranks in a step
   int threads = 1;          // per rank

@@ -45,7 +45,7 @@ class ImageBatches : public BatchSource {
   Status reshard(const Share& share) override {
     share_ = share;
     XOE_TRY(training_->reshard(share.rank, share.size, share.local_size, share.joint_batch));
-    if (held_out_) XOE_TRY(held_out_->reshard(share.rank, share.size, share.local_size, 0));
+    if (held_out_) XOE_TRY(held_out_->reshard(share.rank, share.size, share.local_size, 0));  // or as its shards say
     note_lengths();
     return {};
   }
@@ -144,6 +144,7 @@ Result<std::unique_ptr<BatchSource>> image_batches(const TrainOptions& options, 
   pipeline.directory = options.data_dir;
   pipeline.batch = options.batch;
   pipeline.joint_batch = share.joint_batch;
+  pipeline.shards = options.logical_shards;
   pipeline.image_size = options.image_size;
   pipeline.pixels = options.pixels;
   pipeline.rank = share.rank;

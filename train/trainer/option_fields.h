@@ -150,7 +150,17 @@ constexpr auto recipe() {
       field<&O::on_resize>("on_resize",
                            {.what = "when ranks come or go: scale the rate with the images of a step, keep these by "
                                     "other batches, or keep batches and rate",
-                            .option = true}),
+                            .option = true,
+                            .otherwise = "scale-lr; with --logical-shards keep-global-batch"}),
+      field<&O::logical_shards>("logical_shards",
+                                {.what = "a step's batch is so many shards of --batch images, however many ranks there "
+                                         "are: any number of them, and any change, gives the same weights to the bit",
+                                 .least = 1,
+                                 .most = 1 << 16,
+                                 .if_set = true,
+                                 .automatic = 0,
+                                 .option = true,
+                                 .otherwise = "none"}),
       field<&O::accumulate>("accumulate", {.what = "passes per step", .least = 1, .if_set = true, .option = true}),
       field<&O::sync_batchnorm>("sync_batchnorm",
                                 {.what = "statistics of batch norm over the images of all ranks", .option = true}),

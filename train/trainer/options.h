@@ -54,7 +54,10 @@ struct TrainOptions {
   int accumulate = 1;                   // backward passes in a step
   bool sync_batchnorm = false;          // statistics of batch norm over the images of all ranks
   bool checkpoint_activations = false;  // blocks of the network compute their activations again in backward
-  OnResize on_resize = OnResize::kScaleRate;
+  // > 0: a step's batch consists of so many shards of `batch` images, for any number of ranks, and the bits of what is
+  // trained do not depend on the ranks; 0: each rank has a batch.
+  int logical_shards = 0;
+  std::optional<OnResize> on_resize;         // unset: kKeepGlobalBatch with logical shards, else kScaleRate
   std::optional<data::Remainder> remainder;  // of an epoch; unset: kDrop
   bool sharded = false;
   double bucket_mib = 25;

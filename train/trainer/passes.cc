@@ -4,15 +4,19 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/zeros.h>
 
-#include <optional>
-
 #include "train/trainer/device.h"
+#include "train/trainer/joined_batch_norm.h"
 
 namespace xoe::train {
 
 std::vector<PassSums> Passes::run(const std::vector<Batch>& batches) {
   std::vector<PassSums> passes;
+  if (shards_) shards_->sums.begin();
   for (const Batch& batch : batches) {
+    if (shards_) {
+      seed_step(setup_, options_, batch.shard, shards_->step);
+      shards_->sums.begin_shard();
+    }
     at::Tensor loss;
     {
       const auto span = trace_.span(Phase::kForward);
@@ -25,6 +29,8 @@ std::vector<PassSums> Passes::run(const std::vector<Batch>& batches) {
     } else {
       update_.scaled(loss).backward();
     }
+    if (!shards_) continue;
+    if (const Status taken = shards_->sums.take(batch.shard); !taken) throw PassFailed(taken.error());
   }
   return passes;
 }
@@ -54,15 +60,14 @@ at::Tensor Passes::forward(const Batch& batch, std::vector<PassSums>& passes) {
   return loss;
 }
 
-StepSums Passes::read(const std::vector<PassSums>& passes) {
+std::vector<StepSums> Passes::read(const std::vector<PassSums>& passes) {
   std::optional<StepTrace::Span> waits_for_gpu;
   if (!setup_.device.is_cpu()) waits_for_gpu.emplace(trace_, Phase::kBackward);
-  StepSums sums;
-  for (const PassSums& pass : passes) {
-    sums.loss += pass.loss.item<double>() * pass.images;
-    sums.correct += static_cast<double>(pass.correct.item<std::int64_t>());
-    sums.images += pass.images;
-  }
+  std::vector<StepSums> sums;
+  for (const PassSums& pass : passes)
+    sums.push_back({.loss = pass.loss.item<double>() * pass.images,
+                    .correct = static_cast<double>(pass.correct.item<std::int64_t>()),
+                    .images = pass.images});
   return sums;
 }
 

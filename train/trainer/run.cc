@@ -85,13 +85,15 @@ Status Run::prepare() {
   const bool some_have_no_state = goes_on_ && !holders->all;
   if (requests_.resizing != nullptr && !some_have_no_state) requests_.resizing->gone_over();
   options_.resume = options_.resume || goes_on_;
-  first_joint_batch_ = goes_on_ ? holders->progress.first_joint_batch : std::int64_t{options_.batch} * comm_.size();
+  first_joint_batch_ = goes_on_ ? holders->progress.first_joint_batch
+                                : joint_batch_of(options_, {.rank = comm_.rank(), .size = comm_.size()});
   XOE_TRY(prepare_rank(*holders));
   XOE_TRY(on_all_ranks(start_engine()));
 
   std::optional<Sections> sections;
   if (options_.resume && !goes_on_) {
-    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_, /*any_ranks=*/requests_.resizing != nullptr);
+    auto loaded = load_checkpoint(options_, setup_.data->info(), comm_,
+                                  /*any_ranks=*/requests_.resizing != nullptr || has_shards());
     if (!loaded) return on_all_ranks(failure(loaded.error()));
     sections = std::move(*loaded);
     if (!sections && first()) {
@@ -107,7 +109,7 @@ Status Run::prepare() {
   plan_ = make_plan(options_, setup_.data->info(), images * options_.accumulate);
   XOE_TRY(prepare_model(*holders, sections));
   XOE_TRY(create_optimizer());
-  input_.emplace(setup_, options_, comm_.rank(), /*resizes=*/requests_.resizing != nullptr);
+  input_.emplace(setup_, options_, comm_.rank(), comm_.size(), /*resizes=*/requests_.resizing != nullptr);
   trace_.emplace(*engine_, update_->optimizer(), bootstrap::StatusWriter::of_process(Env::process()));
   if (sections) XOE_TRY(restore_checkpoint(*sections));
   if (goes_on_) XOE_TRY(resume(state_->progress, /*same_run=*/true));
@@ -116,7 +118,7 @@ Status Run::prepare() {
   if (step_ < plan_.total_steps) {
     hold(fetch());
     // Other numbers of ranks do not come to the end of the epochs in the same number of steps.
-    if (requests_.resizing != nullptr && first_step_ > 0 && held_)
+    if (requests_.resizing != nullptr && first_step_ > 0 && held_ && !has_shards())
       if (const auto left = steps_left(options_, setup_.data->info(), input_->get().front()))
         plan_.total_steps = step_ + *left;
   }
@@ -144,6 +146,11 @@ Status Run::reshard() {
 Status Run::prepare_rank(const Holders& holders) {
   const auto local = [&]() -> Status {
     XOE_TRY(choose_processors(setup_, options_, comm_.local_rank(), comm_.local_size()));
+    if (has_shards() && options_.logical_shards < comm_.size())
+      return failure(Code::kInvalidArgument,
+                     "{} share {}, and each needs one; --logical-shards must be the most ranks that the job may have, "
+                     "at least",
+                     counted(comm_.size(), "rank"), counted(options_.logical_shards, "logical shard"));
     if (setup_.data == nullptr) {
       Warn warn;
       if (first()) warn = [&listener = listener_](std::string_view line) { listener.warned(line); };
@@ -154,12 +161,26 @@ Status Run::prepare_rank(const Holders& holders) {
     return first() ? check_folders(options_) : Status();
   };
   XOE_TRY(on_all_ranks(agree(comm_, local())));
+  if (has_shards()) XOE_TRY(compare_processors());
   // Those that have trained together have the same files.
   if (!holders.all) {
     XOE_TRY(on_all_ranks(agree_on_data(*setup_.data, comm_, goes_on_ ? holders.ranks.front() : 0)));
     const bool has_model = static_cast<bool>(setup_.model);
     XOE_TRY(
         on_all_ranks(agree(comm_, has_model ? Status() : create_model(setup_, options_, setup_.data->info().classes))));
+  }
+  return {};
+}
+
+Status Run::compare_processors() {
+  XOE_ASSIGN(const auto all, gather_texts(comm_, processor_text()));
+  if (!first()) return {};
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    listener_.warned(
+        fmt::format("rank {} computes with {}, rank 0 with {}: the bits may depend on which shards a rank has", rank,
+                    all[rank], all[0]));
+    break;
   }
   return {};
 }
@@ -202,14 +223,21 @@ Status Run::prepare_model(const Holders& holders, std::optional<Sections>& secti
 
 Status Run::create_optimizer() {
   if (options_.sharded && goes_on_) whole_optimizer_ = optimizer_bytes(*setup_.optimizer);
+  int passes = options_.accumulate;
+  if (has_shards()) {
+    // Gradients are summed by shards; the optimizer has to do with this rank alone.
+    XOE_ASSIGN(shard_sums_, ShardSums::create(*setup_.model, *engine_, options_.logical_shards));
+    XOE_ASSIGN(alone_, comm_.split(comm_.rank()));
+    passes = shard_sums_->mine().count();
+  }
   XOE_ASSIGN(auto optimizer, xoe::torch::DistributedOptimizer::create(
-                                 *setup_.optimizer, *setup_.model, comm_,
+                                 *setup_.optimizer, *setup_.model, alone_ ? *alone_ : comm_,
                                  {.bucket_bytes = static_cast<std::size_t>(options_.bucket_mib * 1024 * 1024),
-                                  .backward_passes_per_step = options_.accumulate,
-                                  .average_passes = true,
+                                  .backward_passes_per_step = passes,
+                                  .average_passes = !has_shards(),
                                   .find_unused = false,  // every parameter of these models is used in each step
                                   .sharded = options_.sharded,
-                                  .engine = engine_.get()}));
+                                  .engine = alone_ ? nullptr : engine_.get()}));
   update_.emplace(options_, std::exchange(state_->average, std::nullopt), std::move(optimizer));
   return {};
 }
@@ -259,7 +287,7 @@ Status Run::resume(const Progress& progress, bool same_run) {
   step_ = first_step_ = progress.step;
   if (!same_run) state_->ledger.go_on_with(progress.ledger_run);
   update_->set_loss_scale(progress.loss_scale);
-  shift_plan(plan_, options_, progress, requests_.resizing != nullptr);
+  shift_plan(plan_, options_, progress, requests_.resizing != nullptr && !has_shards());
   hold(find_position(progress, same_run));
   if (first() && same_run) tell_resized();
   return {};
@@ -286,24 +314,25 @@ Status Run::evaluate() {
   std::optional<WeightAverage::InModel> averaged_weights;
   if (update_->average() != nullptr) averaged_weights.emplace(*update_->average());
   const auto own = copy_buffers(*setup_.model);
-  XOE_ASSIGN(const auto averaged, average_buffers(*setup_.model, comm_));
+  XOE_ASSIGN(const auto averaged, buffers_of_ranks(*setup_.model, has_shards(), comm_));
   set_buffers(*setup_.model, averaged);
   setup_.model->eval();
 
-  StepSums sums;
-  const Status local = add_held_out(setup_, options_, sums);
+  std::vector<StepSums> sums;
+  const Status local = add_held_out(setup_, options_, my_shards(), sums);
   setup_.model->train(options_.step_kind != StepKind::kEvaluate);
   set_buffers(*setup_.model, own);
   averaged_weights.reset();
   XOE_TRY(on_all_ranks(agree(comm_, local)));
 
-  std::array values = {sums.loss, sums.correct, sums.images};
+  std::vector<double> values = values_of(sums);
   XOE_TRY(comm_.allreduce(Tensor(values.data(), values.size()), ReduceOp::kSum, {.name = "evaluation sums"}));
+  const StepSums all = sums_in(values.data());
   const Evaluation evaluation = {.step = step_,
                                  .epoch = epoch(),
-                                 .loss = values[0] / values[2],
-                                 .accuracy = values[1] / values[2],
-                                 .images = static_cast<std::int64_t>(values[2])};
+                                 .loss = all.loss / all.images,
+                                 .accuracy = all.correct / all.images,
+                                 .images = static_cast<std::int64_t>(all.images)};
   outcome_.accuracy = evaluation.accuracy;
   evaluated_step_ = step_;
   if (first()) {
@@ -346,8 +375,12 @@ Status Run::step() {
   if (trains()) XOE_TRY(update_->optimizer().zero_grad());
 
   hold(state_->ledger.note(step_ + 1, input_->get()));
-  seed_step(setup_, options_, comm_.rank(), step_);
-  Passes passes(setup_, options_, *update_, *trace_);
+  std::optional<ShardStep> shard_step;
+  if (has_shards())
+    shard_step.emplace(*shard_sums_, step_);
+  else
+    seed_step(setup_, options_, comm_.rank(), step_);
+  Passes passes(setup_, options_, *update_, *trace_, shard_step);
   const std::vector<PassSums> pass_sums = passes.run(input_->get());
   // While a GPU computes; and before exchange(), so that all ranks learn of bad input in the same step.
   if (step_ + 1 < plan_.total_steps) {
@@ -355,9 +388,10 @@ Status Run::step() {
   } else {
     input_->note_position();
   }
-  StepSums sums = passes.read(pass_sums);
+  const std::vector<StepSums> own = passes.read(pass_sums);
   if (trains()) {
     const auto span = trace_->span(Phase::kPeers);
+    if (has_shards()) XOE_TRY(shard_sums_->finish());
     XOE_TRY(update_->optimizer().synchronize());
   }
   bool finite = true;
@@ -365,7 +399,7 @@ Status Run::step() {
     const auto span = trace_->span(Phase::kOptimizer);
     XOE_ASSIGN(finite, update_->finite_gradients());
   }
-  XOE_TRY(exchange(sums, finite));
+  XOE_ASSIGN(const StepSums sums, exchange(own, finite));
   if (updates()) {  // an emulated accelerator updates its parameters itself
     const auto span = trace_->span(Phase::kOptimizer);
     const auto told = update_->step(finite, step_ + 1);
@@ -375,6 +409,7 @@ Status Run::step() {
     if (first() && !told->empty()) listener_.noted(*told);
   }
   ++step_;
+  if (has_shards()) engine_->note_step();
   hold(state_->ledger.done(step_));
   keep_finished();
   const StepTimes times = trace_->take();
@@ -396,8 +431,23 @@ Status Run::fetch() {
   return input_->fetch();
 }
 
+ShardRange Run::my_shards() const noexcept {
+  return shards_of_rank(options_.logical_shards, comm_.rank(), comm_.size());
+}
+
+std::vector<double> Run::values_of(const std::vector<StepSums>& own) const {
+  if (has_shards()) return in_places_of_shards(own, my_shards(), options_.logical_shards);
+  StepSums sums;
+  for (const StepSums& one : own) sums += one;
+  return {sums.loss, sums.correct, sums.images};
+}
+
+StepSums Run::sums_in(const double* values) const {
+  return sum_of_shards(values, std::max(options_.logical_shards, 1));
+}
+
 // The gradients are complete on all ranks here, so that this small reduction hardly waits.
-Status Run::exchange(StepSums& sums, bool& finite) {
+Result<StepSums> Run::exchange(const std::vector<StepSums>& own, bool& finite) {
   const auto span = trace_->span(Phase::kPeers);
   using Next = Resizing::Next;
   const bool asked = requests_.stop.load(std::memory_order_seq_cst);  // first: the launcher publishes before it signals
@@ -406,26 +456,28 @@ Status Run::exchange(StepSums& sums, bool& finite) {
   const bool stops = asked && next != Next::kLeaves;
   // The number of ranks that were asked to stop, of those that see that another world is wanted, of those with an
   // error, and of those with gradients that are not finite; then the sums.
-  std::array values = {stops ? 1.0 : 0.0, next != Next::kStays ? 1.0 : 0.0,
-                       held_ ? 0.0 : 1.0, finite ? 0.0 : 1.0,
-                       sums.loss,         sums.correct,
-                       sums.images};
+  std::vector<double> values = {stops ? 1.0 : 0.0, next != Next::kStays ? 1.0 : 0.0, held_ ? 0.0 : 1.0,
+                                finite ? 0.0 : 1.0};
+  const auto flags = std::ssize(values);
+  std::ranges::copy(values_of(own), std::back_inserter(values));
   const std::int64_t count = std::ssize(values);
   const TensorArg tensor{.in = values.data(), .out = values.data(), .dtype = DType::kFloat64, .shape = {&count, 1}};
   XOE_TRY(engine_->run({.name = "step sums", .tensors = {&tensor, 1}}));
   finite = values[3] == 0;
-  sums = {.loss = values[4], .correct = values[5], .images = values[6]};
-  if (values[2] > 0) return on_all_ranks(agree(comm_, held_));
+  const StepSums sums = sums_in(values.data() + flags);
+  if (values[2] > 0) {
+    XOE_TRY(on_all_ranks(agree(comm_, held_)));
+  }
   if (!std::isfinite(sums.loss)) {
-    return on_all_ranks(
-        failure(Code::kInvalidArgument,
-                "the loss is {} at step {}; try a smaller --lr (it was {:.4g} here), a longer --lr-warmup "
-                "or --precision fp32",
-                sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift)));
+    XOE_TRY(
+        on_all_ranks(failure(Code::kInvalidArgument,
+                             "the loss is {} at step {}; try a smaller --lr (it was {:.4g} here), a longer --lr-warmup "
+                             "or --precision fp32",
+                             sums.loss / sums.images, step_ + 1, learning_rate(plan_.schedule, step_ - plan_.shift))));
   }
   if (values[1] > 0 && step_ + 1 < plan_.total_steps) next_ = After::kNextWorld;
   if (values[0] > 0) next_ = After::kStop;
-  return {};
+  return sums;
 }
 
 Status Run::after_step() {
@@ -491,7 +543,7 @@ Result<Outcome> Run::leave_world() {
 }
 
 void Run::keep_state() {
-  for (const Batch& batch : input_->get()) setup_.data->keep(batch);
+  input_->keep();
   state_->trained = true;
   requests_.resizing->state = state_;
   requests_.resizing->step = state_->progress.step;
@@ -529,6 +581,7 @@ void Run::give_back() {
   if (auto average = update_->take_average()) state_->average.emplace(std::move(*average));
   update_.reset();
   for (at::Tensor& parameter : setup_.model->parameters()) parameter.mutable_grad().reset();  // memory of this world
+  shard_sums_.reset();
   if (whole_optimizer_.empty()) return;
   restore_optimizer(*setup_.optimizer, std::exchange(whole_optimizer_, {}));
 }

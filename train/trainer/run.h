@@ -15,6 +15,7 @@
 #include "train/trainer/run_meter.h"
 #include "train/trainer/run_outputs.h"
 #include "train/trainer/setup.h"
+#include "train/trainer/shard_sums.h"
 #include "train/trainer/state_exchange.h"
 #include "train/trainer/step_batches.h"
 #include "train/trainer/trace.h"
@@ -37,6 +38,8 @@ class Run {
   // This rank's part of the data, as options_.on_resize has it.
   Share share() const noexcept;
   Status reshard();
+  // Warns where ranks may compute other bits from the same numbers.
+  Status compare_processors();
   // Runs reductions, and writes the timeline.
   Status start_engine();
   // The values of the model: those of other ranks, of a checkpoint, of a file, or new ones. `sections`: of the
@@ -55,8 +58,13 @@ class Run {
   bool trains() const noexcept { return options_.step_kind == StepKind::kTrain; }
   Status fetch();
   bool evaluation_due() const noexcept;
-  // finite: this rank's gradients; then those of all ranks.
-  Status exchange(StepSums& sums, bool& finite);
+  // own: the sums of each pass. finite: this rank's gradients; then those of all ranks.
+  Result<StepSums> exchange(const std::vector<StepSums>& own, bool& finite);
+  // For a sum over ranks, and what it then says of all of them.
+  std::vector<double> values_of(const std::vector<StepSums>& own) const;
+  StepSums sums_in(const double* values) const;
+  bool has_shards() const noexcept { return options_.logical_shards > 0; }
+  ShardRange my_shards() const noexcept;
   Status after_step();
   // What was left for this world, so that ranks left the last one sooner.
   Status catch_up();
@@ -102,6 +110,8 @@ class Run {
   Plan plan_;
   std::optional<RunOutputs> outputs_;  // of rank 0
   std::unique_ptr<Engine> engine_;
+  std::optional<Communicator> alone_;      // this rank, for the optimizer of logical shards
+  std::unique_ptr<ShardSums> shard_sums_;  // null: there are no logical shards
   std::optional<ModelUpdate> update_;
   std::optional<StepBatches> input_;
   std::optional<StepTrace> trace_;

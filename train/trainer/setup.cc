@@ -70,6 +70,9 @@ Status choose_processors(Setup& setup, const TrainOptions& options, int local_ra
   if (setup.optimizer != nullptr) return {};
   XOE_ASSIGN(setup.device, choose_device(options.device, local_rank));
   XOE_TRY(check_precision(setup.device, options.precision));
+  if (options.logical_shards > 0 && !setup.device.is_cpu())
+    return failure(Code::kUnsupported,
+                   "--logical-shards: kernels of GPUs do not give the same bits each time; give --device cpu");
   setup.upload = Upload(setup.device);
   return {};
 }
@@ -173,11 +176,11 @@ void warm_up(Setup& setup, const TrainOptions& options) {
   for (at::Tensor& parameter : setup.model->parameters()) parameter.mutable_grad().reset();
 }
 
-void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step) {
+void seed_step(const Setup& setup, const TrainOptions& options, int stream, std::int64_t step) {
   at::Generator random = at::globalContext().defaultGenerator(setup.device);
   const std::lock_guard lock(random.mutex());
   random.set_current_seed(
-      mix(mix(mix(options.seed) + static_cast<std::uint64_t>(rank)) + static_cast<std::uint64_t>(step)));
+      mix(mix(mix(options.seed) + static_cast<std::uint64_t>(stream)) + static_cast<std::uint64_t>(step)));
 }
 
 at::Tensor place_images(const Setup& setup, const at::Tensor& images) {
@@ -185,6 +188,7 @@ at::Tensor place_images(const Setup& setup, const at::Tensor& images) {
 }
 
 std::int64_t joint_batch_of(const TrainOptions& options, const Share& share) noexcept {
+  if (options.logical_shards > 0) return std::int64_t{options.logical_shards} * options.batch;
   return share.joint_batch > 0 ? share.joint_batch : std::int64_t{share.size} * options.batch;
 }
 
@@ -223,12 +227,14 @@ std::optional<std::int64_t> steps_left(const TrainOptions& options, const DataIn
 
 Resized describe_resized(const TrainOptions& options, const Plan& plan, const Share& share, std::int64_t first_step) {
   const std::int64_t joint = joint_batch_of(options, share);
+  // Shards stay whole.
+  const std::int64_t unit = options.logical_shards > 0 ? options.batch : 1, units = joint / unit;
   return {.first_step = first_step,
           .ranks = share.size,
           .images = joint * options.accumulate,
-          .least = joint / share.size * options.accumulate,
-          .most = data::share_of(joint, 0, share.size) * options.accumulate,
-          .policy = std::string(on_resize_name(options.on_resize)),
+          .least = units / share.size * unit * options.accumulate,
+          .most = data::share_of(units, 0, share.size) * unit * options.accumulate,
+          .policy = std::string(on_resize_name(options.on_resize.value_or(OnResize::kScaleRate))),
           .peak_rate = plan.schedule.peak};
 }
 
@@ -242,7 +248,10 @@ RunStart describe_run(const TrainOptions& options, const Setup& setup, const Pla
   start.image_size = options.image_size;
   start.held_out = setup.data->info().held_out;
   start.ranks = share.size;
-  start.batch = static_cast<int>(data::share_of(joint_batch_of(options, share), 0, share.size));
+  start.batch = options.logical_shards > 0
+                    ? options.batch
+                    : static_cast<int>(data::share_of(joint_batch_of(options, share), 0, share.size));
+  start.logical_shards = options.logical_shards;
   start.images = joint_batch_of(options, share) * options.accumulate;
   start.accumulate = options.accumulate;
   start.threads = setup.threads;
@@ -255,18 +264,35 @@ RunStart describe_run(const TrainOptions& options, const Setup& setup, const Pla
   return start;
 }
 
-Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums) {
+namespace {
+
+void add_batch(const Setup& setup, const TrainOptions& options, const Batch& batch, StepSums& sums) {
+  if (batch.count() == 0) return;
+  const at::Tensor labels = batch.labels.to(setup.device);
+  const Autocast autocast(setup.device, options.precision);
+  const at::Tensor logits = setup.model->forward(place_images(setup, batch.images)).main;
+  sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
+  sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
+  sums.images += static_cast<double>(batch.count());
+}
+
+}  // namespace
+
+Status add_held_out(Setup& setup, const TrainOptions& options, ShardRange shards, std::vector<StepSums>& sums) {
   XOE_TRY(setup.data->start_held_out());
+  sums.assign(static_cast<std::size_t>(std::max(shards.count(), 1)), {});
+  std::int64_t left = setup.data->info().held_out;  // of all ranks
   for (;;) {
     XOE_ASSIGN(const auto batch, setup.data->next_held_out());
     if (!batch) return {};
-    if (batch->count() == 0) continue;
-    const at::Tensor labels = batch->labels.to(setup.device);
-    const Autocast autocast(setup.device, options.precision);
-    const at::Tensor logits = setup.model->forward(place_images(setup, batch->images)).main;
-    sums.loss += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
-    sums.correct += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
-    sums.images += static_cast<double>(batch->count());
+    if (options.logical_shards == 0) {
+      add_batch(setup, options, *batch, sums.front());
+      continue;
+    }
+    const std::int64_t joint = std::min<std::int64_t>(left, std::int64_t{options.logical_shards} * options.batch);
+    left -= joint;
+    for (const Batch& part : cut_into_shards(*batch, joint, options.logical_shards, shards))
+      add_batch(setup, options, part, sums[static_cast<std::size_t>(part.shard - shards.begin)]);
   }
 }
 

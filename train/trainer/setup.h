@@ -45,9 +45,9 @@ void place_model(Setup& setup, const TrainOptions& options);
 // Runs a step on blank images, since the first one takes longer: libraries prepare kernels, and memory is touched, also
 // that of the optimizer's state. Of what it changes, only that state stays. REQUIRES: place_model() on a CPU.
 void warm_up(Setup& setup, const TrainOptions& options);
-// What dropout and stochastic depth leave out in a step is a function of seed, rank and step, so that a resumed run
-// goes on as one that was not interrupted.
-void seed_step(const Setup& setup, const TrainOptions& options, int rank, std::int64_t step);
+// What dropout and stochastic depth leave out in a step is a function of seed, step, and rank or logical shard, so that
+// a resumed run goes on as one that was not interrupted.
+void seed_step(const Setup& setup, const TrainOptions& options, int stream, std::int64_t step);
 // Moves images to the model's device and memory format.
 at::Tensor place_images(const Setup& setup, const at::Tensor& images);
 
@@ -81,7 +81,8 @@ RunStart describe_run(const TrainOptions& options, const Setup& setup, const Pla
 // Images of all ranks in a pass.
 std::int64_t joint_batch_of(const TrainOptions& options, const Share& share) noexcept;
 
-// Adds this rank's held-out images up. REQUIRES: the model is in evaluation mode; no gradients are recorded.
-Status add_held_out(Setup& setup, const TrainOptions& options, StepSums& sums);
+// Adds this rank's held-out images up: all in one sum, or those of each of its logical shards. REQUIRES: the model is
+// in evaluation mode; no gradients are recorded.
+Status add_held_out(Setup& setup, const TrainOptions& options, ShardRange shards, std::vector<StepSums>& sums);
 
 }  // namespace xoe::train

@@ -24,11 +24,14 @@ Result<std::int64_t> StepBatches::start_next_epoch(const std::string& position) 
 
 Status StepBatches::fetch() {
   note_position();
-  batches_.clear();
+  read_.clear();
   for (int pass = 0; pass < options_.accumulate; ++pass) {
     XOE_ASSIGN(Batch batch, next_batch());
-    batches_.push_back(setup_.upload.start(batch));
+    read_.push_back(setup_.upload.start(batch));
   }
+  const int shards = options_.logical_shards;
+  batches_ =
+      shards == 0 ? read_ : cut_into_shards(read_.front(), std::int64_t{shards} * options_.batch, shards, shards_);
   return {};
 }
 

@@ -1,4 +1,5 @@
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
@@ -35,13 +36,29 @@ class SyntheticBatches : public BatchSource {
 
  private:
   void draw(const Share& share) {
+    if (options_.logical_shards > 0) {
+      // The batch of each shard is drawn by itself.
+      const ShardRange mine = shards_of_rank(options_.logical_shards, share.rank, share.size);
+      std::vector<at::Tensor> images, labels;
+      for (int shard = mine.begin; shard < mine.end; ++shard) {
+        const Batch one = batch_of(options_.batch, shard);
+        images.push_back(one.images);
+        labels.push_back(one.labels);
+      }
+      batch_ = {.images = at::cat(images), .labels = at::cat(labels)};
+      return;
+    }
     const std::int64_t count =
         share.joint_batch > 0 ? data::share_of(share.joint_batch, share.rank, share.size) : options_.batch;
-    auto random = at::detail::createCPUGenerator(options_.seed * 7919 + static_cast<std::uint64_t>(share.rank));
-    batch_.images = at::randn({count, 3, options_.image_size.height, options_.image_size.width}, random).to(device_);
+    batch_ = batch_of(count, share.rank);
     if (share.joint_batch > 0)
       batch_.weight = static_cast<double>(count * share.size) / static_cast<double>(share.joint_batch);
-    batch_.labels = at::randint(info_.classes, {count}, random, at::kLong).to(device_);
+  }
+
+  Batch batch_of(std::int64_t count, int stream) const {
+    auto random = at::detail::createCPUGenerator(options_.seed * 7919 + static_cast<std::uint64_t>(stream));
+    const auto images = at::randn({count, 3, options_.image_size.height, options_.image_size.width}, random);
+    return {.images = images.to(device_), .labels = at::randint(info_.classes, {count}, random, at::kLong).to(device_)};
   }
 
   TrainOptions options_;

@@ -64,11 +64,15 @@ std::string start_lines(const RunStart& start) {
   std::string text = fmt::format("{} ({:.1f} M parameters), {}, images {}x{}, {}\n", start.model,
                                  static_cast<double>(start.parameters) * 1e-6, counted(start.classes, "class"),
                                  start.image_size.height, start.image_size.width, start.data);
-  text += fmt::format("{} {} x batch {}{}, {} with {} {} each, {} gradient {}{}\n", start.ranks,
-                      start.ranks == 1 ? "rank" : "ranks", start.batch,
-                      start.accumulate > 1 ? fmt::format(" x {} passes", start.accumulate) : "", start.device,
-                      start.threads, start.threads == 1 ? "thread" : "threads", start.buckets,
-                      start.buckets == 1 ? "bucket" : "buckets", start.sharded ? ", sharded optimizer" : "");
+  const std::string ranks = counted(start.ranks, "rank");
+  const std::string batches =
+      start.logical_shards > 0
+          ? fmt::format("{}, {} x batch {}", ranks, counted(start.logical_shards, "logical shard"), start.batch)
+          : fmt::format("{} x batch {}{}", ranks, start.batch,
+                        start.accumulate > 1 ? fmt::format(" x {} passes", start.accumulate) : "");
+  text += fmt::format("{}, {} with {} each", batches, start.device, counted(start.threads, "thread"));
+  if (start.logical_shards == 0) text += fmt::format(", {}", counted(start.buckets, "gradient bucket"));
+  text += start.sharded ? ", sharded optimizer\n" : "\n";
   text += fmt::format("steps {} to {}", start.first_step + 1, start.total_steps);
   if (start.steps_per_epoch > 0) text += fmt::format(" ({} an epoch)", start.steps_per_epoch);
   return text + fmt::format(", learning rate up to {:.4g}", start.peak_rate);
@@ -122,6 +126,7 @@ std::string start_json(const RunStart& start) {
                {"first_step", start.first_step},
                {"total_steps", start.total_steps},
                {"steps_per_epoch", start.steps_per_epoch}};
+  if (start.logical_shards > 0) json["logical_shards"] = start.logical_shards;
   if (!start.checkpoints.empty()) json["checkpoints"] = start.checkpoints;
   if (!start.run_dir.empty()) json["run_dir"] = start.run_dir;
   return line_of(json);

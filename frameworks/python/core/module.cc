@@ -10,6 +10,7 @@
 #include "frameworks/python/core/messages.h"
 #include "frameworks/python/core/operation.h"
 #include "frameworks/python/core/optimizer_step.h"
+#include "frameworks/python/core/shard_sum.h"
 #include "frameworks/python/core/stats.h"
 
 namespace {
@@ -50,5 +51,6 @@ NB_MODULE(_core, module) {
   xoe::python::bind_data(module);
   xoe::python::bind_mapping(module);
   xoe::python::bind_optimizer_step(module);
+  xoe::python::bind_shard_sum(module);
   xoe::python::bind_stats(module);
 }

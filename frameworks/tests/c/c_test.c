@@ -105,6 +105,7 @@ static int run_rank(int rank, const int* to_others) {
   test_operations(&here);
   test_handles(&here);
   test_buckets(&here);
+  test_shard_sums(&here);
   test_data_of_ranks(&here);
   test_shutdown(&here);
   return 0;

@@ -44,6 +44,7 @@ void test_arguments(struct rank_context* here);     /* arguments.c: on each rank
 void test_operations(struct rank_context* here);    /* operations.c */
 void test_handles(struct rank_context* here);       /* handles.c */
 void test_buckets(struct rank_context* here);       /* buckets.c */
+void test_shard_sums(struct rank_context* here);    /* shard_sums.c */
 void test_data_of_ranks(struct rank_context* here); /* data_ranks.c */
 
 #endif

@@ -106,6 +106,10 @@ struct ImagePipelineOptions {
   // Images of all ranks in a batch, in place of `batch`, where they are to be shared out among any number of ranks: the
   // first ranks have one image more than the others where `size` does not divide it. 0: size * batch. From 0 to 2^30.
   std::int64_t joint_batch = 0;
+  // More than 0: a batch of all ranks consists of so many logical shards of `batch` images each (joint_batch is 0 then,
+  // or their product), however many ranks there are: a rank gets the images of its shards, shards_of_rank(), one shard
+  // after the other. mixup and CutMix draw for each shard. At least `size`.
+  int shards = 0;
   ImageSize image_size = 224;  // of what is delivered
   int rank = 0;                // this rank of
   int size = 1;                // so many
@@ -159,7 +163,8 @@ struct ImagePipelineOptions {
   Augmentation augmentation = {};  // training only; mixing and erasing are for kFloat32
 };
 
-// Order: a pure function of (seed, epoch) and the records; rank r of n takes elements r, r+n, r+2n, ... of it. So step
+// Order: a pure function of (seed, epoch) and the records; rank r of n takes elements r, r+n, r+2n, ... of it (with
+// `shards`, the elements of its shards). So step
 // s uses the same images for any number of ranks with the same joint batch. Distortions: a pure function of (seed,
 // epoch, record). Threads and prefetch change neither.
 //

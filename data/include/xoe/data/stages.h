@@ -103,6 +103,10 @@ struct ShardBatchesOptions {
   int batch = 1;  // elements per rank
   Remainder remainder = Remainder::kDrop;
   std::int64_t joint = 0;  // elements of all ranks in a batch, see plan_joint_shard(); 0: size * batch
+  // More than 0: a batch of all ranks consists of so many logical shards, one after the other, which differ by one
+  // element at most; each rank takes neighbouring ones, as core/base/shard_range.h has it, in place of every size-th
+  // element.
+  int shards = 0;
 };
 // The order that `size` ranks share out among themselves. Most orders are the same for any number of ranks.
 template <class T>

@@ -403,6 +403,39 @@ XOE_API xoe_status xoe_buckets_wait(xoe_buckets* buckets, int64_t timeout, int32
  * puts. */
 XOE_API xoe_status xoe_buckets_reset(xoe_buckets* buckets);
 
+/* ---- Sums over logical shards --------------------------------------------------------------------------------- */
+
+/* The sum of float32 values over the logical shards of a batch, which are numbered from 0. It is added along a fixed
+ * binary tree over shards, not over ranks, so that it has the same bits for any number of ranks. A rank computes a
+ * contiguous range of shards. One step: xoe_shard_sum_add() for each shard of the range, in order; then
+ * xoe_shard_sum_wait(). One thread at a time. */
+typedef struct xoe_shard_sum xoe_shard_sum;
+
+/* For all ranks of the engine, which give the same arguments. name: the beginning of the names of operations, which no
+ * other sum of this engine has. shards: at least as many as ranks. count: values of each shard. scale: multiplies the
+ * sum. Free it with xoe_shard_sum_free(). */
+XOE_API xoe_status xoe_shard_sum_create(xoe_engine* engine, const char* name, int32_t shards, size_t count,
+                                        double scale, xoe_shard_sum** sum);
+/* Not while another call uses it; operations under way keep its memory. May come after xoe_shutdown(). Null is
+ * ignored. */
+XOE_API void xoe_shard_sum_free(xoe_shard_sum* sum);
+
+/* The shards of this rank: [*begin, *end). */
+XOE_API xoe_status xoe_shard_sum_range(const xoe_shard_sum* sum, int32_t* begin, int32_t* end);
+
+/* The values of the next shard of this rank: `pieces` arrays, as if they lay one after the other; a null array stands
+ * for zeros. They are not used after the call. XOE_INVALID_ARGUMENT: it is another shard's turn, or there are not
+ * `count` values. XOE_RESOURCE_EXHAUSTED: XOE_ARENA_BYTES are used up. */
+XOE_API xoe_status xoe_shard_sum_add(xoe_shard_sum* sum, int32_t shard, const float* const* values,
+                                     const size_t* counts, size_t pieces);
+
+/* Collective. *result: the sum over all shards, `count` values aligned to 64, which are good until the next add; null:
+ * not there within `timeout` ns, wait again. An operation's error ends the step. XOE_INVALID_ARGUMENT: a shard of this
+ * rank has not been added, and the step goes on; or ranks differ in shards or count. timeout >= 0. */
+XOE_API xoe_status xoe_shard_sum_wait(xoe_shard_sum* sum, int64_t timeout, float** result);
+/* Gives up on the step. */
+XOE_API xoe_status xoe_shard_sum_reset(xoe_shard_sum* sum);
+
 /* ---- The process's own memory --------------------------------------------------------------------------------- */
 
 /* Tells glibc to keep what the process frees, for its next allocations. A training frees and allocates the same large

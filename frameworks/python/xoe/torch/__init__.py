@@ -50,6 +50,7 @@ from xoe.torch.compression import Compression as Compression
 from xoe.torch.handle import Handle as Handle
 from xoe.torch.handle import poll as poll
 from xoe.torch.handle import synchronize as synchronize
+from xoe.torch.logical_shards import LogicalShards as LogicalShards
 from xoe.torch.optimizer import DistributedOptimizer as DistributedOptimizer
 from xoe.torch.sharded import ShardedOptimizer as ShardedOptimizer
 from xoe.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
