@@ -234,6 +234,58 @@ int Socket::listen(int backlog) {
   return 0;
 }
 
+namespace {
+
+ObjectPtr listener_at(const Machine& machine, const Address& address) {
+  if (address.family == AF_UNIX) {
+    const auto found = machine.names.find(address.name);
+    return found == machine.names.end() ? nullptr : found->second;
+  }
+  const auto found = machine.listening.find(address.port);
+  return found == machine.listening.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+void Socket::fail_to_connect(int error) {
+  if (state_ != State::kConnecting) return;
+  state_ = State::kFailed;
+  error_ = error;
+  changed();
+}
+
+// The wish of this socket to connect has arrived there.
+void Socket::knock(Machine& to) {
+  const auto me = shared();
+  const bool here = family_ == AF_UNIX;
+  const auto server = std::static_pointer_cast<Socket>(listener_at(to, there_));
+  const bool full = server != nullptr && server->waiting_.size() > server->backlog_;
+  if (server == nullptr || full) {
+    if (here) return fail_to_connect(ECONNREFUSED);
+    if (full) return;  // as if the message were lost
+    kernel->send_between(to, machine_, std::make_shared<Lane>(), [me] { me->fail_to_connect(ECONNREFUSED); });
+    return;
+  }
+  auto other = std::make_shared<Socket>(family_, type_, to);
+  other->state_ = State::kConnected;
+  other->here_ = there_;
+  other->there_ = here_;
+  other->peer_ = me;
+  const auto answer = [me, other] {
+    if (me->state_ != State::kConnecting) return;
+    me->state_ = State::kConnected;
+    me->peer_ = other;
+    me->changed();
+    if (me->closed_) other->ended_ = true;
+  };
+  if (here)
+    answer();
+  else
+    kernel->send_between(to, machine_, other->lane_, answer);
+  server->waiting_.push_back(other);
+  server->changed();
+}
+
 int Socket::connect(const Address& address, bool waits) {
   if (state_ == State::kConnected) return errno = EISCONN, -1;
   if (state_ == State::kConnecting) return errno = EALREADY, -1;
@@ -244,59 +296,12 @@ int Socket::connect(const Address& address, bool waits) {
     here_ = {.family = address.family,
              .host = to == &machine_ ? address.host : machine_.number,
              .port = address.family == AF_UNIX ? 0 : choose_port()};
-  const auto listener = [to, address]() -> std::shared_ptr<Socket> {
-    if (address.family == AF_UNIX) {
-      const auto found = to->names.find(address.name);
-      return found == to->names.end() ? nullptr : std::static_pointer_cast<Socket>(found->second);
-    }
-    const auto found = to->listening.find(address.port);
-    return found == to->listening.end() ? nullptr : std::static_pointer_cast<Socket>(found->second);
-  };
-  const auto refuse = [](Socket& client) {
-    if (client.state_ != State::kConnecting) return;
-    client.state_ = State::kFailed;
-    client.error_ = ECONNREFUSED;
-    client.changed();
-  };
-  const auto open = [me = shared(), to, listener, refuse, address] {
-    const auto server = listener();
-    const bool full = server != nullptr && server->waiting_.size() > server->backlog_;
-    if (server == nullptr || full) {
-      if (me->family_ == AF_UNIX) return refuse(*me);
-      if (full) return;  // as if the message were lost
-      kernel->send_between(*to, me->machine_, std::make_shared<Lane>(), [me, refuse] { refuse(*me); });
-      return;
-    }
-    auto other = std::make_shared<Socket>(me->family_, me->type_, *to);
-    other->state_ = State::kConnected;
-    other->here_ = address;
-    other->there_ = me->here_;
-    other->peer_ = me;
-    const auto answer = [me, other] {
-      if (me->state_ != State::kConnecting) return;
-      me->state_ = State::kConnected;
-      me->peer_ = other;
-      me->changed();
-      if (me->closed_) other->ended_ = true;
-    };
-    if (me->family_ == AF_UNIX)
-      answer();
-    else
-      kernel->send_between(*to, me->machine_, other->lane_, answer);
-    server->waiting_.push_back(other);
-    server->changed();
-  };
   state_ = State::kConnecting;
   if (family_ == AF_UNIX) {
-    open();
+    knock(*to);
   } else {
-    kernel->send_between(machine_, *to, lane_, open);
-    kernel->at(kernel->now() + kConnectTimeout, [me = shared()] {
-      if (me->state_ != State::kConnecting) return;
-      me->state_ = State::kFailed;
-      me->error_ = ETIMEDOUT;
-      me->changed();
-    });
+    kernel->send_between(machine_, *to, lane_, [me = shared(), to] { me->knock(*to); });
+    kernel->at(kernel->now() + kConnectTimeout, [me = shared()] { me->fail_to_connect(ETIMEDOUT); });
   }
   if (!waits && state_ == State::kConnecting) return errno = EINPROGRESS, -1;
   if (!wait_until(true, [this] { return state_ != State::kConnecting; })) return -1;

@@ -76,6 +76,8 @@ class Socket final : public Object {
   void reset(int error);
   std::size_t room() const;
   int choose_port();
+  void knock(Machine& to);
+  void fail_to_connect(int error);
 
   int family_, type_;
   Machine& machine_;
