@@ -81,8 +81,7 @@ struct Training {
     const auto total = static_cast<float>(std::accumulate(ranks.begin(), ranks.end(), 0));
     for (const float value : seen)
       if (value != total || std::ssize(ranks) != step) return 3;
-    journal->ends.push_back(step);
-    journal->totals.push_back(static_cast<double>(total));
+    journal->ends.push_back({.step = step, .total = static_cast<double>(total), .at = sim::now()});
     return 0;
   }
 };

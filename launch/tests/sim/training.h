@@ -14,8 +14,7 @@ struct Record {
   std::int64_t at = 0;  // virtual time
 };
 struct Journal {
-  std::vector<Record> steps;  // that a rank completed
-  std::int64_t last_commit = 0;
+  std::vector<Record> steps;       // that a rank completed
   std::vector<std::int64_t> ends;  // steps with which ranks ended well
   std::vector<double> totals;
   bool stop = false;
