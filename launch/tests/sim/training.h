@@ -14,9 +14,13 @@ struct Record {
   std::int64_t at = 0;  // virtual time
 };
 struct Journal {
-  std::vector<Record> steps;       // that a rank completed
-  std::vector<std::int64_t> ends;  // steps with which ranks ended well
-  std::vector<double> totals;
+  std::vector<Record> steps;  // that a rank completed
+  struct End {
+    std::int64_t step = 0;
+    double total = 0;
+    std::int64_t at = 0;
+  };
+  std::vector<End> ends;  // of ranks that ended well
   bool stop = false;
 };
 extern Journal* journal;
