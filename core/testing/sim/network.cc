@@ -103,9 +103,7 @@ void Socket::reset(int error) {
   if (was_reset_ || closed_) return;
   was_reset_ = true;
   error_ = error;
-  arrived_.clear();
-  arrived_bytes_ = 0;
-  changed();
+  changed();  // what had arrived before can still be read
 }
 
 ssize_t Socket::read(void* bytes, std::size_t size, bool waits, int flags) {

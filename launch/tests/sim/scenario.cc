@@ -297,7 +297,9 @@ class ElasticJob {
     const sim::Options& options = schedule_.options;
     if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli)
       return;  // no network of a cluster
-    const sim::Time limit = (cuts ? kNamesHost : 0) + kGoesOn;
+    // A group that forms asks once a second whether it still is to.
+    const bool groups = std::string_view(schedule_.sums) == "groups";
+    const sim::Time limit = (cuts ? kNamesHost : 0) + (groups ? 2 : 1) * kGoesOn;
     if (schedule_.done_at > 0 && schedule_.done_at < first.at + 2 * limit) return;
     if (left.size() > 1 && schedule_.events[left[1]].at < first.at + 2 * limit) return;
     sim::Time before = first.at, widest = 0;

@@ -62,7 +62,8 @@ Schedule schedule_of(std::uint64_t seed) {
   made.hosts = static_cast<int>(2 + draw.below(3));
   made.ranks = draw.chance(70) ? 1 : 2;
   made.commit_every = draw.chance(70) ? 1 : 3;
-  made.sums = draw.chance(50) ? "engine" : "comm";
+  constexpr const char* kSums[] = {"comm", "engine", "engine", "groups"};
+  made.sums = kSums[draw.below(4)];
   std::vector<Event::Kind> kinds;
   for (int kind = 0; kind < kKinds; ++kind)
     if (draw.chance(45)) kinds.push_back(static_cast<Event::Kind>(kind));

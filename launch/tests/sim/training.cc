@@ -25,7 +25,7 @@ namespace elastic = xoe::elastic;
 struct Training {
   std::int64_t commit_every = 1;
   std::chrono::microseconds computes = {};
-  std::string_view kind = "comm";  // of its sums: in turns, or by name, which the ranks negotiate
+  std::string_view kind = "comm";  // of its sums: in turns, in groups, or by name, which the ranks negotiate
   std::vector<float> seen = std::vector<float>(64);
   std::int64_t step = 0;
   std::vector<int> ranks = {};  // of each step
@@ -38,6 +38,12 @@ struct Training {
   Status sum(elastic::World& world, std::vector<float>& values) const {
     const Tensor all(values.data(), values.size());
     if (kind == "comm") return world.comm().allreduce(all);
+    if (kind == "groups") {  // which come and go
+      for (int i = 0; i < 2; ++i)
+        if (const auto unused = world.comm().split(i); !unused) return failure(unused.error());
+      XOE_ASSIGN(auto group, world.comm().split(0));
+      return group->allreduce(all);
+    }
     XOE_ASSIGN(Engine* const engine, world.engine());
     const auto count = static_cast<std::int64_t>(values.size());
     const TensorArg tensor{values.data(), values.data(), DType::kFloat32, {&count, 1}};

@@ -25,7 +25,7 @@ struct Journal {
 };
 extern Journal* journal;
 
-// The program: COMMIT_EVERY MICROSECONDS comm|engine: steps from commit to commit, how long one computes, and
+// The program: COMMIT_EVERY MICROSECONDS comm|groups|engine: steps from commit to commit, how long one computes, and
 // what sums.
 int training(int argc, char** argv);
 
