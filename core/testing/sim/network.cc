@@ -253,7 +253,7 @@ void Socket::fail_to_connect(int error) {
 }
 
 // The wish of this socket to connect has arrived there.
-void Socket::knock(Machine& to) {
+void Socket::begin_connection(Machine& to) {
   const auto me = shared();
   const bool here = family_ == AF_UNIX;
   const auto server = std::static_pointer_cast<Socket>(listener_at(to, there_));
@@ -296,9 +296,9 @@ int Socket::connect(const Address& address, bool waits) {
              .port = address.family == AF_UNIX ? 0 : choose_port()};
   state_ = State::kConnecting;
   if (family_ == AF_UNIX) {
-    knock(*to);
+    begin_connection(*to);
   } else {
-    kernel->send_between(machine_, *to, lane_, [me = shared(), to] { me->knock(*to); });
+    kernel->send_between(machine_, *to, lane_, [me = shared(), to] { me->begin_connection(*to); });
     kernel->at(kernel->now() + kConnectTimeout, [me = shared()] { me->fail_to_connect(ETIMEDOUT); });
   }
   if (!waits && state_ == State::kConnecting) return errno = EINPROGRESS, -1;

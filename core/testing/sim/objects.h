@@ -76,7 +76,7 @@ class Socket final : public Object {
   void reset(int error);
   std::size_t room() const;
   int choose_port();
-  void knock(Machine& to);
+  void begin_connection(Machine& to);
   void fail_to_connect(int error);
 
   int family_, type_;
