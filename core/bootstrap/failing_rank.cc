@@ -65,7 +65,8 @@ Status announce_failing(const Env& env) {
 }
 
 void announce_lost_peers(const Env& env, std::string_view cause, int version) {
-  tell_of_peers(env, kLostPeersKey, cause, version, kLostPeersTimeout);
+  const bool silent = cause.find(kNothingHeard) != std::string_view::npos;
+  tell_of_peers(env, silent ? kSilentPeersKey : kLostPeersKey, cause, version, kLostPeersTimeout);
 }
 
 void announce_unreachable_peers(const Env& env, std::string_view cause, int version) {

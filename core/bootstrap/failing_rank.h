@@ -21,6 +21,9 @@ inline constexpr std::string_view kLostPeersKey = "lost_peers";
 // The same of ranks that are there, but cannot be reached by the one that tells: the world has not formed because of
 // it.
 inline constexpr std::string_view kUnreachablePeersKey = "unreachable_peers";
+// The same as kLostPeersKey, where the cause says kNothingHeard: their processes may live.
+inline constexpr std::string_view kSilentPeersKey = "silent_peers";
+inline constexpr std::string_view kNothingHeard = "nothing was heard from it";
 
 struct FailingRank {
   int rank = 0;
@@ -35,6 +38,7 @@ struct LostPeers {
   int version = 0;             // of the world that it was in
   std::vector<int> lost = {};  // their ranks there
   bool unreachable = false;    // kUnreachablePeersKey
+  bool silent = false;         // kSilentPeersKey
 };
 
 // This process is failing, to the launcher that `env` describes; without one nothing is said. Has arrived when it

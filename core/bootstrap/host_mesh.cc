@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/bootstrap/failing_rank.h"
 
 namespace xoe::bootstrap {
 namespace {
@@ -190,8 +191,7 @@ void HostMesh::keep_alive(Clock::time_point now) {
     Peer& peer = peers_[member];
     if (peer.gone) continue;
     if (now - peer.heard > silence_) {
-      lose(static_cast<int>(member), true,
-           fmt::format("nothing was heard from it for {}", human_seconds(now - peer.heard)));
+      lose(static_cast<int>(member), true, fmt::format("{} for {}", kNothingHeard, human_seconds(now - peer.heard)));
       continue;
     }
     const std::lock_guard lock(mutex_);

@@ -355,7 +355,7 @@ void StoreService::note_failing(std::string_view key, std::string_view value) {
     failing_.push_back({.rank = static_cast<int>(*rank), .pid = static_cast<pid_t>(*pid), .at = Clock::now()});
 }
 
-void StoreService::note_lost_peers(std::string_view key, std::string_view value, bool unreachable) {
+void StoreService::note_lost_peers(std::string_view key, std::string_view value, LostPeers told) {
   std::vector<std::string> words = words_of(value);
   words.insert(words.begin(), std::string(key));
   std::vector<int> numbers;
@@ -367,19 +367,20 @@ void StoreService::note_lost_peers(std::string_view key, std::string_view value,
   if (numbers.size() <= 3 || lost_peers_.size() >= limits_.keys || lost_count_ + numbers.size() > limits_.lost_peers)
     return;
   lost_count_ += numbers.size();
-  lost_peers_.push_back({.rank = numbers[0],
-                         .pid = numbers[1],
-                         .version = numbers[2],
-                         .lost = {numbers.begin() + 3, numbers.end()},
-                         .unreachable = unreachable});
+  told.rank = numbers[0];
+  told.pid = numbers[1];
+  told.version = numbers[2];
+  told.lost.assign(numbers.begin() + 3, numbers.end());
+  lost_peers_.push_back(std::move(told));
 }
 
 // True for what is told to the launcher alone, again in each version of the world: it is no value that stays.
 bool StoreService::take_message(std::string_view key, std::string_view value) {
   const auto slash = key.find('/');
   const auto kind = key.substr(0, slash);
-  if (slash == std::string_view::npos || (kind != kLostPeersKey && kind != kUnreachablePeersKey)) return false;
-  note_lost_peers(key.substr(slash + 1), value, kind == kUnreachablePeersKey);
+  const bool unreachable = kind == kUnreachablePeersKey, silent = kind == kSilentPeersKey;
+  if (slash == std::string_view::npos || (kind != kLostPeersKey && !unreachable && !silent)) return false;
+  note_lost_peers(key.substr(slash + 1), value, {.unreachable = unreachable, .silent = silent});
   return true;
 }
 

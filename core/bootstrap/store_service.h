@@ -96,7 +96,7 @@ class StoreService {
   // Tells whether the key belongs to a version of the world that another one has followed.
   bool has_passed(std::string_view key) const;
   void note_failing(std::string_view key, std::string_view value);
-  void note_lost_peers(std::string_view key, std::string_view value, bool unreachable);
+  void note_lost_peers(std::string_view key, std::string_view value, LostPeers told);
   void keep_or_drop(Connection& connection, bool keep);
   void drop(int fd);
   void drop_oldest_unauthenticated();

@@ -600,7 +600,7 @@ class Job {
         std::vector<int> slots;
         for (const LostPeer& peer : lost)
           if (running_.contains(peer.rank)) slots.push_back(peer.rank);
-        lost_ranks_.note(told.rank, slots, Clock::now());
+        lost_ranks_.note(told.rank, slots, told.silent, Clock::now());
       }
       faults_.note_lost(told.rank, told.pid, std::move(lost), told.version);
     }
