@@ -58,7 +58,7 @@ class WorldHistory {
 
   // True if this process has written to this timeline in an earlier world: the file is then continued, not replaced.
   bool wrote_before(const std::string& timeline) const;
-  // Of an earlier world of its job, whose other hosts may be gone; nullopt: there is none, or it was not in it.
+  // Comes from an earlier world of its job, whose other hosts may be gone; nullopt: this process was in none.
   std::optional<ClockOffset> earlier_clock() const;
   void note_clock(const ClockOffset& clock);
 

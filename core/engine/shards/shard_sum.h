@@ -61,7 +61,7 @@ class ShardSum {
     ShardRange node;
     SharedBuffer values;
   };
-  // What operations use, which may outlive the step.
+  // Holds what operations use; they may outlive the step.
   struct Memory {
     std::vector<Partial> partials;   // of this rank, in order
     std::vector<SharedBuffer> free;  // for further ones
@@ -78,10 +78,10 @@ class ShardSum {
   Result<SharedBuffer> block(std::size_t count);
   void merge();
   Status start_exchange();
-  // Of this rank's part; where the sum is.
+  // Gives this rank's part of the values, in which the sum is formed.
   float* finish_tree();
   Status start_gather(const float* part);
-  // Whether all operations have completed before `until`.
+  // Tells whether all operations have completed before `until`.
   Result<bool> completed(EngineClock::time_point until);
   Result<EngineHandle> submit(const Request& request);
 

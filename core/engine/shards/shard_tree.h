@@ -12,7 +12,7 @@ namespace xoe::engine {
 // that of its left half plus that of its right half. REQUIRES: node.count() >= 2.
 int middle_of(ShardRange node) noexcept;
 
-// Whether a range is a node of the tree over `shards`.
+// Tells whether a range is a node of the tree over `shards`.
 bool is_node(ShardRange range, int shards) noexcept;
 
 // The largest nodes within a range, in order: what one who has these shards alone can add up.

@@ -44,7 +44,7 @@ class EngineTrace {
   void came_about(std::optional<WorldMark> mark) { mark_ = std::move(mark); }
   // Local rank 0 calls before the others of its host do. create: in place of an older file.
   Status start(const std::string& path, bool create);
-  // Whether another process of this job has written to the timeline of this host.
+  // Tells whether another process of this job has written to the timeline of this host.
   bool is_of_this_job(const std::string& path) const;
   Status stop();
   bool on() const noexcept { return on_.load(std::memory_order_acquire); }

@@ -144,7 +144,7 @@ class Kernel {
   // Waits until it is woken, or until then. False: it timed out.
   bool wait(Time until);
   void wake(Thread* thread);
-  // What each call begins with: it takes a little time, delivers signals, and may let another thread run.
+  // Begins each call: it takes a little time, delivers signals, and may let another thread run.
   void enter();
   void yield();
   Thread* start_thread(Process* process, void* (*start)(void*), void* argument, pthread_t* real,
@@ -234,7 +234,7 @@ class Object : public std::enable_shared_from_this<Object> {
   virtual void on_last_close() {}
   virtual int real() const { return -1; }  // a descriptor of the real kernel
 
-  // What poll() says may have changed.
+  // Wakes those that wait for what poll() says of it.
   void changed();
 
   bool nonblocking = false;

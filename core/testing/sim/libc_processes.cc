@@ -19,8 +19,6 @@
 #include "core/testing/sim/kernel.h"
 #include "core/testing/sim/real.h"
 
-#define REAL(name) static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
-
 namespace {
 
 using xoe::sim::kernel;
@@ -33,7 +31,7 @@ struct Cloned {
   void* argument;
 };
 
-// Of the thread that a clone() begins with.
+// Runs as the first thread of a process that clone() has made.
 void* run_clone(void* given) {
   const Cloned cloned = *static_cast<Cloned*>(given);
   delete static_cast<Cloned*>(given);
@@ -226,7 +224,7 @@ int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept {
     if (how == SIG_SETMASK ? !named : how == SIG_UNBLOCK && named) ::sigdelset(&self->blocked, signal);
     if (named && how != SIG_UNBLOCK) ::sigaddset(&self->blocked, signal);
   }
-  // What was blocked takes effect now.
+  // Signals that were blocked take effect now.
   for (int signal = 1; signal < SIGRTMAX; ++signal)
     if (::sigismember(&process.pending, signal) == 1 && ::sigismember(&self->blocked, signal) != 1) {
       ::sigdelset(&process.pending, signal);

@@ -16,8 +16,6 @@
 #include "core/testing/sim/kernel.h"
 #include "core/testing/sim/real.h"
 
-#define REAL(name) static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)
-
 namespace {
 
 using xoe::sim::kernel;
@@ -33,7 +31,7 @@ constexpr Time kUptime = 5'000 * kSecond;
 
 using Word = std::pair<std::uint64_t, std::uint64_t>;
 
-// Of the words that threads wait for.
+// One queue for each word that threads wait for.
 std::map<Word, WaitQueue>& queues() {
   static auto* const all = new std::map<Word, WaitQueue>;
   return *all;
@@ -41,7 +39,7 @@ std::map<Word, WaitQueue>& queues() {
 
 Word word_at(const void* address) { return {0, reinterpret_cast<std::uintptr_t>(address)}; }
 
-// What a clock shows when virtual time is zero.
+// Gives what a clock shows when virtual time is zero.
 Time origin_of(clockid_t clock) {
   const auto& machine = *self->process->machine;
   const bool wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;

@@ -37,6 +37,18 @@ ObjectPtr make_event_counter(unsigned value, bool semaphore);
 std::array<ObjectPtr, 2> make_pipe();
 std::array<ObjectPtr, 2> make_socket_pair(int type, Machine& machine);
 
+// Finds the simulated object of a caller's descriptor; nullptr: the descriptor is one of the real kernel.
+inline ObjectPtr simulated(int fd) { return self == nullptr ? nullptr : kernel->object_of(fd); }
+
+// Adds both ends of a pipe, or a pair of sockets, to the caller's descriptors.
+inline int add_pair(const std::array<ObjectPtr, 2>& pair, int* fds, bool close_on_exec, bool nonblocking) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    pair[i]->nonblocking = nonblocking;
+    fds[i] = kernel->add_descriptor(pair[i], close_on_exec);
+  }
+  return 0;
+}
+
 struct Address {
   sa_family_t family = AF_UNSPEC;
   std::uint32_t host = 0;  // of IPv4, in the order of this machine

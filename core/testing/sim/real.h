@@ -11,3 +11,6 @@ Function* real(const char* name) {
 }
 
 }  // namespace xoe::sim
+
+// The function behind the one of this name, as real_NAME.
+#define REAL(name) static auto* const real_##name = xoe::sim::real<decltype(::name)>(#name)

@@ -237,8 +237,7 @@ class ElasticJob {
       problem(fmt::format("{} (pid {}) is left on {}", one.name, one.pid, one.host));
     check_ends();
     const auto leader = sim::facts_of(members_[0]);
-    const bool spared = is_on(0) && !leader_touched_;
-    if (spared && leader.ended && leader.status == 0 && journal->ends.empty())
+    if (is_on(0) && leader.ended && leader.status == 0 && journal->ends.empty())
       problem("the job succeeds, and no rank did");
     check_names();
     check_pause();
@@ -344,7 +343,7 @@ class ElasticJob {
   std::set<std::pair<int, sim::Time>> touched_;
   std::multimap<sim::Time, std::function<void()>> actions_;
   std::multimap<sim::Time, std::string> told_;
-  bool over_ = false, leader_touched_ = false;
+  bool over_ = false;
   sim::Outcome outcome_;
 };
 
