@@ -206,20 +206,22 @@ TEST(OrderedThreadPool, RestartsWhileNoThreadWorks) {
 }
 
 TEST(OrderedThreadPool, EndsWithWhatIsDoneSoFar) {
-  std::atomic<int> started = 0;
+  std::atomic<bool> worked = false;
+  std::atomic<int> of_the_second = 0;
   std::atomic<bool> goes_on = false;
   OrderedThreadPool pool(
       {.threads = 2, .depth = 2, .waits = true},
       [number = 0]() mutable -> std::unique_ptr<Job> { return std::make_unique<Counted>(number++, 3); },
       [&](Job& job, std::size_t task, int) {
         const auto& counted = static_cast<const Counted&>(job);
-        if (++started > 4) goes_on.wait(false);
+        worked = true;
+        if (counted.number > 0 && ++of_the_second > 1) goes_on.wait(false);  // The first job's tasks all end.
         static_cast<Counted&>(job).made[task] = counted.number + 1;
       });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(started, 0) << "it waits for the first take()";
+  EXPECT_FALSE(worked) << "it waits for the first take()";
   EXPECT_EQ(static_cast<Counted&>(*pool.take()).number, 0);
-  while (started < 6) std::this_thread::yield();  // both threads are in a task that does not end yet
+  while (of_the_second < 3) std::this_thread::yield();  // both threads are in a task that does not end yet
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     goes_on = true;

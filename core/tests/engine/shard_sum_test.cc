@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "core/engine/shards/shard_tree.h"
 #include "core/tests/engine/engines.h"
@@ -61,7 +63,9 @@ std::vector<float> step_of(ShardSum& sum, int step) {
 }
 
 bool same_bits(const std::vector<float>& one, const std::vector<float>& other) {
-  return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0;
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(), [](float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  });
 }
 
 TEST(ShardRange, RangesCoverAllShardsAndDifferByOneAtMost) {
