@@ -41,7 +41,7 @@ class HostGroup : public HostBlocks {
   virtual std::optional<std::uint64_t> block_of(const SharedBuffer& buffer) const noexcept = 0;
   // A block of any rank of this host as a buffer, which keeps it mapped here, and not allocated there. Any thread.
   virtual SharedBuffer view(std::uint64_t block, std::size_t bytes) const = 0;
-  // Connects the hosts' leaders, the first rank on each host. Collective; nullptr on the other ranks.
+  // Connects the hosts' leaders, the first rank on each host, along HostTree. Collective; nullptr on the other ranks.
   virtual Result<std::unique_ptr<LeaderChannel>> leader_channel() = 0;
   // Wakes the ranks of this host that sleep, and this rank's other threads. Call it after publishing in host_memory().
   // Any thread.

@@ -1,13 +1,33 @@
-// Messages between the leaders of a group's hosts.
+// Messages between the leaders of a group's hosts, along a tree.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 namespace xoe {
 
-// One leader's end of the channel. Messages between two hosts arrive complete and in the order in which they were sent.
+// The hosts of a group as a tree, with host 0 as its root.
+struct HostTree {
+  static constexpr int kFanout = 4;
+
+  int hosts = 1;
+  int fanout = kFanout;  // children of a host, at most
+
+  int parent(int host) const noexcept { return (host - 1) / fanout; }  // of a host that is not the root
+  int child(int host, int index) const noexcept { return host * fanout + 1 + index; }
+  int children(int host) const noexcept { return std::clamp(hosts - child(host, 0), 0, fanout); }
+  std::vector<int> neighbours(int host) const {
+    std::vector<int> found;
+    if (host != 0) found.push_back(parent(host));
+    for (int i = 0; i < children(host); ++i) found.push_back(child(host, i));
+    return found;
+  }
+};
+
+// One leader's end of the channel, to the hosts next to its own in the tree. Messages between two hosts arrive complete
+// and in the order in which they were sent.
 // One thread at a time.
 class LeaderChannel {
  public:

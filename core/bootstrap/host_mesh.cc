@@ -35,7 +35,7 @@ Result<std::unique_ptr<HostMesh>> HostMesh::connect(int self, int size, const Ex
   if (!mesh->wakeup_.valid()) return failure(Code::kResourceExhausted, "eventfd: {}", errno_text(errno));
   const auto now = Clock::now();
   for (MemberConnection& connection : connections) {
-    const bool gone = !connection.socket.valid();  // this one
+    const bool gone = !connection.socket.valid();  // this one, or not connected
     mesh->peers_.push_back({.socket = std::move(connection.socket),
                             .sealer = Sealer(std::move(connection.keys.send)),
                             .opener = Opener(std::move(connection.keys.receive)),

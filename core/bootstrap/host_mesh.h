@@ -34,7 +34,7 @@ struct MeshOptions {
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
 };
 
-// One TCP connection between each two members. Messages arrive exactly once, in order, and as they were sent: they are
+// One TCP connection between each two members, or between those of ConnectOptions::members. Messages arrive exactly once, in order, and as they were sent: they are
 // encrypted, and a connection on which they were changed counts as lost.
 class HostMesh {
  public:
@@ -47,7 +47,7 @@ class HostMesh {
   // Tells the peers that it closes; no event follows.
   ~HostMesh();
 
-  // Enqueues the message; drops it when that member is gone. Any thread.
+  // Enqueues the message; drops it when that member is gone, or not connected. Any thread.
   void send(int to, std::string_view message);
 
  private:

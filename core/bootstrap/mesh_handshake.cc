@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -20,15 +21,26 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kCheckInterval = std::chrono::seconds(1);
 
-// Lets all members after this one connect.
+// Members that are connected to, in ascending order.
+std::vector<int> wanted_members(const ConnectOptions& options, int self, int size) {
+  std::vector<int> members = options.members;
+  if (members.empty())
+    for (int member = 0; member < size; ++member) members.push_back(member);
+  std::erase(members, self);
+  std::ranges::sort(members);
+  return members;
+}
+
+// Lets the members after this one connect.
 class Acceptor {
  public:
-  Acceptor(Fd listener, const ConnectOptions& options, std::vector<MemberConnection>& connections, int self)
+  Acceptor(Fd listener, const ConnectOptions& options, std::vector<MemberConnection>& connections, int self,
+           std::span<const int> members)
       : wakeup_(::eventfd(0, EFD_CLOEXEC)),
         failed_(::eventfd(0, EFD_CLOEXEC)),
         options_(options),
         connections_(connections),
-        self_(self),
+        members_(std::ranges::upper_bound(members, self), members.end()),
         size_(static_cast<int>(connections.size()) / options.lanes),
         acceptor_(std::move(listener),
                   {.secret = options.secret,
@@ -39,7 +51,7 @@ class Acceptor {
   const std::string& address() const noexcept { return acceptor_.address(); }
   std::size_t unauthenticated() const noexcept { return acceptor_.unauthenticated(); }
 
-  // Until all members after this one have connected, and connected() was called. What ends it before ends the
+  // Until these members after this one have connected, and connected() was called. What ends it before ends the
   // connecting to those before this one, too: see failed().
   Status run() {
     Status outcome = accept_all();
@@ -87,13 +99,14 @@ class Acceptor {
   MemberConnection& place(int member, int lane) const { return connections_.begin()[lane * size_ + member]; }
 
   bool expects(std::uint32_t member, std::uint32_t lane) const {
-    return member > static_cast<std::uint32_t>(self_) && member < static_cast<std::uint32_t>(size_) &&
+    return member < static_cast<std::uint32_t>(size_) &&
+           std::ranges::binary_search(members_, static_cast<int>(member)) &&
            lane < static_cast<std::uint32_t>(options_.lanes) &&
            !place(static_cast<int>(member), static_cast<int>(lane)).socket.valid();
   }
 
   int first_missing() const {
-    for (int member = self_ + 1; member < size_; ++member)
+    for (const int member : members_)
       for (int lane = 0; lane < options_.lanes; ++lane)
         if (!place(member, lane).socket.valid()) return member;
     return -1;
@@ -104,7 +117,8 @@ class Acceptor {
   std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
   const ConnectOptions& options_;
   std::vector<MemberConnection>& connections_;
-  int self_, size_;
+  std::vector<int> members_;  // that connect
+  int size_;
   MemberAcceptor acceptor_;
 };
 
@@ -136,22 +150,79 @@ class Accepting {
   std::jthread thread_;
 };
 
-// To all members before this one.
-Status connect_to_members(int self, int size, const std::vector<std::string>& addresses, const ConnectOptions& options,
-                          std::vector<MemberConnection>& connections, Clock::time_point deadline, int stop) {
-  for (int lane = 0; lane < options.lanes; ++lane) {
-    for (int member = 0; member < self; ++member) {
-      const std::string& address = addresses[static_cast<std::size_t>(member)];
+// Connects to the members before this one: to several at a time where there are many, since each connection takes some
+// round trips.
+class Connector {
+ public:
+  struct Outcome {
+    Status status;
+    bool given_up = false;  // because no member is accepted any more, which is why
+  };
+
+  // to: the members before this one.
+  Connector(int self, std::vector<int> to, const std::vector<std::string>& addresses, const ConnectOptions& options,
+            std::vector<MemberConnection>& connections, Clock::time_point deadline, Acceptor& acceptor)
+      : self_(self),
+        to_(std::move(to)),
+        addresses_(addresses),
+        options_(options),
+        connections_(connections),
+        deadline_(deadline),
+        acceptor_(acceptor) {}
+
+  Outcome run() {
+    {
+      std::vector<std::jthread> helpers;
+      const std::size_t wanted = std::min(kMostAtOnce, count() / kForAThread);
+      try {
+        while (helpers.size() + 1 < wanted) helpers.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {  // fewer take longer
+      }
+      work();
+    }
+    return outcome_;
+  }
+
+ private:
+  static constexpr std::size_t kMostAtOnce = 16, kForAThread = 8;
+
+  std::size_t count() const noexcept { return to_.size() * static_cast<std::size_t>(options_.lanes); }
+
+  void work() {
+    for (std::size_t i = next_++; i < count(); i = next_++) {
+      const int member = to_[i % to_.size()], lane = static_cast<int>(i / to_.size());
+      const std::string& address = addresses_[static_cast<std::size_t>(member)];
       auto made = connect_member(
-          {.self = self, .lane = lane, .address = address, .secret = options.secret, .stop = stop}, deadline);
+          {.self = self_, .lane = lane, .address = address, .secret = options_.secret, .stop = acceptor_.failed()},
+          deadline_);
       if (!made)
-        return failure(made.error().code(), "cannot connect to {} at {}: {}", options.name(member), address,
-                       made.error().message());
-      connections.begin()[lane * size + member] = std::move(*made);
+        return fail(Error(made.error().code(), fmt::format("cannot connect to {} at {}: {}", options_.name(member),
+                                                           address, made.error().message())));
+      const std::size_t members = connections_.size() / static_cast<std::size_t>(options_.lanes);
+      connections_[static_cast<std::size_t>(lane) * members + static_cast<std::size_t>(member)] = std::move(*made);
     }
   }
-  return {};
-}
+
+  // The first failure counts, and ends the others.
+  void fail(Error error) {
+    const std::lock_guard lock(mutex_);
+    if (!outcome_.status) return;
+    outcome_ = {failure(std::move(error)), is_stopped_within(acceptor_.failed(), {})};
+    next_ = count();
+    acceptor_.stop();
+  }
+
+  const int self_;
+  const std::vector<int> to_;
+  const std::vector<std::string>& addresses_;
+  const ConnectOptions& options_;
+  std::vector<MemberConnection>& connections_;
+  const Clock::time_point deadline_;
+  Acceptor& acceptor_;
+  std::atomic<std::size_t> next_ = 0;
+  std::mutex mutex_;  // guards outcome_
+  Outcome outcome_;
+};
 
 }  // namespace
 
@@ -164,7 +235,8 @@ Result<std::vector<MemberConnection>> connect_members(int self, int size, const 
   XOE_ASSIGN(const auto any, SocketAddress::tcp(options.address, 0));
   XOE_ASSIGN(Fd listener, listen_at(any));
   std::vector<MemberConnection> connections(static_cast<std::size_t>(size * options.lanes));
-  Acceptor acceptor(std::move(listener), options, connections, self);
+  const std::vector<int> members = wanted_members(options, self, size);
+  Acceptor acceptor(std::move(listener), options, connections, self, members);
   Accepting accepting(acceptor);
   XOE_TRY(accepting.start(deadline));
   XOE_ASSIGN(const auto addresses, exchange(acceptor.address()));
@@ -172,12 +244,11 @@ Result<std::vector<MemberConnection>> connect_members(int self, int size, const 
     return failure(Code::kInternal, "{} addresses of {} members", addresses.size(), size);
   if (options.limit.count() > 0) deadline = std::min<Clock::time_point>(deadline, Clock::now() + options.limit);
   acceptor.set_deadline(deadline);
-  const Status made = connect_to_members(self, size, addresses, options, connections, deadline, acceptor.failed());
-  if (!made) {
-    const bool accepts = !is_stopped_within(acceptor.failed(), {});
-    acceptor.stop();
+  Connector connector(self, {members.begin(), std::ranges::upper_bound(members, self)}, addresses, options, connections,
+                      deadline, acceptor);
+  if (const auto made = connector.run(); !made.status) {
     const Status accepted = accepting.wait();
-    return failure(accepts ? made.error() : accepted.error());  // the latter is why the connecting was given up
+    return failure(made.given_up ? accepted.error() : made.status.error());
   }
   acceptor.connected();
   XOE_TRY(accepting.wait());

@@ -19,7 +19,9 @@ struct ConnectOptions {
   std::string secret = {};   // which only the members know; not empty
   // From the moment at which all have told their addresses, and so are there; zero: only the deadline counts.
   std::chrono::nanoseconds limit = {};
-  int lanes = 1;                                     // connections between each two members
+  int lanes = 1;  // connections between each two members
+  // Those to connect to, each of which must have this one among its own; empty: all others.
+  std::vector<int> members = {};
   std::function<std::string(int member)> name = {};  // "rank 3"; empty: "host 3"
   // Receives a line when unauthenticated clients connected, too. Empty: it is dropped.
   std::function<void(const std::string&)> warn = {};
@@ -28,9 +30,9 @@ struct ConnectOptions {
   std::function<Status()> check = {};
 };
 
-// Connections to all members but this one: that of `lane` to `member` is at lane * size + member. Each member connects
+// Connections to those members: that of `lane` to `member` is at lane * size + member, and the others are invalid. Each member connects
 // to those before it and accepts those after it; both ends prove that they know the secret. Connections that do not
-// are dropped, and hold up no member.
+// are dropped, and hold up no member. Of the addresses that are exchanged only those of these members are used.
 Result<std::vector<MemberConnection>> connect_members(int self, int size, const Exchange& exchange,
                                                       const ConnectOptions& options,
                                                       std::chrono::steady_clock::time_point deadline);

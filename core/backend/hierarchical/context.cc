@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "core/backend/shm/wakeup_channel.h"
 #include "core/base/bytes.h"
@@ -81,13 +82,22 @@ Status Context::connect() {
 
 Result<std::unique_ptr<bootstrap::HostMesh>> Context::connect_mesh(const std::string& key,
                                                                    const std::vector<int>& leaders, int host,
+                                                                   const std::vector<int>& neighbours,
                                                                    std::chrono::nanoseconds silence,
                                                                    bootstrap::MeshEvents events) {
-  const auto exchanged = [&](const std::string& mine) { return exchange(key, leaders, mine); };
+  const auto exchanged = [&](const std::string& mine) -> Result<std::vector<std::string>> {
+    std::vector<int> ranks;
+    for (const int one : neighbours) ranks.push_back(leaders[index(one)]);
+    XOE_ASSIGN(auto theirs, exchange(key, ranks, mine));
+    std::vector<std::string> addresses(leaders.size());
+    for (std::size_t i = 0; i < theirs.size(); ++i) addresses[index(neighbours[i])] = std::move(theirs[i]);
+    return addresses;
+  };
   return bootstrap::HostMesh::connect(host, static_cast<int>(leaders.size()), exchanged,
                                       {.connection = {.address = options_.address,
                                                       .secret = options_.secret,
                                                       .limit = options_.connect_limit,
+                                                      .members = neighbours,
                                                       .name = [&](int member) { return who(leaders[index(member)]); },
                                                       .warn = options_.warn,
                                                       .check = [this] { return check_version(); }},
@@ -118,8 +128,11 @@ Status Context::connect_hosts() {
   events.lost = [this, leaders](int host, bool silent, const std::string& why) {
     on_leader_lost(leaders[index(host)], silent, why);
   };
-  XOE_ASSIGN(mesh_,
-             connect_mesh(options_.keys + "mesh", leaders, placement_.host(), options_.silence, std::move(events)));
+  std::vector<int> others(leaders.size());
+  std::iota(others.begin(), others.end(), 0);
+  std::erase(others, placement_.host());
+  XOE_ASSIGN(mesh_, connect_mesh(options_.keys + "mesh", leaders, placement_.host(), others, options_.silence,
+                                 std::move(events)));
   return {};
 }
 

@@ -102,10 +102,11 @@ class Context {
   Status check_version();
   // Explains why a group cannot form: if another version has begun, a rank was lost, or their number changes.
   Error cause_of(const Error& seen);
-  // Connects the leaders of hosts, ranks of the job. host: this one's index among them. silence: after which one counts
-  // as lost; zero: the mesh does not judge.
+  // Connects the leaders of hosts, ranks of the job. host: this one's index among them. neighbours: those to connect this
+  // one to. silence: after which one counts as lost; zero: the mesh does not judge.
   Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,
-                                                            int host, std::chrono::nanoseconds silence,
+                                                            int host, const std::vector<int>& neighbours,
+                                                            std::chrono::nanoseconds silence,
                                                             bootstrap::MeshEvents events);
   // The connection to a leader, a rank of the job, has broken; `silent` as in MeshEvents. Threads of meshes call it.
   void on_leader_lost(int leader, bool silent, const std::string& why);

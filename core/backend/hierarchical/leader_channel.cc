@@ -28,7 +28,9 @@ class MeshLeaderChannel final : public LeaderChannel {
     };
     // The context's mesh alone judges silence: if this one found a host lost that the other still heard, messages to it
     // would be dropped for ever.
-    XOE_ASSIGN(mesh_, context_->connect_mesh(key, leaders, host, std::chrono::nanoseconds(), std::move(events)));
+    const HostTree tree{.hosts = static_cast<int>(leaders.size())};
+    XOE_ASSIGN(mesh_, context_->connect_mesh(key, leaders, host, tree.neighbours(host), std::chrono::nanoseconds(),
+                                             std::move(events)));
     return {};
   }
 

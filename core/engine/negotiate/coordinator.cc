@@ -30,8 +30,10 @@ NameKey key_of(const NameEntry& entry) {
 }  // namespace
 
 Coordinator::Coordinator(int host, int hosts, CoordinatorOptions options)
-    : host_(host), hosts_(hosts), options_(sane(options)) {
-  while (children_ < options_.fanout && child(children_) < hosts_) ++children_;
+    : host_(host),
+      options_(sane(options)),
+      tree_{.hosts = hosts, .fanout = options_.fanout},
+      children_(tree_.children(host)) {
   all_children_ = static_cast<std::uint32_t>((std::uint64_t{1} << children_) - 1);
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/backend/leader_channel.h"
 #include "core/engine/negotiate/message.h"
 #include "core/engine/negotiate/name_table.h"
 #include "xoe/status.h"
@@ -17,7 +18,7 @@
 namespace xoe::engine {
 
 struct CoordinatorOptions {
-  int fanout = 4;                     // children of a host in the tree, 1 to 32; the same on all hosts
+  int fanout = HostTree::kFanout;     // children of a host in the tree, 1 to 32; the same on all hosts
   std::size_t cache_capacity = 8192;  // names that hold an id at the same time; the root's counts
 };
 
@@ -93,8 +94,8 @@ class Coordinator {
 
  private:
   bool is_root() const noexcept { return host_ == 0; }
-  int parent() const noexcept { return (host_ - 1) / options_.fanout; }
-  int child(int index) const noexcept { return host_ * options_.fanout + 1 + index; }
+  int parent() const noexcept { return tree_.parent(host_); }
+  int child(int index) const noexcept { return tree_.child(host_, index); }
   Status fail(std::string_view reason);
 
   // Gathering what is ready in the subtree, and reporting it to the parent.
@@ -120,9 +121,9 @@ class Coordinator {
   Status decide(NameEntry* entry, std::string error, Decision& decision);
 
   const int host_;
-  const int hosts_;
   CoordinatorOptions options_;
-  int children_ = 0;
+  const HostTree tree_;
+  const int children_;
   std::uint32_t all_children_ = 0;  // a bit for each
 
   NameTable table_;

@@ -26,7 +26,7 @@ using xoe::sim::Time;
 using xoe::sim::WaitQueue;
 
 constexpr Time kEpoch = Time{1'790'000'000} * kSecond;  // in September 2026
-constexpr Time kClockCost = 5'000;                      // at most: a loop that waits for a time ends soon
+constexpr Time kClockCost = 5'000;  // at most: a loop that waits for a time ends soon
 constexpr Time kUptime = 5'000 * kSecond;
 
 using Word = std::pair<std::uint64_t, std::uint64_t>;
@@ -221,7 +221,10 @@ int clock_gettime(clockid_t clock, timespec* out) noexcept {
   REAL(clock_gettime);
   if (self == nullptr || !is_simulated(clock)) return real_clock_gettime(clock, out);
   kernel->enter();
-  kernel->pass(kClockCost);
+  if (kernel->options.parallel)
+    kernel->wait(kernel->now() + 1 + kernel->cost(kClockCost));
+  else
+    kernel->pass(kClockCost);
   const Time shown = kernel->now() + origin_of(clock);
   *out = {.tv_sec = shown / kSecond, .tv_nsec = shown % kSecond};
   return 0;

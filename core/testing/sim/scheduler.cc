@@ -183,7 +183,7 @@ void Kernel::yield() {
 
 void Kernel::enter() {
   ++calls;
-  now_ += cost(kCallCost);
+  if (!options.parallel) now_ += cost(kCallCost);
   run_due();
   Process& process = *self->process;
   if (self->dead) park();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <random>
@@ -29,6 +30,7 @@ struct CoordinatorNet {
       ++messages;
       bytes += message.bytes.size();
       largest = std::max(largest, message.bytes.size());
+      for (const int end : {host, message.to_host}) bytes_of[end] += message.bytes.size();
       links[{host, message.to_host}].push_back(std::move(message.bytes));
     }
   }
@@ -79,7 +81,16 @@ struct CoordinatorNet {
     for (int host = 0; host < hosts(); ++host) at(host).ready(name, signature, name + "?");
   }
 
-  void forget_counts() { messages = bytes = largest = 0; }
+  void forget_counts() {
+    messages = bytes = largest = 0;
+    bytes_of.clear();
+  }
+  // Sent and received by the host that has most.
+  std::size_t most_bytes_of_a_host() const {
+    std::size_t most = 0;
+    for (const auto& [host, count] : bytes_of) most = std::max(most, count);
+    return most;
+  }
 
   std::deque<Coordinator> coordinators;
   std::vector<std::vector<Decision>> decisions;
@@ -87,6 +98,7 @@ struct CoordinatorNet {
   std::size_t messages = 0;
   std::size_t bytes = 0;
   std::size_t largest = 0;
+  std::map<int, std::size_t> bytes_of;  // by host
 };
 
 inline bool operator==(const DecidedTensor& a, const DecidedTensor& b) {

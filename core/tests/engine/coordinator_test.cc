@@ -139,6 +139,20 @@ TEST(Coordinator, DepthIsLogarithmic) {
   }
 }
 
+TEST(Coordinator, AStepCostsEachHostTheSameWhateverTheirNumber) {
+  std::vector<std::size_t> most;
+  for (const int hosts : {8, 64, 512, 4096}) {
+    CoordinatorNet net(hosts, {});
+    step(net, 50);
+    net.forget_counts();
+    step(net, 50);
+    ASSERT_EQ(net.decided(hosts - 1).back().tensors.size(), 50U);
+    most.push_back(net.most_bytes_of_a_host());
+  }
+  EXPECT_LE(most.back(), 120U);
+  EXPECT_THAT(most, ::testing::Each(most.front())) << "bytes of a step at a host with four below it";
+}
+
 TEST(Coordinator, JoinedHostsHaveEverything) {
   CoordinatorNet net(4, {.fanout = 2});
   step(net, 2);
