@@ -67,7 +67,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const std::shared_ptr<::gloo::transp
   std::unique_ptr<Mesh> mesh;
   try {
     auto contexts = make_contexts(*device, members.self, size, ends.sockets);
-    mesh.reset(new Mesh(members, std::move(ends.relay), std::move(contexts[0]), std::move(contexts[1])));
+    mesh.reset(new Mesh(device, members, std::move(ends.relay), std::move(contexts[0]), std::move(contexts[1])));
   } catch (const std::exception& e) {
     return failure(Code::kPeerLost, "gloo: a connection broke at once: {}", e.what());
   }
@@ -75,9 +75,10 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const std::shared_ptr<::gloo::transp
   return mesh;
 }
 
-Mesh::Mesh(net::Members members, std::unique_ptr<SealedRelay> relay, std::shared_ptr<Context> data,
-           std::shared_ptr<Context> control)
-    : members_(std::move(members)),
+Mesh::Mesh(std::shared_ptr<::gloo::transport::Device> device, net::Members members, std::unique_ptr<SealedRelay> relay,
+           std::shared_ptr<Context> data, std::shared_ptr<Context> control)
+    : device_(std::move(device)),
+      members_(std::move(members)),
       relay_(std::move(relay)),
       data_(std::move(data)),
       control_(std::move(control)),
@@ -164,6 +165,7 @@ Status Mesh::leave(Status outcome, std::string_view title) {
 
 // Stops the device's thread from using the caller's memory. No other thread uses a channel once there is a cause.
 void Mesh::release_buffers() {
+  const AwakeDevice awake(device_);
   for (int m = 0; m < size(); ++m) {
     if (m == self()) continue;
     data_->getPair(m)->close();
@@ -323,6 +325,7 @@ void Mesh::send_notice_and_close() {
     } catch (const std::exception&) {  // it has gone, too
     }
   }
+  const AwakeDevice awake(device_);
   for (const auto& context : {control_, data_})
     for (int m = 0; m < size(); ++m)
       if (m != self()) context->getPair(m).reset();

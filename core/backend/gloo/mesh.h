@@ -73,8 +73,8 @@ class Mesh {
     bool gone = false;
   };
 
-  Mesh(net::Members members, std::unique_ptr<SealedRelay> relay, std::shared_ptr<Context> data,
-       std::shared_ptr<Context> control);
+  Mesh(std::shared_ptr<::gloo::transport::Device> device, net::Members members, std::unique_ptr<SealedRelay> relay,
+       std::shared_ptr<Context> data, std::shared_ptr<Context> control);
 
   void open_channels(Context& context);
   Status handshake(Clock::time_point deadline);
@@ -94,6 +94,7 @@ class Mesh {
   void keep_deadline();
   void send_notice_and_close();
 
+  const std::shared_ptr<::gloo::transport::Device> device_;
   const net::Members members_;
   const std::unique_ptr<SealedRelay> relay_;  // where the mesh is encrypted
   const std::shared_ptr<Context> data_, control_;
