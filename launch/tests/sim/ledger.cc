@@ -11,9 +11,12 @@
 #include "core/base/error.h"
 #include "data/ledger/check_ledger.h"
 #include "data/ledger/ledger.h"
-#include "launch/tests/sim/training.h"
+#include "launch/tests/sim/journal.h"
 
 namespace xoe::launch::sim_tests {
+
+Journal* journal = nullptr;
+
 namespace {
 
 constexpr int kBatch = 2;  // records of a rank in a step

@@ -32,7 +32,7 @@ class Records {
   int rank_ = 0;
 };
 
-// What is wrong with the ledgers of all ranks; empty: each epoch that ended had each record once.
+// Looks into the ledgers of all ranks, and says what is wrong there; empty: each epoch that ended had each record once.
 std::string problem_of_ledgers();
 
 }  // namespace xoe::launch::sim_tests

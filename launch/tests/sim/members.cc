@@ -18,7 +18,7 @@
 
 namespace xoe::launch::sim_tests {
 
-Words* words = nullptr;
+Flags* flags = nullptr;
 
 namespace {
 
@@ -84,25 +84,25 @@ int crashes(int, char**) {
 }
 
 int fails_once(int, char**) {
-  if (rank() == "1" && !words->failed_once) {
-    words->failed_once = true;
+  if (rank() == "1" && !flags->failed_once) {
+    flags->failed_once = true;
     return 9;
   }
-  words->goes_again = words->goes_again || rank() == "1";
-  while (!words->goes_again) std::this_thread::sleep_for(50ms);
+  flags->goes_again = flags->goes_again || rank() == "1";
+  while (!flags->goes_again) std::this_thread::sleep_for(50ms);
   write_line(STDOUT_FILENO, "done " + rank());
   return 0;
 }
 
 int takes_rounds(int, char**) {
   write_line(STDOUT_FILENO, "round " + rank());
-  return words->go ? 0 : wait_for_signals();
+  return flags->go ? 0 : wait_for_signals();
 }
 
 }  // namespace
 
 Members::Members(int count) : secret_(write_secret()) {
-  words = new Words;
+  flags = new Flags;
   sim::add_program("xoe", &xoe_program);
   for (const auto& [name, program] :
        std::initializer_list<std::pair<const char*, int (*)(int, char**)>>{{"tells_place", &tells_place},

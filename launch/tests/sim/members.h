@@ -39,10 +39,10 @@ class Members {
   std::string secret_;
 };
 
-// A word between the processes of a simulation.
-struct Words {
+// What passes between the processes of a simulation.
+struct Flags {
   bool go = false, failed_once = false, goes_again = false;
 };
-extern Words* words;
+extern Flags* flags;
 
 }  // namespace xoe::launch::sim_tests

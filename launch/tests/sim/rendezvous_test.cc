@@ -287,7 +287,7 @@ TEST(Rounds, AMemberThatIsLostMayComeBack) {
     members.all_say("round");
     members.signal(1, SIGKILL);
     members.says(0, "the job begins again; 0 of 1 restarts left");
-    words->go = true;
+    flags->go = true;
     members.start(1, "takes_rounds", {"--restarts", "1"});
     EXPECT_THAT(members.codes(), ElementsAre(0, 0, 0));
     EXPECT_THAT(members.said(2), ContainsRegex("round 2\n(.*\n)*.*round 2\n"));
@@ -302,7 +302,7 @@ TEST(Rounds, SoMayTheLeader) {
     members.all_say("round");
     members.signal(0, SIGKILL);
     members.says(1, "waits for member 0 to come back");
-    words->go = true;
+    flags->go = true;
     members.start(0, "takes_rounds", {"--restarts", "1"});
     EXPECT_THAT(members.codes(), ElementsAre(0, 0, 0));
     EXPECT_THAT(members.said(2), ContainsRegex("round 2\n(.*\n)*.*round 2\n"));

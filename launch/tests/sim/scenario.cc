@@ -12,6 +12,7 @@
 
 #include "core/base/text.h"
 #include "core/bootstrap/failing_rank.h"
+#include "launch/tests/sim/journal.h"
 #include "launch/tests/sim/ledger.h"
 #include "launch/tests/sim/programs.h"
 #include "launch/tests/sim/schedule.h"

@@ -16,13 +16,12 @@
 
 #include "core/base/error.h"
 #include "core/testing/sim/simulation.h"
+#include "launch/tests/sim/journal.h"
 #include "launch/tests/sim/ledger.h"
 #include "xoe/elastic.h"
 #include "xoe/xoe.h"
 
 namespace xoe::launch::sim_tests {
-
-Journal* journal = nullptr;
 
 namespace {
 
