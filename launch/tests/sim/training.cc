@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -68,8 +69,8 @@ struct Training {
     XOE_ASSIGN(Engine* const engine, world.engine());
     const auto count = static_cast<std::int64_t>(values.size());
     std::vector<std::vector<float>> tensors(kTensors);
-    std::vector<std::string> names;
     std::vector<EngineHandle> handles;
+    Status outcome;
     const auto ran = std::make_shared<std::vector<std::string>>();
     std::vector<std::size_t> order(kTensors);
     std::iota(order.begin(), order.end(), 0);
@@ -81,12 +82,14 @@ struct Training {
       auto handle = engine->submit({.name = name, .tensors = {&tensor, 1}, .callback = [ran, name](const Status& done) {
                                       if (done) ran->push_back(name);
                                     }});
-      if (!handle) return failure(handle.error());
+      if (!handle) {
+        outcome = failure(handle.error());
+        break;
+      }
       handles.push_back(*handle);
       if (sim::draw(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(sim::draw(2000)));
     }
     // All are over before the tensors go.
-    Status outcome;
     for (EngineHandle& handle : handles)
       if (Status done = handle.wait(); !done && outcome) outcome = done;
     XOE_TRY(outcome);
