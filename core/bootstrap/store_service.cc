@@ -292,8 +292,8 @@ bool StoreService::admit(Connection& connection, bool knows_secret) {
   return true;
 }
 
-void StoreService::begin_world(int version, std::span<const WorldMember> members, bool all_live) {
-  oldest_ = all_live ? version_ : version;
+void StoreService::begin_world(int version, std::span<const WorldMember> members, std::optional<int> kept) {
+  kept_ = kept;
   version_ = version;
   std::erase_if(values_, [this](const auto& entry) { return !version_of(entry.first) || has_passed(entry.first); });
   bytes_ = 0;
@@ -330,7 +330,7 @@ std::optional<std::string_view> StoreService::find(std::string_view key) const {
 
 bool StoreService::has_passed(std::string_view key) const {
   const auto version = version_of(key);
-  return version && *version < oldest_;
+  return version && *version < version_ && *version != kept_;
 }
 
 void StoreService::remove(std::string_view key) {

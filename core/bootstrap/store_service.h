@@ -47,9 +47,9 @@ class StoreService {
   int fd() const noexcept { return epoll_.get(); }
   // Starts a version of the world after a restart of ranks or a change of their number; 0 announces that this is
   // possible. Removes all keys, fails pending gets and later requests for the keys of earlier versions (world_keys()),
-  // and sets kWorldVersionKey. `members`: empty: all ranks. `all_live`: all that were in the version before still are,
+  // and sets kWorldVersionKey. `members`: empty: all ranks. `kept`: all that were in this earlier version still are,
   // and go over at a step of theirs: until then they need its keys, which are kept until the next call.
-  void begin_world(int version, std::span<const WorldMember> members = {}, bool all_live = false);
+  void begin_world(int version, std::span<const WorldMember> members = {}, std::optional<int> kept = {});
   // Whether a rank has set the key.
   bool has(std::string_view key) const { return values_.contains(key); }
   void remove(std::string_view key);
@@ -112,8 +112,8 @@ class StoreService {
   std::string secret_;
   StoreLimits limits_;
   std::map<std::string, std::string, std::less<>> values_;
-  int version_ = 0;  // of the world
-  int oldest_ = 0;   // version whose keys are served
+  int version_ = 0;          // of the world
+  std::optional<int> kept_;  // an earlier one whose keys are served, too
   std::vector<FailingRank> failing_;
   std::vector<LostPeers> lost_peers_;
   std::size_t lost_count_ = 0;  // numbers in them

@@ -67,7 +67,7 @@ class Job {
       if (processes_->is_started(rank)) running_.insert(running_.end(), rank);
     ends_to_come_ = static_cast<int>(running_.size());
     if (options.changes_size()) allow_resizing();
-    if (restarts_.allowed()) begin_world(/*all_live=*/false);
+    if (restarts_.allowed()) begin_world();
   }
 
   JobOutcome run() {
@@ -155,6 +155,7 @@ class Job {
   // False: it counts for the job.
   bool end_in_slot(const SupervisorEvent& event, const std::string& how) {
     const bool failed = event.kind == SupervisorEvent::Kind::kStartFailed || event.value != 0;
+    const bool joined = resizing_ && resizing_->is_joining(event.rank);
     const auto end = resizing_ ? resizing_->ended(event.rank, failed, how) : Resizing::End::kOfMember;
     if (end == Resizing::End::kOfMember) return false;
     running_.erase(event.rank);
@@ -162,7 +163,8 @@ class Job {
       faults_.suspect({.cause = Cause::kRankFailed, .host = event.host, .end = end_of(event), .at = event.at});
     if (Panel* panel = output_->panel()) panel->ended(static_cast<std::size_t>(event.rank), "left");
     count_ended(1, Clock::now());
-    if (options_.elastic.least > 0 && failed && end == Resizing::End::kApart && schedule_return(event))
+    const bool came = end == Resizing::End::kApart || (end == Resizing::End::kHarmful && joined);
+    if (options_.elastic.least > 0 && failed && came && schedule_return(event))
       tell(fmt::format("it is restarted: {}", restarts_left()));
     return true;
   }
@@ -271,9 +273,8 @@ class Job {
   }
 
   // The store comes before the page: ranks that see a version there find it in the store.
-  void begin_world(bool all_live) {
-    store_->begin_world(world_version_, resizing_ ? resizing_->world() : std::vector<bootstrap::WorldMember>(),
-                        all_live);
+  void begin_world() {
+    store_->begin_world(world_version_, resizing_ ? resizing_->world() : std::vector<bootstrap::WorldMember>(), kept_);
     if (!resizing_) return;
     members_of_[world_version_] = resizing_->members();
     if (members_of_.size() > kKnownVersions) members_of_.erase(members_of_.begin());
@@ -282,12 +283,15 @@ class Job {
   }
   void begin_next_world(bool all_live = false) {
     // One that has lost others waits in the old world: its keys must not be kept for those that go over.
-    keeps_old_ = all_live = all_live && !lost_ranks_.any();
+    if (!all_live || lost_ranks_.any())
+      kept_.reset();
+    else if (!not_formed_at_)
+      kept_ = world_version_;
     ++world_version_;
     lost_ranks_.clear();
     begun_at_ = Clock::now();
     if (resizing_) not_formed_at_ = begun_at_ + kNotFormed;
-    begin_world(all_live);
+    begin_world();
   }
 
   void wait() {
@@ -594,7 +598,7 @@ class Job {
         leave_out_unreachable(told, lost);
         continue;
       }
-      if (told.version == world_version_ - 1 && keeps_old_ && not_formed_at_)
+      if (told.version == kept_ && not_formed_at_)
         begin_next_world();
       else if (resizing_ && told.version == world_version_ && running_.contains(told.rank)) {
         std::vector<int> slots;
@@ -730,7 +734,7 @@ class Job {
   std::optional<Resizing> resizing_;
   RestartPolicy restarts_;
   LostRanks lost_ranks_;
-  bool keeps_old_ = false;  // the version before this one is still served
+  std::optional<int> kept_;  // the last version that has formed, if it is still served
   RestartQueue scheduled_restarts_;
   std::optional<Departures> departures_;  // where there is resizing_
   FirstFault faults_;

@@ -139,7 +139,7 @@ void Resizing::end(Slot& slot, Clock::time_point now) {
   slot.kill_at = now + limits_.grace;
   const State before = std::exchange(slot.state, State::kLeaving);
   // Those that lose it as a peer find a version without it.
-  if (before == State::kAsked || before == State::kJoining) begin_world();
+  if (before == State::kAsked || before == State::kJoining) begin_world(/*all_live=*/before == State::kJoining);
   signal(slot, SIGTERM);
 }
 
@@ -149,8 +149,8 @@ void Resizing::signal(Slot& slot, int signal) {
 }
 
 // The ranks of a job that ends form no world any more.
-void Resizing::begin_world() {
-  if (!stopped_) actions_.begin_world(/*all_live=*/false);
+void Resizing::begin_world(bool all_live) {
+  if (!stopped_) actions_.begin_world(all_live);
 }
 
 std::optional<Resizing::Clock::time_point> Resizing::next() const {
@@ -181,7 +181,8 @@ Resizing::End Resizing::ended(int number, bool failed, const std::string& how) {
     const std::string with = before.device.empty() ? std::string() : " with " + before.device;
     actions_.tell(fmt::format("the rank that was to {}{} {}", came ? "join" : "leave", with, how));
   }
-  if (before.state == State::kJoining || before.state == State::kAsked) begin_world();
+  if (before.state == State::kJoining || before.state == State::kAsked)
+    begin_world(/*all_live=*/before.state == State::kJoining);
   if (before.signalled || before.going) return by_itself && !came ? End::kHarmful : End::kAsTold;
   return by_itself && before.state != State::kStarting ? End::kHarmful : End::kApart;
 }
@@ -220,13 +221,15 @@ bool Resizing::lose_host(std::size_t host) {
   const auto left = std::ranges::count_if(
       slots_, [&](const Slot& slot) { return slot.state == State::kMember && slot.host != host; });
   if (limits_.least == 0 || (has_member(host) && (stopped_ || left < limits_.least))) return false;
-  bool changes = false;
+  bool changes = false, all_live = true;
   for (Slot& slot : slots_) {
     if (!lost(slot)) continue;
-    changes = changes || slot.state == State::kMember || slot.state == State::kAsked || slot.state == State::kJoining;
+    const bool member = slot.state == State::kMember || slot.state == State::kAsked;
+    changes = changes || member || slot.state == State::kJoining;
+    all_live = all_live && !member && slot.state != State::kLeaving;
     slot = Slot{.state = State::kAbsent, .host = host};
   }
-  if (changes) begin_world();
+  if (changes) begin_world(all_live);
   return true;
 }
 
@@ -290,7 +293,7 @@ void Resizing::bar(int number) {
     slot.kill_at = now + limits_.grace;
     signal(slot, SIGTERM);
   }
-  begin_world();
+  begin_world(/*all_live=*/true);
 }
 
 bool Resizing::begin_together(int number) {

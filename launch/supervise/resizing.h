@@ -33,7 +33,7 @@ namespace xoe::launch {
 struct ResizeActions {
   std::function<void(int slot, const std::string& device)> start;
   std::function<void(int slot, int signal)> signal;  // to all processes of the rank
-  // With members(); calls begun(). all_live: no member of the version before is lost.
+  // With members(); calls begun(). all_live: no member of the last version that has formed is lost.
   std::function<void(bool all_live)> begin_world;
   std::function<void()> formed;                // all members of that world have joined
   std::function<void(std::string line)> tell;  // the user
@@ -145,7 +145,7 @@ class Resizing {
   bool may_join(const bootstrap::StoreService& store, Clock::time_point now);
   bool is_ready(const bootstrap::StoreService& store, const Slot& slot) const;
   void fill();
-  void begin_world();
+  void begin_world(bool all_live);
   void clear(Slot& slot);
   int staying() const;
   void run_timers(Clock::time_point now);

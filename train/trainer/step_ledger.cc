@@ -1,5 +1,6 @@
 #include "train/trainer/step_ledger.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -46,9 +47,11 @@ Status StepLedger::begin_world(const std::string& folder, const data::OpenedData
     world_ = there.last_world;
     run_ = static_cast<std::int64_t>(there.run);
   }
-  std::array<std::int64_t, 3> joint = {world_, world_ > 0 ? run_ + 1 : 0, run_of_job()};
+  // Where a rank is lost amid the next line, some may have told of a world of this number.
+  tried_ = std::max(tried_, world_) + 1;
+  std::array<std::int64_t, 3> joint = {tried_, world_ > 0 ? run_ + 1 : 0, run_of_job()};
   XOE_TRY(comm.allreduce(Tensor(joint.data(), joint.size()), ReduceOp::kMax, {.name = "number of the ledger's world"}));
-  world_ = joint[0] + 1;
+  world_ = joint[0];
   run_ = joint[1] > 0 && start != LedgerStart::kNew ? joint[1] - 1 : joint[2];
   if (start == LedgerStart::kResumed && resumed_run_ != 0) run_ = resumed_run_;
   rank_ = comm.rank();

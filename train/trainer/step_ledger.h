@@ -41,6 +41,7 @@ class StepLedger {
 
   std::optional<data::LedgerWriter> writer_;
   std::int64_t world_ = 0;
+  std::int64_t tried_ = 0;        // the last number that this rank had for a world, which may have failed
   std::int64_t run_ = 0;          // the training
   std::int64_t resumed_run_ = 0;  // of the checkpoint that it goes on from
   int rank_ = 0;

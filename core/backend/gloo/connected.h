@@ -22,8 +22,8 @@ std::shared_ptr<::gloo::transport::Device> make_device(const std::string& addres
 std::vector<std::shared_ptr<::gloo::transport::Context>> make_contexts(::gloo::transport::Device& device, int self,
                                                                        int size, std::span<Fd> sockets);
 
-// While it lives, the device's thread does not sleep. Closing a pair waits for the next turn of that thread, which is up
-// to 10 ms away while no message arrives, for each pair. Any thread.
+// While it lives, the device's thread does not sleep. Closing a pair waits for the next turn of that thread, which is
+// up to 10 ms away while no message arrives, for each pair. Any thread.
 class AwakeDevice {
  public:
   explicit AwakeDevice(std::shared_ptr<::gloo::transport::Device> device);

@@ -102,8 +102,8 @@ class Context {
   Status check_version();
   // Explains why a group cannot form: if another version has begun, a rank was lost, or their number changes.
   Error cause_of(const Error& seen);
-  // Connects the leaders of hosts, ranks of the job. host: this one's index among them. neighbours: those to connect this
-  // one to. silence: after which one counts as lost; zero: the mesh does not judge.
+  // Connects the leaders of hosts, ranks of the job. host: this one's index among them. neighbours: those to connect
+  // this one to. silence: after which one counts as lost; zero: the mesh does not judge.
   Result<std::unique_ptr<bootstrap::HostMesh>> connect_mesh(const std::string& key, const std::vector<int>& leaders,
                                                             int host, const std::vector<int>& neighbours,
                                                             std::chrono::nanoseconds silence,
@@ -137,9 +137,9 @@ class Context {
   std::map<int, RankState> reported_;                           // by ranks of other hosts
   std::map<int, std::chrono::steady_clock::time_point> asked_;  // by host
   std::mutex learned_mutex_;
-  std::set<FailureKey> learned_;  // from other hosts
-  std::set<FailureKey> forwarded_;                              // to them, by the listener's thread
-  std::unique_ptr<bootstrap::HostMesh> mesh_;                   // on the host's leader
+  std::set<FailureKey> learned_;               // from other hosts
+  std::set<FailureKey> forwarded_;             // to them, by the listener's thread
+  std::unique_ptr<bootstrap::HostMesh> mesh_;  // on the host's leader
   std::unique_ptr<FailureListener> listener_;
 };
 

@@ -26,7 +26,7 @@ using xoe::sim::Time;
 using xoe::sim::WaitQueue;
 
 constexpr Time kEpoch = Time{1'790'000'000} * kSecond;  // in September 2026
-constexpr Time kClockCost = 5'000;  // at most: a loop that waits for a time ends soon
+constexpr Time kClockCost = 20'000;                     // at most: a loop that waits for a time ends soon
 constexpr Time kUptime = 5'000 * kSecond;
 
 using Word = std::pair<std::uint64_t, std::uint64_t>;

@@ -53,6 +53,7 @@ class Ledger(ElasticPart):
         self._file: int | None = None
         self._steps = 0  # of the training so far
         self._world = 0  # 0: none yet in this process
+        self._tried = 0  # the last number that this rank had for a world, which may have failed
         self._run = 0  # the training, once there is a world
         self._begins_world = True
 
@@ -99,10 +100,11 @@ class Ledger(ElasticPart):
     def _begin_world(self) -> None:
         mine = _Place(self._world, self._run) if self._world else _look_at(self._folder)
         goes_on = self._world > 0 or self._steps > 0 or self._resume
-        told = allgather_object((mine, goes_on, _run_of_job()), name="xoe.ledger.world")
-        places = [place for place, _, _ in told]
-        known = [place for place in places if place.world > 0]
-        goes_on = any(one for _, one, _ in told)
+        # Where a rank is lost amid the next line, some may have told of a world of this number.
+        self._tried = max(self._tried, mine.world) + 1
+        told = allgather_object((mine, goes_on, _run_of_job(), self._tried), name="xoe.ledger.world")
+        known = [place for place, _, _, _ in told if place.world > 0]
+        goes_on = any(one for _, one, _, _ in told)
         self._run = max(known).run if known and goes_on else told[0][2]
         for other in known:
             if other.run != self._run:
@@ -110,7 +112,7 @@ class Ledger(ElasticPart):
                     f"the folder {self._folder} has the ledger of another training ({other.file or 'of another rank'}); give"
                     " this one a folder of its own, or go on with that one: Ledger(folder, resume=True), or its state"
                 )
-        self._world = max(places).world + 1
+        self._world = max(tried for _, _, _, tried in told)
         self._append(f"world {self._world} {_world.rank()} {_world.size()} {self._steps + 1}")
         self._begins_world = False
 

@@ -1,31 +1,26 @@
 #include "launch/tests/sim/scenario.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/base/text.h"
-#include "core/command_line/version.h"
-#include "launch/agents/agent.h"
-#include "launch/cli/run.h"
+#include "core/bootstrap/failing_rank.h"
+#include "launch/tests/sim/journal.h"
+#include "launch/tests/sim/ledger.h"
+#include "launch/tests/sim/programs.h"
 #include "launch/tests/sim/schedule.h"
 #include "launch/tests/sim/training.h"
 
 namespace xoe::launch::sim_tests {
 namespace {
 
-constexpr std::string_view kSecret = "a secret that only the simulated members know";
 // A job that ended must be gone after so long; members that wait for member 0 give up after 300 s.
 constexpr sim::Time kLongestEnd = 400 * sim::kSecond;
 // With all links whole and no host standing still: a silent host is named after 10 s.
@@ -35,20 +30,6 @@ constexpr sim::Time kNamesHost = 10 * sim::kSecond;
 constexpr sim::Time kGoesOn = sim::kSecond;
 
 double seconds(sim::Time time) { return static_cast<double>(time) / 1e9; }
-
-int xoe_program(int argc, char** argv) {
-  const std::vector<std::string_view> words(argv + 1, argv + argc);
-  if (words.at(0) == "agent") return run_agent(std::string(command_line::version()));
-  return tools::run(std::span(words).subspan(1));
-}
-
-// A file in memory, which all simulated members read.
-std::string write_secret() {
-  const int fd = ::memfd_create("secret", 0);
-  if (fd < 0 || ::write(fd, kSecret.data(), kSecret.size()) != std::ssize(kSecret) || ::fchmod(fd, 0600) != 0)
-    std::abort();
-  return fmt::format("/proc/self/fd/{}", fd);
-}
 
 class ElasticJob {
  public:
@@ -71,11 +52,14 @@ class ElasticJob {
     while (sim::now() < schedule_.length) turn();
     heal();
     const sim::Time healed = sim::now();
-    const auto steps = last_step();
-    while (!over_ && leads() && last_step() == steps && sim::now() < healed + kRecovers) turn();
-    if (!over_ && leads() && last_step() == steps && is_on(0))
-      problem(fmt::format("no step within {:.0f} s after all was whole again at {:.3f} s", seconds(kRecovers),
-                          seconds(healed)));
+    const auto steps = journal->steps.size();
+    while (!over_ && leads() && !goes_on(steps) && sim::now() < healed + kRecovers) turn();
+    if (!over_ && leads() && !goes_on(steps))
+      problem(fmt::format("{} within {:.0f} s after all was whole again at {:.3f} s",
+                          journal->steps.size() == steps ? "no step"
+                                                         : fmt::format("no step of all {} ranks, but of {}",
+                                                                       all_ranks(), journal->steps.back().size),
+                          seconds(kRecovers), seconds(healed)));
     finish();
     end();
     check();
@@ -96,7 +80,16 @@ class ElasticJob {
   bool runs(std::size_t host) const { return members_[host] != 0 && !sim::facts_of(members_[host]).ended; }
   bool is_on(std::size_t host) const { return !off_.contains(host); }
   bool leads() const { return runs(0) && is_on(0); }
-  static std::int64_t last_step() { return journal->steps.empty() ? 0 : journal->steps.back().step; }
+  int all_ranks() const {
+    int all = 0;
+    for (std::size_t host = 0; host < hosts_.size(); ++host) all += runs(host) && is_on(host) ? schedule_.ranks : 0;
+    return all;
+  }
+  // With all ranks that there are, since the journal had so many steps; but for those that were left out for good.
+  bool goes_on(std::size_t steps) const {
+    if (journal->steps.size() == steps) return false;
+    return journal->steps.back().size == all_ranks() || hosts_[0].output().find(" is left out: ") != std::string::npos;
+  }
 
   void start(std::size_t host) {
     const std::vector<std::string> variables = {"PATH=/sim", "HOME=/nowhere", "XOE_ARENA_BYTES=268435456",
@@ -156,6 +149,10 @@ class ElasticJob {
   void apply(const Event& event) {
     const auto host = static_cast<std::size_t>(event.host);
     if (event.kind != Kind::kJump) touched_.insert({event.host, sim::now()});
+    if (event.kind != Kind::kJump && (event.kind != Kind::kLeave || event.host == 0))
+      harmed_at_ = std::min(harmed_at_, sim::now());
+    if (event.kind == Kind::kPause || event.kind == Kind::kStopRank || event.kind == Kind::kIsolate)
+      apart_.insert({event.host, sim::now()});
     if (event.kind == Kind::kCut || event.kind == Kind::kHalfCut) touched_.insert({event.other, sim::now()});
     if (event.kind == Kind::kIsolate)
       for (int other = 0; other < schedule_.hosts; ++other) touched_.insert({other, sim::now()});
@@ -239,8 +236,11 @@ class ElasticJob {
     const auto leader = sim::facts_of(members_[0]);
     if (is_on(0) && leader.ended && leader.status == 0 && journal->ends.empty())
       problem("the job succeeds, and no rank did");
+    outcome_.problems.insert(outcome_.problems.end(), journal->problems.begin(), journal->problems.end());
+    if (const std::string wrong = problem_of_ledgers(); !wrong.empty()) problem("ledger: " + wrong);
     check_names();
-    check_pause();
+    check_causes();
+    check_first_event();
     tell_all();
   }
 
@@ -262,10 +262,6 @@ class ElasticJob {
 
   // Only hosts to which something happened are named as lost, or those that gave up on a launcher that stood still.
   void check_names() {
-    const bool quiet = touched_.empty();
-    for (const sim::Host& host : hosts_)
-      if (quiet && host.output().find("re-forming the world") != std::string::npos)
-        problem(fmt::format("a world breaks on {}, and nothing has happened", host.name()));
     if (hosts_[0].output().find("this launcher stood still") != std::string::npos) return;
     for (const sim::Host& host : hosts_)
       for (const std::string& line : split_text(host.output(), '\n')) {
@@ -274,14 +270,44 @@ class ElasticJob {
         const auto named = line.find("xoe run: host h");
         if (named == std::string::npos || !at) continue;
         const int number = line[named + 15] - '0';
-        const bool known = std::ranges::any_of(
-            touched_, [&](const auto& one) { return one.first == number && seconds(one.second) <= *at + 0.001; });
-        if (!known) problem(fmt::format("nothing has happened to h{}: {}", number, line));
+        if (!was_touched(number, *at)) problem(fmt::format("nothing has happened to h{}: {}", number, line));
       }
   }
 
-  // After the first thing that happens, if nothing else does soon: how long no rank completes a step.
-  void check_pause() {
+  bool was_touched(int host, double at) const {
+    return std::ranges::any_of(touched_,
+                               [&](const auto& one) { return one.first == host && seconds(one.second) <= at + 0.001; });
+  }
+
+  // The hosts that a rank names as the cause of a loss; not those that had left in order before.
+  static std::set<int> hosts_named(std::string_view cause) {
+    std::set<int> named;
+    cause = cause.substr(0, cause.find("; before that"));
+    constexpr std::string_view kHost = "host h";
+    for (auto at = cause.find(kHost); at != std::string_view::npos; at = cause.find(kHost, at + 1))
+      named.insert(cause[at + kHost.size()] - '0');
+    return named;
+  }
+
+  // Ranks that lose others name one to whose host something has happened.
+  void check_causes() {
+    if (hosts_[0].output().find("this launcher stood still") != std::string::npos) return;
+    for (const Journal::Loss& loss : journal->losses) {
+      if (loss.at < harmed_at_)
+        problem(fmt::format("a world breaks on {} at {:.3f} s, and nothing has happened: {}", loss.host,
+                            seconds(loss.at), loss.cause));
+      // All others have closed their connections to one that was silent.
+      const bool apart = std::ranges::any_of(
+          apart_, [&](const auto& one) { return one.first == loss.host[1] - '0' && one.second <= loss.at; });
+      for (const int host : hosts_named(loss.cause))
+        if (!apart && !was_touched(host, seconds(loss.at)))
+          problem(fmt::format("nothing has happened to h{}, and a rank of {} says at {:.3f} s: {}", host, loss.host,
+                              seconds(loss.at), loss.cause));
+    }
+  }
+
+  // The first thing that happens, on a network of a cluster, if nothing else does soon.
+  void check_first_event() {
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < schedule_.events.size(); ++i)
       if (!without_.contains(i)) left.push_back(i);
@@ -294,13 +320,18 @@ class ElasticJob {
     // A cut member 0 is without the others, as they are without it.
     if ((!cuts && !kills) || first.host == 0 || first.at < 3 * sim::kSecond) return;
     const sim::Options& options = schedule_.options;
-    if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli)
-      return;  // no network of a cluster
+    if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli) return;
     // A group that forms asks once a second whether it still is to.
     const bool groups = std::string_view(schedule_.sums) == "groups";
     const sim::Time limit = (cuts ? kNamesHost : 0) + (groups ? 2 : 1) * kGoesOn;
     if (schedule_.done_at > 0 && schedule_.done_at < first.at + 2 * limit) return;
     if (left.size() > 1 && schedule_.events[left[1]].at < first.at + 2 * limit) return;
+    check_pause(first, limit);
+    check_blame(first, limit);
+  }
+
+  // How long no rank completes a step.
+  void check_pause(const Event& first, sim::Time limit) {
     sim::Time before = first.at, widest = 0;
     for (const Record& one : journal->steps) {
       if (one.at < first.at) continue;
@@ -309,6 +340,29 @@ class ElasticJob {
     }
     if (widest > limit + schedule_.step)
       problem(fmt::format("{}: no step for {:.3f} s", to_text(first), seconds(widest)));
+  }
+
+  // Ranks of the other hosts name the host to which it happened, soon, and no other. Two that have lost only each other
+  // may both be named.
+  void check_blame(const Event& first, sim::Time limit) {
+    const bool one_way = first.kind == Kind::kHalfCut, between = one_way || first.kind == Kind::kCut;
+    const Journal::Loss* told = nullptr;
+    for (const Journal::Loss& loss : journal->losses) {
+      if (loss.at < first.at || loss.at > first.at + 2 * limit) continue;
+      const int teller = loss.host[1] - '0';
+      if (teller == first.host || (between && teller == first.other)) continue;
+      const std::set<int> named = hosts_named(loss.cause);
+      const bool right = std::ranges::all_of(
+          named, [&](int host) { return host == first.host || (between && !one_way && host == first.other); });
+      if (!right || loss.at > first.at + limit)
+        problem(fmt::format("{}: {:.3f} s later a rank of {} says: {}", to_text(first), seconds(loss.at - first.at),
+                            loss.host, loss.cause));
+      if (named.empty() || (between && !one_way)) continue;
+      if (told == nullptr) told = &loss;
+      if (bootstrap::ranks_named(loss.cause) != bootstrap::ranks_named(told->cause))
+        problem(fmt::format("{}: a rank of {} says: {}; one of {}: {}", to_text(first), told->host, told->cause,
+                            loss.host, loss.cause));
+    }
   }
 
   void tell_all() {
@@ -340,7 +394,8 @@ class ElasticJob {
   std::vector<pid_t> members_;
   std::vector<sim::Time> back_at_;
   std::set<std::size_t> off_;
-  std::set<std::pair<int, sim::Time>> touched_;
+  std::set<std::pair<int, sim::Time>> touched_, apart_;
+  sim::Time harmed_at_ = sim::kForever;  // the first event that ends a world at once: not where a host leaves
   std::multimap<sim::Time, std::function<void()>> actions_;
   std::multimap<sim::Time, std::string> told_;
   bool over_ = false;

@@ -59,7 +59,8 @@ Schedule schedule_of(std::uint64_t seed) {
   made.options.jitter = draw.between(0, near ? 500 * sim::kMicro : 5 * sim::kMilli);
   made.options.slow_message = draw.chance(50) ? 0 : 0.01;
   made.options.slow = draw.between(sim::kMilli, 500 * sim::kMilli);
-  made.hosts = static_cast<int>(2 + draw.below(3));
+  // From six on, some hosts reach the root of the agreement through another one.
+  made.hosts = draw.chance(8) ? 6 : static_cast<int>(2 + draw.below(3));
   made.ranks = draw.chance(70) ? 1 : 2;
   made.commit_every = draw.chance(70) ? 1 : 3;
   constexpr const char* kSums[] = {"comm", "engine", "engine", "groups"};
@@ -67,6 +68,7 @@ Schedule schedule_of(std::uint64_t seed) {
   std::vector<Event::Kind> kinds;
   for (int kind = 0; kind < kKinds; ++kind)
     if (draw.chance(45)) kinds.push_back(static_cast<Event::Kind>(kind));
+  if (!kinds.empty() && draw.chance(25)) kinds = {kinds[draw.below(kinds.size())]};
   if (draw.chance(40)) made.done_at = draw.between(5 * sim::kSecond, made.length);
   const auto count = kinds.empty() ? 0 : 1 + draw.below(8);
   for (std::uint64_t i = 0; i < count; ++i) {
