@@ -17,8 +17,8 @@
 namespace xoe::launch::sim_tests {
 namespace {
 
-constexpr sim::Time kLongest = 60 * sim::kSecond;
-constexpr sim::Time kStep = 10 * sim::kMilli;
+constexpr sim::Time kFormsWithin = 60 * sim::kSecond;
+constexpr sim::Time kOneStep = 10 * sim::kMilli;
 
 sim::Options network_of_a_cluster() {
   sim::Options options;
@@ -29,16 +29,16 @@ sim::Options network_of_a_cluster() {
   return options;
 }
 
-// When the last of all ranks of a world of this size has completed its first step in it; after `kLongest` at the
+// When the last of all ranks of a world of this size has completed its first step in it; after `kFormsWithin` at the
 // latest.
 sim::Time formed(int ranks, sim::Time since) {
-  for (const sim::Time until = sim::now() + kLongest; sim::now() < until; sim::sleep_for(kStep)) {
+  for (const sim::Time until = sim::now() + kFormsWithin; sim::now() < until; sim::sleep_for(kOneStep)) {
     std::set<long long> done;
     for (const Record& one : journal->steps)
       if (one.at >= since && one.size == ranks && done.insert(one.pid).second && std::ssize(done) == ranks)
         return one.at - since;
   }
-  return kLongest;
+  return kFormsWithin;
 }
 
 struct Times {
