@@ -36,7 +36,7 @@ constexpr std::size_t kTime = 10;  // characters before each line of a host's ou
 struct Noted {
   std::map<std::string, pid_t> ranks;  // by number
 };
-Noted* noted = nullptr;
+Noted* const noted = new Noted;
 
 std::string begin_rank() {
   const char* const rank = ::getenv("XOE_RANK");
@@ -74,7 +74,6 @@ int tells_late(int, char**) {
 class Hosts {
  public:
   explicit Hosts(const std::vector<std::string>& names) {
-    noted = new Noted;
     sim::add_program("xoe", &xoe_program);
     sim::add_program("ssh", &ssh);
     sim::add_program("sshd", &sshd);
