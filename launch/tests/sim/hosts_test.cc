@@ -232,7 +232,7 @@ TEST(SimulatedHosts, TheStartTimeoutNamesTheHostThatDidNotAnswer) {
     hosts.run("stays");
     EXPECT_EQ(hosts.code(), 125);
     EXPECT_THAT(hosts.said(),
-                AllOf(HasSubstr("host two: did not answer within 60 s (--start-timeout)"), Not(HasSubstr("host one"))));
+                AllOf(HasSubstr("host two: did not answer within 30 s (--start-timeout)"), Not(HasSubstr("host one"))));
     EXPECT_TRUE(noted->ranks.empty());
   });
 }
@@ -243,7 +243,7 @@ TEST(SimulatedTree, TheStartTimeoutNamesTheHostThatDidNotAnswer) {
     hosts.host(1).pause(true);
     hosts.run("stays", kChain);
     EXPECT_EQ(hosts.code(), 125);
-    EXPECT_THAT(hosts.said(), AllOf(HasSubstr("host two (reached from one): did not answer within 60 s"),
+    EXPECT_THAT(hosts.said(), AllOf(HasSubstr("host two (reached from one): did not answer within 30 s"),
                                     HasSubstr("three is reached from two"), Not(HasSubstr("host one"))));
     EXPECT_TRUE(noted->ranks.empty());
   });
