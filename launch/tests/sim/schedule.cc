@@ -58,8 +58,8 @@ Schedule schedule_of(std::uint64_t seed) {
   const bool near = draw.chance(60);
   made.options.latency = draw.between(20 * sim::kMicro, near ? 300 * sim::kMicro : 2 * sim::kMilli);
   made.options.jitter = draw.between(0, near ? 500 * sim::kMicro : 5 * sim::kMilli);
-  made.options.slow_message = draw.chance(50) ? 0 : 0.01;
-  made.options.slow = draw.between(sim::kMilli, 500 * sim::kMilli);
+  made.options.slow_message = draw.chance(70) ? 0 : 0.01;
+  made.options.slow = draw.between(sim::kMilli, 200 * sim::kMilli);
   // From six on, some hosts reach the root of the agreement through another one.
   made.hosts = draw.chance(8) ? 6 : static_cast<int>(2 + draw.below(3));
   made.ranks = draw.chance(70) ? 1 : 2;
