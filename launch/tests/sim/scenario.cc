@@ -154,7 +154,10 @@ class ElasticJob {
     if (event.kind == Kind::kPause || event.kind == Kind::kStopRank || event.kind == Kind::kIsolate)
       apart_.insert({event.host, sim::now()});
     if (event.kind == Kind::kCut || event.kind == Kind::kHalfCut) touched_.insert({event.other, sim::now()});
-    if (event.kind == Kind::kIsolate)
+    // Where the launcher is lost, each host ends its ranks.
+    const bool launcher = event.host == 0 && (event.kind == Kind::kKillMember || event.kind == Kind::kLeave ||
+                                              event.kind == Kind::kSwitchOff || event.kind == Kind::kPause);
+    if (event.kind == Kind::kIsolate || launcher)
       for (int other = 0; other < schedule_.hosts; ++other) touched_.insert({other, sim::now()});
     switch (event.kind) {
       case Kind::kKillRank: sim::signal_process(any_rank(host), SIGKILL); break;
