@@ -72,12 +72,14 @@ Schedule schedule_of(std::uint64_t seed) {
   for (int kind = 0; kind < kKinds; ++kind)
     if (draw.chance(45)) kinds.push_back(static_cast<Event::Kind>(kind));
   if (!kinds.empty() && draw.chance(25)) kinds = {kinds[draw.below(kinds.size())]};
-  if (draw.chance(40)) made.done_at = draw.between(5 * sim::kSecond, made.length);
+  if (draw.chance(40)) made.done_at = draw.between(5 * sim::kSecond, made.length - sim::kSecond);
   const auto count = kinds.empty() ? 0 : 1 + draw.below(8);
   for (std::uint64_t i = 0; i < count; ++i) {
     Event event;
     event.kind = kinds[draw.below(kinds.size())];
     event.at = draw.between(200 * sim::kMilli, made.length);
+    // About when the ranks end.
+    if (made.done_at > 0 && draw.chance(25)) event.at = made.done_at + draw.between(-sim::kSecond, sim::kSecond / 2);
     const bool spares_leader = event.kind == Event::Kind::kKillMember || event.kind == Event::Kind::kLeave ||
                                event.kind == Event::Kind::kSwitchOff;
     const auto hosts = static_cast<std::uint64_t>(made.hosts);
