@@ -109,16 +109,6 @@ TEST_F(HostsFailure, NoSuchInterfaceThere) {
   EXPECT_THAT(ran.err, AllOf(HasSubstr("host one: --network-interface ib77"), HasSubstr("a network, as 10.1.0.0/16")));
 }
 
-// Horovod's limit does not end a hanging ssh.
-TEST_F(HostsFailure, TheStartTimeoutNamesWhoDidNotAnswer) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto ran = hosts_.run("one,slow", "true", {"--start-timeout", "3"});
-  EXPECT_EQ(ran.code, 125);
-  EXPECT_LT(seconds_since(start), 10);
-  EXPECT_THAT(ran.err,
-              AllOf(HasSubstr("host slow: did not answer within 3 s (--start-timeout)"), Not(HasSubstr("host one"))));
-}
-
 TEST_F(HostsFailure, CtrlCBeforeTheStart) {
   Launched job(hosts_.arguments("one,slow", "true"));
   EXPECT_TRUE(eventually([&] { return job.processes().size() >= 2; }));
@@ -167,17 +157,6 @@ TEST_F(HostsFailure, ARankThatIsKilledFarAwayIsNamed) {
   }
 }
 
-// The launcher waits for what each host has to tell, however long its agent takes.
-TEST_F(HostsFailure, ARankThatIsKilledWhereTheAgentIsSlowIsNamed) {
-  const std::string place = hosts_.folder() + "/pid";
-  const auto ran = hosts_.run(
-      "one,two", "F=" + place + "; if [ $XOE_RANK = 1 ]; then A=$(cut -d' ' -f4 /proc/$PPID/stat); " +
-                     "kill -STOP $A; (sleep 2; kill -CONT $A) & echo $BASHPID > $F.new; mv $F.new $F; sleep 0.1; " +
-                     "kill -9 $BASHPID; fi; " + kSurvive);
-  EXPECT_EQ(ran.code, 137);
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 1 (host two, "), HasSubstr("SIGKILL"), Not(HasSubstr("rank 0"))));
-}
-
 TEST_F(HostsFailure, ASupervisorThatIsKilledFarAwayIsNamed) {
   const std::string place = hosts_.folder() + "/pid";
   const auto ran =
@@ -224,47 +203,6 @@ TEST_F(HostsFailure, ALauncherThatIsKilled) {
   pid_after(job, "agent0=");
   job.signal(SIGKILL);
   EXPECT_EQ(job.wait().code, 137);
-  EXPECT_TRUE(job.all_gone());
-}
-
-// A stopped agent is as silent as a host behind a cut cable.
-TEST_F(HostsFailure, AHostThatFallsSilent) {
-  Launched job = stay({"--host-timeout", "1"});
-  pid_after(job, "agent0=");
-  const pid_t agent = pid_after(job, "agent1=");
-  ::kill(agent, SIGSTOP);
-  const auto ran = job.wait();
-  EXPECT_EQ(ran.code, 125);
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("host two: lost: nothing was heard of it for 1"), HasSubstr("--host-timeout")));
-  ::kill(agent, SIGCONT);
-  EXPECT_TRUE(job.all_gone());
-}
-
-TEST_F(HostsFailure, ALauncherThatFallsSilent) {
-  Launched job = stay({"--host-timeout", "1"});
-  pid_after(job, "agent0=");
-  pid_after(job, "agent1=");
-  job.signal(SIGSTOP);
-  EXPECT_TRUE(eventually([&] {
-    for (const pid_t pid : job.processes())
-      if (const char state = state_of(pid); state == 'S') return false;
-    return true;
-  })) << "agents and ranks";
-  job.signal(SIGCONT);
-  EXPECT_NE(job.wait().code, 0);
-  EXPECT_TRUE(job.all_gone());
-}
-
-// Ctrl-Z is another matter: the launcher says that it will be silent.
-TEST_F(HostsFailure, AStoppedJobIsNotLost) {
-  Launched job(hosts_.arguments("one,two", "echo pid$XOE_RANK=$$; i=0; while [ $((i+=1)) -lt 15 ]; do sleep 0.1; done",
-                                {"--host-timeout", "1"}));
-  const pid_t rank = pid_after(job, "pid1=");
-  job.signal(SIGTSTP);
-  EXPECT_TRUE(eventually([&] { return state_of(job.pid()) == 'T' && state_of(rank) == 'T'; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  job.signal(SIGCONT);
-  EXPECT_EQ(job.wait().code, 0);
   EXPECT_TRUE(job.all_gone());
 }
 

@@ -1,4 +1,6 @@
-"""`xoe run --rendezvous`: several members on this machine, their output, ends and exit codes."""
+"""`xoe run --rendezvous`: several members on this machine, their output, ends and exit codes. What takes time is simulated:
+sim/rendezvous_test.cc.
+"""
 
 import pathlib
 import signal
@@ -10,7 +12,6 @@ import unittest
 sys.path.append(str(pathlib.Path(__file__).resolve().parent))
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "core/testing"))
 from members import OURS, XOE, Group
-from watched_process import eventually
 
 HERE, ELSEWHERE = 75, 76
 MEANING = {HERE: "xoe run: exit code 75: run it again; this host is not to blame\n",
@@ -116,45 +117,12 @@ class Places(unittest.TestCase):
 
 
 class Meeting(unittest.TestCase):
-    def test_a_late_leader_is_awaited(self):
-        with Group(2) as group:
-            group.start(1, PLACE)
-            time.sleep(1.5)
-            self.assertIsNone(group.members[1].process.poll())
-            group.start(0, PLACE)
-            self.assertEqual(group.codes(), [0, 0])
-
-    def test_a_member_that_never_comes_is_named(self):
-        with Group(4) as group:
-            for index in (0, 2):
-                group.start(index, PLACE, ["--rendezvous-timeout", "4"])
-            self.assertEqual(group.codes(), [HERE, HERE])
-            for member in group.members.values():
-                self.assertIn("members 1,3 have not joined within 4 s (--rendezvous-timeout)", member.err)
-                self.assertEqual(member.out, "")
-
-    def test_a_leader_that_never_comes_is_told_of(self):
-        with Group(2) as group:
-            group.start(1, PLACE, ["--rendezvous-timeout", "1"])
-            self.assertEqual(group.codes(), [HERE])
-            self.assertIn("member 0 was not there within 1 s (--rendezvous-timeout): 127.0.0.1", group.members[1].err)
-            self.assertIn("Connection refused", group.members[1].err)
-
     def test_a_name_that_is_not_known_is_told_of(self):
         with Group(2) as group:
             group.at = "no-such-name.invalid:29500"
             group.start(1, PLACE, ["--rendezvous-timeout", "1"])
             self.assertEqual(group.codes(), [HERE])
             self.assertIn("the name no-such-name.invalid is not known here", group.members[1].err)
-
-    def test_another_secret_does_not_join(self):
-        with Group(2) as group:
-            (group.path / "other").write_text("another-secret-of-some-length")
-            group.start(0, PLACE, ["--rendezvous-timeout", "8"])
-            group.start(1, PLACE, ["--rendezvous-timeout", "4", "--rendezvous-secret", f"{group.path}/other"])
-            self.assertEqual(group.codes(), [HERE, 2])
-            self.assertIn("does not know this job's secret; all members need the same secret", group.members[1].err)
-            self.assertIn("member 1 has not joined", group.members[0].err)
 
     def test_without_a_secret_nothing_begins(self):
         with Group(2) as group:
@@ -170,37 +138,6 @@ class Meeting(unittest.TestCase):
             self.assertEqual(group.codes(), [2, 2])
             for member in group.members.values():
                 self.assertIn("is to run 3 ranks, and this one 2; give all members the same -np", member.err)
-
-    def joined(self, group, *indices):
-        """Members that have met the leader, as far as one can see: they are connected, and a moment has passed."""
-        members = [group.start(index, PLACE) for index in indices]
-        self.assertTrue(eventually(lambda: group.connections() >= len(indices) - 1))
-        time.sleep(0.5)
-        return members
-
-    def test_sigterm_before_the_job(self):
-        with Group(3) as group:
-            leader, one = self.joined(group, 0, 1)
-            one.signal(signal.SIGTERM)
-            self.assertEqual(one.wait(), ELSEWHERE)
-            leader.says("member 1 (host ")
-            one = group.start(1, PLACE)
-            two = group.start(2, PLACE, ["--rendezvous-timeout", "30"], env={"XOE_NODES": "3"})
-            self.assertEqual(group.codes(), [0, 0, 0])
-            del two
-        with Group(3) as group:
-            leader, one = self.joined(group, 0, 1)
-            leader.signal(signal.SIGTERM)
-            self.assertEqual(group.codes(), [ELSEWHERE, HERE])
-            for member in (leader, one):
-                self.assertRegex(member.err, r"member 0 \(host \S+\) got SIGTERM before all members had joined\n")
-                self.assertTrue(member.err.endswith(MEANING[member.process.returncode]), member.err)
-        with Group(2) as group:
-            one = group.start(1, PLACE)
-            self.assertTrue(eventually(one.holds_sigterm))
-            one.signal(signal.SIGTERM)
-            self.assertEqual(one.wait(), ELSEWHERE)
-            self.assertEqual(one.err, "xoe run: ended by SIGTERM before it had met member 0\n" + MEANING[ELSEWHERE])
 
 
 class Ends(unittest.TestCase):
@@ -231,12 +168,6 @@ class Ends(unittest.TestCase):
             self.assertEqual(group.codes(), [127, 127])
             self.assertIn("no-such-program", group.members[1].err)
 
-    def test_the_time_limit(self):
-        with Group(2) as group:
-            group.start_all(STAY, ["--timeout", "1"])
-            self.assertEqual(group.codes(), [124, 124])
-            self.assertTrue(group.all_gone())
-
     def test_sigterm_at_any_member_reaches_all_ranks(self):
         for asked in range(3):
             with self.subTest(member=asked), Group(3) as group:
@@ -250,34 +181,6 @@ class Ends(unittest.TestCase):
                     self.assertRegex(member.err, rf"(?m)^xoe run: member {asked} \(host \S+\) got SIGTERM; all ranks have ended with it, after .+s\n"
                                      rf"{MEANING[ELSEWHERE if index == asked else HERE]}\Z")
                 self.assertTrue(group.all_gone())
-
-    def test_sigterm_at_all_members_is_one(self):
-        with Group(2) as group:
-            members = group.start_all(SAVES, env={"SLOW": "1.5", "CODE": "130"})
-            for member in members:
-                member.says("ready")
-            for member in members:
-                member.signal(signal.SIGTERM)
-                time.sleep(0.6)
-            self.assertEqual(group.codes(), [ELSEWHERE, ELSEWHERE])
-            for index, member in enumerate(members):
-                self.assertIn(f"saved {index}", member.out)
-                self.assertIn("xoe run: every member got SIGTERM; all ranks have ended with it, after ", member.err)
-                self.assertTrue(member.err.endswith(MEANING[ELSEWHERE]), member.err)
-
-    def test_a_second_signal_at_a_member_kills(self):
-        with Group(2) as group:
-            members = group.start_all("trap '' TERM; " + 'echo "ready $XOE_RANK"; while :; do sleep 0.05; done')
-            for member in members:
-                member.says("ready")
-            members[1].signal(signal.SIGTERM)
-            time.sleep(0.6)
-            members[1].signal(signal.SIGTERM)
-            self.assertEqual(group.codes(), [HERE, ELSEWHERE])
-            for member in members:
-                self.assertRegex(member.err, r"member 1 \(host \S+\) got SIGTERM, and a second one; all ranks were killed by it, after .+s\n")
-                self.assertTrue(member.err.endswith(MEANING[member.process.returncode]), member.err)
-            self.assertTrue(group.all_gone())
 
     def test_ctrl_c_at_a_member_is_the_users(self):
         with Group(2) as group:
@@ -309,18 +212,6 @@ class Ends(unittest.TestCase):
                         self.assertIn(f"its ranks: {2 * killed}-{2 * killed + 1}", member.err)
                 self.assertTrue(group.all_gone())
 
-    def test_a_silent_member_is_lost(self):
-        with Group(2) as group:
-            members = group.start_all(STAY, ["--host-timeout", "1"])
-            for member in members:
-                member.says("ready")
-            members[1].signal(signal.SIGSTOP)
-            self.assertEqual(members[0].wait(), HERE)
-            self.assertIn("nothing was heard of it for 1", members[0].err)
-            members[1].signal(signal.SIGCONT)
-            self.assertEqual(members[1].wait(), HERE)
-            self.assertTrue(group.all_gone())
-
 
 class Rounds(unittest.TestCase):
     ROUND = 'echo "round $XOE_RANK"; if [ -e $FOLDER/go ]; then exit 0; fi; exec sleep 1000'
@@ -348,33 +239,6 @@ class Rounds(unittest.TestCase):
             self.assertEqual(members[2].out, "[2] round 2\n[2] round 2\n")
             self.assertEqual((group.path / "logs/rank.2/stdout").read_text(), "round 2\nround 2\n")
             self.assertTrue(group.all_gone())
-
-    def test_so_may_the_leader(self):
-        with Group(3) as group:
-            options = ["--restarts", "1", "--output-dir", f"{group.path}/logs"]
-            members = group.start_all(self.ROUND, options)
-            for member in members:
-                member.says("round")
-            # The leader writes the files: what had not reached it when it was killed is not in them.
-            written = group.path / "logs/rank.2/stdout"
-            self.assertTrue(eventually(lambda: written.read_text() == "round 2\n"))
-            members[0].signal(signal.SIGKILL)
-            members[0].process.wait()
-            members[1].says("waits for member 0 to come back")
-            (group.path / "go").touch()
-            group.start(0, self.ROUND, options)
-            self.assertEqual(group.codes(), [0, 0, 0])
-            self.assertEqual(written.read_text(), "round 2\nround 2\n")
-            self.assertTrue(group.all_gone())
-
-    def test_but_not_for_ever(self):
-        with Group(2) as group:
-            members = group.start_all(self.ROUND, ["--restarts", "1", "--rendezvous-timeout", "4"])
-            for member in members:
-                member.says("round")
-            members[1].signal(signal.SIGKILL)
-            self.assertEqual(members[0].wait(), HERE)
-            self.assertIn("member 1 has not joined within 4 s", members[0].err)
 
 
 if __name__ == "__main__":

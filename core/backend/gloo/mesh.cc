@@ -16,6 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr auto kCheckInterval = std::chrono::seconds(1);
+
 // Longer than any job: at the end of a wait Gloo closes all connections. Gloo adds it to the time of day, in
 // nanoseconds.
 constexpr milliseconds kForever = std::chrono::years(50);
@@ -116,6 +118,13 @@ Mesh::~Mesh() {
 // When this returns, all members have connected with all, and each knows that the others receive its close notice: they
 // posted that receive before their message over the same connections.
 Status Mesh::handshake(Clock::time_point deadline) {
+  const auto check = [this](bool checks) {
+    const auto lock = locked();
+    checks_ = checks;
+    check_at_ = Clock::now() + kCheckInterval;
+    deadline_is_earlier_.notify_one();
+  };
+  check(members_.check != nullptr);
   const auto exchange = [&]() -> Status {
     XOE_TRY(enter(deadline));
     for (int m = 0; m < size(); ++m)
@@ -129,7 +138,9 @@ Status Mesh::handshake(Clock::time_point deadline) {
     }
     return {};
   };
-  XOE_TRY(leave(exchange(), "gloo: connecting"));
+  const Status outcome = exchange();
+  check(false);
+  XOE_TRY(leave(outcome, "gloo: connecting"));
   const auto lock = locked();
   if (!cause_) open_channels(*data_);
   return {};
@@ -310,8 +321,17 @@ void Mesh::keep_deadline() {
            make_close_notice(CloseReason::kTimeout, rank));
       return;
     }
+    if (checks_ && now >= check_at_) {
+      lock.unlock();
+      const Status they_come = members_.check();
+      lock.lock();
+      check_at_ = Clock::now() + kCheckInterval;
+      if (!they_come && checks_) fail(they_come.error(), make_close_notice(CloseReason::kAborted, 0));
+      continue;
+    }
     // Most deadlines are later than the one before, and then this thread need not be woken for them.
-    next_check_ = std::min(running_ ? deadline_ : Clock::time_point::max(), now + kForever);
+    next_check_ = std::min({running_ ? deadline_ : Clock::time_point::max(),
+                            checks_ ? check_at_ : Clock::time_point::max(), now + kForever});
     deadline_is_earlier_.wait_until(lock, next_check_);
   }
 }

@@ -113,6 +113,8 @@ class Mesh {
   Clock::time_point deadline_, started_;  // of this turn
   Clock::time_point next_check_;          // when the deadline is checked next
   std::condition_variable deadline_is_earlier_;  // than next_check_
+  bool checks_ = false;         // whether the members that are still missing will come: until all have met
+  Clock::time_point check_at_;  // then, for the next time
 
   std::jthread watcher_, deadline_thread_;
 };

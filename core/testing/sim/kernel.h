@@ -66,7 +66,7 @@ struct Thread {
   std::uint64_t wait = 0;  // the number of its wait; a timer of an earlier one is void
   bool timed_out = false;
   bool interrupted = false;
-  sigset_t blocked = {};
+  sigset_t blocked = {}, pending = {};  // pending: of this thread alone
   void* (*start)(void*) = nullptr;
   void* argument = nullptr;
   WaitQueue joiners;
@@ -163,6 +163,7 @@ class Kernel {
   Process& make_process(Machine& machine, const Process* parent);
   void end_process(Process& process, int status);
   void raise(Process& process, int signal);
+  void raise_in_caller(int signal);  // as SIGPIPE, for the thread that caused it
   void deliver_signals();
   bool has_signal() const;  // for the caller
   void close_all(Process& process, bool on_exec);

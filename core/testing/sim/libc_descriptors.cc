@@ -60,7 +60,7 @@ ssize_t transmit(int fd, const void* bytes, std::size_t size, int flags) {
   const ObjectPtr object = simulated(fd);
   const ssize_t count = object->write(bytes, size, !object->nonblocking && (flags & MSG_DONTWAIT) == 0);
   if (count < 0 && errno == EPIPE && (flags & MSG_NOSIGNAL) == 0 && std::dynamic_pointer_cast<Socket>(object)) {
-    kernel->raise(kernel->current(), SIGPIPE);
+    kernel->raise_in_caller(SIGPIPE);
     if (self->dead) kernel->park();
     errno = EPIPE;
   }

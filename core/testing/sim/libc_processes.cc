@@ -226,10 +226,11 @@ int sigprocmask(int how, const sigset_t* set, sigset_t* before) noexcept {
   }
   // Signals that were blocked take effect now.
   for (int signal = 1; signal < SIGRTMAX; ++signal)
-    if (::sigismember(&process.pending, signal) == 1 && ::sigismember(&self->blocked, signal) != 1) {
-      ::sigdelset(&process.pending, signal);
-      kernel->raise(process, signal);
-    }
+    for (sigset_t* const pending : {&process.pending, &self->pending})
+      if (::sigismember(pending, signal) == 1 && ::sigismember(&self->blocked, signal) != 1) {
+        ::sigdelset(pending, signal);
+        kernel->raise(process, signal);
+      }
   if (self->dead) kernel->park();
   if (kernel->has_signal()) kernel->deliver_signals();
   return 0;
@@ -265,10 +266,11 @@ int sigtimedwait(const sigset_t* set, siginfo_t* info, const timespec* limit) {
   if (self == nullptr) return real_sigtimedwait(set, info, limit);
   kernel->enter();
   for (int signal = 1; signal < SIGRTMAX; ++signal)
-    if (::sigismember(set, signal) == 1 && ::sigismember(&self->process->pending, signal) == 1) {
-      ::sigdelset(&self->process->pending, signal);
-      return signal;
-    }
+    for (sigset_t* const pending : {&self->pending, &self->process->pending})
+      if (::sigismember(set, signal) == 1 && ::sigismember(pending, signal) == 1) {
+        ::sigdelset(pending, signal);
+        return signal;
+      }
   return errno = EAGAIN, -1;
 }
 

@@ -37,7 +37,7 @@ class PipeEnd final : public Object {
       const auto other = other_.lock();
       if (other == nullptr || other->closed_) {
         errno = EPIPE;
-        kernel->raise(kernel->current(), SIGPIPE);
+        kernel->raise_in_caller(SIGPIPE);
         return -1;
       }
       const std::size_t count = std::min(size - done, kRoom - other->bytes_.size());

@@ -218,6 +218,13 @@ void Kernel::raise(Process& process, int signal) {
   }
 }
 
+void Kernel::raise_in_caller(int signal) {
+  if (::sigismember(&self->blocked, signal) == 1)
+    ::sigaddset(&self->pending, signal);
+  else
+    raise(current(), signal);
+}
+
 bool Process::blocks(int signal) const {
   return std::ranges::all_of(
       threads, [signal](const Thread* thread) { return thread->dead || ::sigismember(&thread->blocked, signal) == 1; });

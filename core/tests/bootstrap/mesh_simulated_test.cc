@@ -26,7 +26,7 @@ struct Shared {
   bool silent = false;
   sim::Time lost_at = 0;
 };
-Shared* shared = nullptr;
+Shared* const shared = new Shared;
 
 int take_part(int self, const char* address) {
   const Exchange exchange = [self](std::string mine) -> Result<std::vector<std::string>> {
@@ -52,7 +52,6 @@ int take_part(int self, const char* address) {
 // What becomes of the other member, and what is heard of it.
 void lose(const std::function<void(const sim::Host& other, pid_t pid, const sim::Host& one)>& fault, bool silent) {
   sim::simulate_case([&] {
-    shared = new Shared;
     sim::add_program("one", [](int, char**) { return take_part(0, "10.0.0.1"); });
     sim::add_program("other", [](int, char**) { return take_part(1, "10.0.0.2"); });
     const sim::Host a = sim::add_host("a", "10.0.0.1"), b = sim::add_host("b", "10.0.0.2");

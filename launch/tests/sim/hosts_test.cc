@@ -36,7 +36,7 @@ constexpr std::size_t kTime = 10;  // characters before each line of a host's ou
 struct Noted {
   std::map<std::string, pid_t> ranks;  // by number
 };
-Noted* noted = nullptr;
+Noted* const noted = new Noted;
 
 std::string begin_rank() {
   const char* const rank = ::getenv("XOE_RANK");
@@ -74,7 +74,6 @@ int tells_late(int, char**) {
 class Hosts {
  public:
   explicit Hosts(const std::vector<std::string>& names) {
-    noted = new Noted;
     sim::add_program("xoe", &xoe_program);
     sim::add_program("ssh", &ssh);
     sim::add_program("sshd", &sshd);
@@ -233,7 +232,7 @@ TEST(SimulatedHosts, TheStartTimeoutNamesTheHostThatDidNotAnswer) {
     hosts.run("stays");
     EXPECT_EQ(hosts.code(), 125);
     EXPECT_THAT(hosts.said(),
-                AllOf(HasSubstr("host two: did not answer within 60 s (--start-timeout)"), Not(HasSubstr("host one"))));
+                AllOf(HasSubstr("host two: did not answer within 30 s (--start-timeout)"), Not(HasSubstr("host one"))));
     EXPECT_TRUE(noted->ranks.empty());
   });
 }
@@ -244,7 +243,7 @@ TEST(SimulatedTree, TheStartTimeoutNamesTheHostThatDidNotAnswer) {
     hosts.host(1).pause(true);
     hosts.run("stays", kChain);
     EXPECT_EQ(hosts.code(), 125);
-    EXPECT_THAT(hosts.said(), AllOf(HasSubstr("host two (reached from one): did not answer within 60 s"),
+    EXPECT_THAT(hosts.said(), AllOf(HasSubstr("host two (reached from one): did not answer within 30 s"),
                                     HasSubstr("three is reached from two"), Not(HasSubstr("host one"))));
     EXPECT_TRUE(noted->ranks.empty());
   });

@@ -18,14 +18,15 @@
 
 namespace xoe::launch::sim_tests {
 
-Flags* flags = nullptr;
+Flags* const flags = new Flags;
 
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr sim::Time kLongest = 600 * sim::kSecond;
-constexpr std::size_t kTime = 10;  // characters before each line of a host's output
+const std::string kSecret = write_secret();  // before there is a simulation
+constexpr std::size_t kTime = 10;            // characters before each line of a host's output
 
 void write_line(int fd, const std::string& text) {
   const std::string line = text + "\n";
@@ -101,8 +102,7 @@ int takes_rounds(int, char**) {
 
 }  // namespace
 
-Members::Members(int count) : secret_(write_secret()) {
-  flags = new Flags;
+Members::Members(int count) {
   sim::add_program("xoe", &xoe_program);
   for (const auto& [name, program] :
        std::initializer_list<std::pair<const char*, int (*)(int, char**)>>{{"tells_place", &tells_place},
@@ -126,8 +126,11 @@ void Members::start(int member, const std::string& program, const std::vector<st
     line.insert(line.end(), {"--nodes", fmt::format("{}", hosts_.size())});
   line.insert(line.end(), options.begin(), options.end());
   for (const std::string& word : split_text("/sim/" + program, ' ')) line.push_back(word);
-  std::vector<std::string> all{"PATH=/sim", "HOME=/nowhere", "XOE_RENDEZVOUS_SECRET_FILE=" + secret_};
-  all.insert(all.end(), variables.begin(), variables.end());
+  std::vector<std::string> all{"PATH=/sim", "HOME=/nowhere", "XOE_RENDEZVOUS_SECRET_FILE=" + kSecret};
+  for (const std::string& one : variables) {
+    std::erase_if(all, [&](const auto& other) { return other.starts_with(one.substr(0, one.find('=') + 1)); });
+    all.push_back(one);
+  }
   pids_[member] = host(member).start(line, all);
 }
 

@@ -36,13 +36,12 @@ class Members {
  private:
   std::vector<sim::Host> hosts_;
   std::map<int, pid_t> pids_;  // the last one of each
-  std::string secret_;
 };
 
 // What passes between the processes of a simulation.
 struct Flags {
   bool go = false, failed_once = false, goes_again = false;
 };
-extern Flags* flags;
+extern Flags* const flags;  // in memory that they share
 
 }  // namespace xoe::launch::sim_tests

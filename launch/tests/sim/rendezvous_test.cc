@@ -25,6 +25,8 @@ using testing::Not;
 
 constexpr int kHere = kRetryHere, kElsewhere = kRetryElsewhere;
 
+const std::string kOtherSecret = write_secret("another secret of some length");
+
 std::string meaning(int code) { return fmt::format("xoe run: {}\n", code_in_words(code)); }
 
 TEST(Meeting, ALateLeaderIsAwaited) {
@@ -46,7 +48,7 @@ TEST(Meeting, MembersThatNeverComeAreNamed) {
     EXPECT_THAT(members.codes(), ElementsAre(kHere, kHere));
     for (const int member : {0, 2})
       EXPECT_THAT(members.said(member),
-                  AllOf(HasSubstr("members 1,3 have not joined within 5 min (--rendezvous-timeout)"),
+                  AllOf(HasSubstr("members 1,3 have not joined within 300 s (--rendezvous-timeout)"),
                         Not(HasSubstr("[0]")), Not(HasSubstr("[2]"))));
   });
 }
@@ -57,7 +59,7 @@ TEST(Meeting, ALeaderThatNeverComesIsToldOf) {
     members.start(1, "tells_place");
     EXPECT_EQ(members.code(1), kHere);
     EXPECT_THAT(members.said(1),
-                AllOf(HasSubstr("member 0 was not there within 5 min (--rendezvous-timeout): 10.0.0.1"),
+                AllOf(HasSubstr("member 0 was not there within 300 s (--rendezvous-timeout): 10.0.0.1"),
                       HasSubstr("Connection refused")));
   });
 }
@@ -66,8 +68,7 @@ TEST(Meeting, AnotherSecretDoesNotJoin) {
   sim::simulate_case([] {
     Members members(2);
     members.start(0, "tells_place", {"--rendezvous-timeout", "60"});
-    members.start(1, "tells_place", {},
-                  {"XOE_RENDEZVOUS_SECRET_FILE=" + write_secret("another secret of some length")});
+    members.start(1, "tells_place", {}, {"XOE_RENDEZVOUS_SECRET_FILE=" + kOtherSecret});
     EXPECT_THAT(members.codes(), ElementsAre(kHere, 2));
     EXPECT_THAT(members.said(1), HasSubstr("does not know this job's secret; all members need the same secret"));
     EXPECT_THAT(members.said(0), HasSubstr("member 1 has not joined"));
@@ -317,7 +318,7 @@ TEST(Rounds, ButNotForEver) {
     members.all_say("round");
     members.signal(1, SIGKILL);
     EXPECT_EQ(members.code(0), kHere);
-    EXPECT_THAT(members.said(0), HasSubstr("member 1 has not joined within 5 min"));
+    EXPECT_THAT(members.said(0), HasSubstr("member 1 has not joined within 300 s"));
   });
 }
 

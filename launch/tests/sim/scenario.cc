@@ -154,6 +154,9 @@ class ElasticJob {
     if (event.kind == Kind::kPause || event.kind == Kind::kStopRank || event.kind == Kind::kIsolate)
       apart_.insert({event.host, sim::now()});
     if (event.kind == Kind::kCut || event.kind == Kind::kHalfCut) touched_.insert({event.other, sim::now()});
+    if (event.host == 0 && (event.kind == Kind::kKillMember || event.kind == Kind::kLeave ||
+                            event.kind == Kind::kSwitchOff || event.kind == Kind::kPause))
+      launcher_lost_at_ = std::min(launcher_lost_at_, sim::now());
     if (event.kind == Kind::kIsolate)
       for (int other = 0; other < schedule_.hosts; ++other) touched_.insert({other, sim::now()});
     switch (event.kind) {
@@ -291,8 +294,8 @@ class ElasticJob {
 
   // Ranks that lose others name one to whose host something has happened.
   void check_causes() {
-    if (hosts_[0].output().find("this launcher stood still") != std::string::npos) return;
     for (const Journal::Loss& loss : journal->losses) {
+      if (loss.at >= launcher_lost_at_) return;  // each host ends its ranks then
       if (loss.at < harmed_at_)
         problem(fmt::format("a world breaks on {} at {:.3f} s, and nothing has happened: {}", loss.host,
                             seconds(loss.at), loss.cause));
@@ -395,7 +398,8 @@ class ElasticJob {
   std::vector<sim::Time> back_at_;
   std::set<std::size_t> off_;
   std::set<std::pair<int, sim::Time>> touched_, apart_;
-  sim::Time harmed_at_ = sim::kForever;  // the first event that ends a world at once: not where a host leaves
+  sim::Time launcher_lost_at_ = sim::kForever;  // or stands still
+  sim::Time harmed_at_ = sim::kForever;         // the first event that ends a world at once: not where a host leaves
   std::multimap<sim::Time, std::function<void()>> actions_;
   std::multimap<sim::Time, std::string> told_;
   bool over_ = false;

@@ -1,6 +1,7 @@
 #include "launch/tests/sim/schedule.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -57,24 +58,28 @@ Schedule schedule_of(std::uint64_t seed) {
   const bool near = draw.chance(60);
   made.options.latency = draw.between(20 * sim::kMicro, near ? 300 * sim::kMicro : 2 * sim::kMilli);
   made.options.jitter = draw.between(0, near ? 500 * sim::kMicro : 5 * sim::kMilli);
-  made.options.slow_message = draw.chance(50) ? 0 : 0.01;
-  made.options.slow = draw.between(sim::kMilli, 500 * sim::kMilli);
+  made.options.slow_message = draw.chance(70) ? 0 : 0.01;
+  made.options.slow = draw.between(sim::kMilli, 200 * sim::kMilli);
   // From six on, some hosts reach the root of the agreement through another one.
   made.hosts = draw.chance(8) ? 6 : static_cast<int>(2 + draw.below(3));
   made.ranks = draw.chance(70) ? 1 : 2;
   made.commit_every = draw.chance(70) ? 1 : 3;
   constexpr const char* kSums[] = {"comm", "engine", "engine", "groups"};
   made.sums = kSums[draw.below(4)];
+  // Each takes about as long to simulate.
+  if (std::string_view(made.sums) != "comm") made.step *= 3;
   std::vector<Event::Kind> kinds;
   for (int kind = 0; kind < kKinds; ++kind)
     if (draw.chance(45)) kinds.push_back(static_cast<Event::Kind>(kind));
   if (!kinds.empty() && draw.chance(25)) kinds = {kinds[draw.below(kinds.size())]};
-  if (draw.chance(40)) made.done_at = draw.between(5 * sim::kSecond, made.length);
+  if (draw.chance(40)) made.done_at = draw.between(5 * sim::kSecond, made.length - sim::kSecond);
   const auto count = kinds.empty() ? 0 : 1 + draw.below(8);
   for (std::uint64_t i = 0; i < count; ++i) {
     Event event;
     event.kind = kinds[draw.below(kinds.size())];
     event.at = draw.between(200 * sim::kMilli, made.length);
+    // About when the ranks end.
+    if (made.done_at > 0 && draw.chance(25)) event.at = made.done_at + draw.between(-sim::kSecond, sim::kSecond / 2);
     const bool spares_leader = event.kind == Event::Kind::kKillMember || event.kind == Event::Kind::kLeave ||
                                event.kind == Event::Kind::kSwitchOff;
     const auto hosts = static_cast<std::uint64_t>(made.hosts);

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kNoConnection = 255;
-constexpr std::size_t kLongest = std::size_t{1} << 20;
+constexpr std::size_t kLongestFrame = std::size_t{1} << 20;
 // The first byte of a frame from there: what the agent wrote, or its exit code.
 constexpr char kOut = 'o', kErr = 'e', kCode = 'c';
 
@@ -44,9 +44,10 @@ void serve(Fd socket) {
   std::string in, out;
   while (started->out.valid() || !started->process.status() || !out.empty()) {
     std::array<pollfd, 4> entries{
-        pollfd{.fd = socket.get(), .events = static_cast<short>(out.empty() ? POLLIN : POLLIN | POLLOUT)},
-        pollfd{.fd = started->out.get(), .events = POLLIN}, pollfd{.fd = started->err.get(), .events = POLLIN},
-        pollfd{.fd = started->process.fd(), .events = POLLIN}};
+        pollfd{.fd = socket.get(), .events = static_cast<short>(out.empty() ? POLLIN : POLLIN | POLLOUT), .revents = 0},
+        pollfd{.fd = started->out.get(), .events = POLLIN, .revents = 0},
+        pollfd{.fd = started->err.get(), .events = POLLIN, .revents = 0},
+        pollfd{.fd = started->process.fd(), .events = POLLIN, .revents = 0}};
     ::poll(entries.data(), entries.size(), in.empty() ? -1 : 10);
     if (is_ready(entries[0])) in += remote::read_some(socket);
     if (started->in.valid()) remote::write_some(started->in, in);
@@ -61,7 +62,7 @@ void serve(Fd socket) {
     else
       out.clear();
   }
-  append_frame(out, kCode, {1, static_cast<char>(remote::exit_code_of(*started->process.status()))});
+  append_frame(out, kCode, std::string(1, static_cast<char>(remote::exit_code_of(*started->process.status()))));
   if (socket.valid()) remote::write_some(socket, out);
 }
 
@@ -92,15 +93,16 @@ int ssh(int argc, char** argv) {
   std::string to_host;
   FrameBuffer frames;
   while (socket.valid()) {
-    std::array<pollfd, 2> entries{
-        pollfd{.fd = socket.get(), .events = static_cast<short>(to_host.empty() ? POLLIN : POLLIN | POLLOUT)},
-        pollfd{.fd = in.get(), .events = POLLIN}};
+    std::array<pollfd, 2> entries{pollfd{.fd = socket.get(),
+                                         .events = static_cast<short>(to_host.empty() ? POLLIN : POLLIN | POLLOUT),
+                                         .revents = 0},
+                                  pollfd{.fd = in.get(), .events = POLLIN, .revents = 0}};
     ::poll(entries.data(), entries.size(), -1);
     if (is_ready(entries[1])) to_host += remote::read_some(in);
     if (is_ready(entries[0])) frames.append(remote::read_some(socket));
     remote::write_some(socket, to_host);
     if (!in.valid() && to_host.empty()) ::shutdown(socket.get(), SHUT_WR);
-    while (const auto frame = frames.next(kLongest)) {
+    while (const auto frame = frames.next(kLongestFrame)) {
       if (frame->front() == kCode) return static_cast<unsigned char>(frame->back());
       std::string bytes(frame->substr(1));
       remote::write_some(frame->front() == kOut ? out : err, bytes);
