@@ -222,7 +222,7 @@ int clock_gettime(clockid_t clock, timespec* out) noexcept {
   if (self == nullptr || !is_simulated(clock)) return real_clock_gettime(clock, out);
   kernel->enter();
   if (kernel->options.parallel)
-    kernel->wait(kernel->now() + 1 + kernel->cost(kClockCost));
+    kernel->wait(kernel->now() + 1 + kernel->cost(kClockCost / 4));
   else
     kernel->pass(kClockCost);
   const Time shown = kernel->now() + origin_of(clock);
