@@ -109,29 +109,29 @@ std::vector<std::shared_ptr<::gloo::transport::Context>> make_contexts(::gloo::t
   return contexts;
 }
 
-class AwakeDevice::Alarm final : public tcp::Handler {
+class AwakeDevice::Wakeup final : public tcp::Handler {
  public:
-  explicit Alarm(tcp::Device& device) : device_(device) {
-    if (!rings_.valid()) return;
+  explicit Wakeup(tcp::Device& device) : device_(device) {
+    if (!readable_.valid()) return;
     try {
-      device_.registerDescriptor(rings_.get(), EPOLLIN, this);
+      device_.registerDescriptor(readable_.get(), EPOLLIN, this);
       registered_ = true;
     } catch (const std::exception&) {  // the device sleeps, and closing takes longer
     }
   }
-  ~Alarm() override {
-    if (registered_) device_.unregisterDescriptor(rings_.get(), this);
+  ~Wakeup() override {
+    if (registered_) device_.unregisterDescriptor(readable_.get(), this);
   }
   void handleEvents(int /*events*/) override {}  // it is readable again at once
 
  private:
   tcp::Device& device_;
-  const Fd rings_{::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)};
+  const Fd readable_{::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)};
   bool registered_ = false;
 };
 
 AwakeDevice::AwakeDevice(std::shared_ptr<::gloo::transport::Device> device)
-    : device_(std::move(device)), alarm_(std::make_unique<Alarm>(dynamic_cast<tcp::Device&>(*device_))) {}
+    : device_(std::move(device)), wakeup_(std::make_unique<Wakeup>(dynamic_cast<tcp::Device&>(*device_))) {}
 
 AwakeDevice::~AwakeDevice() = default;
 

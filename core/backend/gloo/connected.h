@@ -30,9 +30,9 @@ class AwakeDevice {
   ~AwakeDevice();
 
  private:
-  class Alarm;
+  class Wakeup;
   std::shared_ptr<::gloo::transport::Device> device_;
-  std::unique_ptr<Alarm> alarm_;
+  std::unique_ptr<Wakeup> wakeup_;
 };
 
 }  // namespace xoe::gloo
