@@ -32,8 +32,8 @@ struct Options {
   Time slow = 50 * kMilli;
   int cpus = 1;             // of a host: fewer than threads, so that those that wait do not spin
   Time spawn = 2 * kMilli;  // at most, to start a program
-  // Each thread has a processor of its own, and its calls take the time of no other thread. Otherwise the calls of all hosts
-  // take their time one after another, which is faster to simulate; but it adds up where hosts are many.
+  // Each thread has a processor of its own, and its calls take the time of no other thread. Otherwise the calls of all
+  // hosts take their time one after another, which is faster to simulate; but it adds up where hosts are many.
   bool parallel = false;
 };
 
