@@ -27,6 +27,7 @@ constexpr sim::Time kLongestEnd = 400 * sim::kSecond;
 constexpr sim::Time kRecovers = 90 * sim::kSecond;
 
 constexpr sim::Time kNamesHost = 10 * sim::kSecond;
+constexpr sim::Time kEndsSilent = kNamesHost + 3 * sim::kSecond;  // a rank that lives, and is not heard
 constexpr sim::Time kGoesOn = sim::kSecond;
 
 double seconds(sim::Time time) { return static_cast<double>(time) / 1e9; }
@@ -316,8 +317,11 @@ class ElasticJob {
       if (!without_.contains(i)) left.push_back(i);
     if (left.empty()) return;
     const Event& first = schedule_.events[left[0]];
+    // The only rank of its host, which stands still for longer than the others wait for its end.
+    const bool stops = first.kind == Kind::kStopRank && schedule_.ranks == 1 && first.lasts > kEndsSilent + 2 * kGoesOn;
     const bool cuts = first.kind == Kind::kCut || first.kind == Kind::kHalfCut || first.kind == Kind::kIsolate ||
-                      first.kind == Kind::kSwitchOff;
+                      first.kind == Kind::kSwitchOff || stops ||
+                      (first.kind == Kind::kPause && first.lasts > kNamesHost + 2 * kGoesOn);
     const bool kills = first.kind == Kind::kKillRank || first.kind == Kind::kKillSupervisor ||
                        first.kind == Kind::kKillMember || first.kind == Kind::kLeave;
     // A cut member 0 is without the others, as they are without it.
@@ -326,7 +330,7 @@ class ElasticJob {
     if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli) return;
     // A group that forms asks once a second whether it still is to.
     const bool groups = std::string_view(schedule_.sums) == "groups";
-    const sim::Time limit = (cuts ? kNamesHost : 0) + (groups ? 2 : 1) * kGoesOn;
+    const sim::Time limit = (stops ? kEndsSilent : cuts ? kNamesHost : 0) + (groups ? 2 : 1) * kGoesOn;
     if (schedule_.done_at > 0 && schedule_.done_at < first.at + 2 * limit) return;
     if (left.size() > 1 && schedule_.events[left[1]].at < first.at + 2 * limit) return;
     check_pause(first, limit);

@@ -40,8 +40,10 @@ sim::Time duration(Draw& draw, Event::Kind kind) {
     case kIsolate:
     case kPause:
     case kStopRank:
-      return draw.chance(50) ? draw.between(10 * sim::kMilli, 5 * sim::kSecond)
-                             : draw.between(8 * sim::kSecond, 30 * sim::kSecond);
+      if (draw.chance(35)) return draw.between(10 * sim::kMilli, 5 * sim::kSecond);
+      // About as long as a silence may be.
+      return draw.chance(50) ? draw.between(8 * sim::kSecond, 11 * sim::kSecond)
+                             : draw.between(11 * sim::kSecond, 30 * sim::kSecond);
     default: return 0;
   }
 }
