@@ -333,7 +333,11 @@ class ElasticJob {
     const sim::Time limit = (stops ? kEndsSilent : cuts ? kNamesHost : 0) + (groups ? 2 : 1) * kGoesOn;
     if (schedule_.done_at > 0 && schedule_.done_at < first.at + 2 * limit) return;
     if (left.size() > 1 && schedule_.events[left[1]].at < first.at + 2 * limit) return;
-    check_pause(first, limit);
+    // Two hosts that do not reach each other, and that the launcher hears, are in the next world, too: it forms once
+    // they do.
+    const bool between = (first.kind == Kind::kCut || first.kind == Kind::kHalfCut) && first.other != 0;
+    const bool apart = between && first.lasts > kNamesHost;
+    check_pause(first, apart ? std::max(first.lasts, kEndsSilent) + 2 * kGoesOn : limit);
     check_blame(first, limit);
   }
 
