@@ -42,7 +42,7 @@ sim::Time duration(Draw& draw, Event::Kind kind) {
     case kStopRank:
       if (draw.chance(35)) return draw.between(10 * sim::kMilli, 5 * sim::kSecond);
       // About as long as a silence may be.
-      return draw.chance(50) ? draw.between(8 * sim::kSecond, 11 * sim::kSecond)
+      return draw.chance(60) ? draw.between(9 * sim::kSecond, 10'600 * sim::kMilli)
                              : draw.between(11 * sim::kSecond, 30 * sim::kSecond);
     default: return 0;
   }
@@ -89,6 +89,13 @@ Schedule schedule_of(std::uint64_t seed) {
                                event.kind == Event::Kind::kSwitchOff;
     const auto hosts = static_cast<std::uint64_t>(made.hosts);
     event.host = static_cast<int>(spares_leader && !draw.chance(5) ? 1 + draw.below(hosts - 1) : draw.below(hosts));
+    // Soon after the one before has begun, or is over.
+    if (i > 0 && draw.chance(40)) {
+      const Event& before = made.events.back();
+      const bool ends = draw.chance(50) && before.kind != Event::Kind::kJump;
+      event.at = std::min(before.at + (ends ? before.lasts : 0) + draw.between(0, 2 * sim::kSecond), made.length);
+      if (!spares_leader || before.host != 0) event.host = before.host;
+    }
     event.other = static_cast<int>((static_cast<std::uint64_t>(event.host) + 1 + draw.below(hosts - 1)) % hosts);
     event.lasts = duration(draw, event.kind);
     made.events.push_back(event);
