@@ -29,6 +29,7 @@ constexpr sim::Time kRecovers = 90 * sim::kSecond;
 constexpr sim::Time kNamesHost = 10 * sim::kSecond;
 constexpr sim::Time kEndsSilent = kNamesHost + 3 * sim::kSecond;  // a rank that lives, and is not heard
 constexpr sim::Time kGoesOn = sim::kSecond;
+constexpr sim::Time kJoins = 3 * sim::kSecond;
 
 double seconds(sim::Time time) { return static_cast<double>(time) / 1e9; }
 
@@ -102,6 +103,7 @@ class ElasticJob {
                             "--restarts", "1000", "/sim/training", fmt::format("{}", schedule_.commit_every),
                             fmt::format("{}", schedule_.step / sim::kMicro), schedule_.sums},
                            variables);
+    started_[static_cast<int>(host)] = sim::now();
     tell(fmt::format("h{} starts its member", host));
   }
 
@@ -297,7 +299,13 @@ class ElasticJob {
   void check_causes() {
     for (const Journal::Loss& loss : journal->losses) {
       if (loss.at >= launcher_lost_at_) return;  // each host ends its ranks then
-      if (loss.at < harmed_at_)
+      // One that leaves while it joins has nothing to finish, and ends at once.
+      const auto named = hosts_named(loss.cause);
+      const bool joined = !named.empty() && std::ranges::all_of(named, [&](int host) {
+        const auto started = started_.find(host);
+        return started != started_.end() && loss.at - started->second < kJoins;
+      });
+      if (loss.at < harmed_at_ && !joined)
         problem(fmt::format("a world breaks on {} at {:.3f} s, and nothing has happened: {}", loss.host,
                             seconds(loss.at), loss.cause));
       // All others have closed their connections to one that was silent.
@@ -406,6 +414,7 @@ class ElasticJob {
   std::vector<sim::Time> back_at_;
   std::set<std::size_t> off_;
   std::set<std::pair<int, sim::Time>> touched_, apart_;
+  std::map<int, sim::Time> started_;            // when a member of a host began last
   sim::Time launcher_lost_at_ = sim::kForever;  // or stands still
   sim::Time harmed_at_ = sim::kForever;         // the first event that ends a world at once: not where a host leaves
   std::multimap<sim::Time, std::function<void()>> actions_;
