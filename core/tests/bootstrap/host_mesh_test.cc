@@ -68,8 +68,7 @@ struct Ears {
 };
 
 struct Mesh {
-  explicit Mesh(int size)
-      : table(size), ears(static_cast<std::size_t>(size)), members(static_cast<std::size_t>(size)) {
+  explicit Mesh(int size) : table(size), ears(static_cast<std::size_t>(size)), members(static_cast<std::size_t>(size)) {
     std::vector<std::jthread> threads;
     for (int member = 0; member < size; ++member)
       threads.emplace_back([&, member] {

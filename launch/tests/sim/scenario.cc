@@ -27,7 +27,9 @@ constexpr sim::Time kLongestEnd = 400 * sim::kSecond;
 constexpr sim::Time kRecovers = 90 * sim::kSecond;
 
 constexpr sim::Time kNamesHost = 10 * sim::kSecond;
+constexpr sim::Time kEndsSilent = kNamesHost + 3 * sim::kSecond;  // a rank that lives, and is not heard
 constexpr sim::Time kGoesOn = sim::kSecond;
+constexpr sim::Time kJoins = 3 * sim::kSecond;
 
 double seconds(sim::Time time) { return static_cast<double>(time) / 1e9; }
 
@@ -101,6 +103,7 @@ class ElasticJob {
                             "--restarts", "1000", "/sim/training", fmt::format("{}", schedule_.commit_every),
                             fmt::format("{}", schedule_.step / sim::kMicro), schedule_.sums},
                            variables);
+    started_[static_cast<int>(host)] = sim::now();
     tell(fmt::format("h{} starts its member", host));
   }
 
@@ -296,7 +299,13 @@ class ElasticJob {
   void check_causes() {
     for (const Journal::Loss& loss : journal->losses) {
       if (loss.at >= launcher_lost_at_) return;  // each host ends its ranks then
-      if (loss.at < harmed_at_)
+      // One that leaves while it joins has nothing to finish, and ends at once.
+      const auto named = hosts_named(loss.cause);
+      const bool joined = !named.empty() && std::ranges::all_of(named, [&](int host) {
+        const auto started = started_.find(host);
+        return started != started_.end() && loss.at - started->second < kJoins;
+      });
+      if (loss.at < harmed_at_ && !joined)
         problem(fmt::format("a world breaks on {} at {:.3f} s, and nothing has happened: {}", loss.host,
                             seconds(loss.at), loss.cause));
       // All others have closed their connections to one that was silent.
@@ -316,8 +325,11 @@ class ElasticJob {
       if (!without_.contains(i)) left.push_back(i);
     if (left.empty()) return;
     const Event& first = schedule_.events[left[0]];
+    // The only rank of its host, which stands still for longer than the others wait for its end.
+    const bool stops = first.kind == Kind::kStopRank && schedule_.ranks == 1 && first.lasts > kEndsSilent + 2 * kGoesOn;
     const bool cuts = first.kind == Kind::kCut || first.kind == Kind::kHalfCut || first.kind == Kind::kIsolate ||
-                      first.kind == Kind::kSwitchOff;
+                      first.kind == Kind::kSwitchOff || stops ||
+                      (first.kind == Kind::kPause && first.lasts > kNamesHost + 2 * kGoesOn);
     const bool kills = first.kind == Kind::kKillRank || first.kind == Kind::kKillSupervisor ||
                        first.kind == Kind::kKillMember || first.kind == Kind::kLeave;
     // A cut member 0 is without the others, as they are without it.
@@ -326,10 +338,14 @@ class ElasticJob {
     if (options.slow_message > 0 || options.latency + options.jitter > 2 * sim::kMilli) return;
     // A group that forms asks once a second whether it still is to.
     const bool groups = std::string_view(schedule_.sums) == "groups";
-    const sim::Time limit = (cuts ? kNamesHost : 0) + (groups ? 2 : 1) * kGoesOn;
+    const sim::Time limit = (stops ? kEndsSilent : cuts ? kNamesHost : 0) + (groups ? 2 : 1) * kGoesOn;
     if (schedule_.done_at > 0 && schedule_.done_at < first.at + 2 * limit) return;
     if (left.size() > 1 && schedule_.events[left[1]].at < first.at + 2 * limit) return;
-    check_pause(first, limit);
+    // Two hosts that do not reach each other, and that the launcher hears, are in the next world, too: it forms once
+    // they do.
+    const bool between = (first.kind == Kind::kCut || first.kind == Kind::kHalfCut) && first.other != 0;
+    const bool apart = between && first.lasts > kNamesHost;
+    check_pause(first, apart ? std::max(first.lasts, kEndsSilent) + 2 * kGoesOn : limit);
     check_blame(first, limit);
   }
 
@@ -398,6 +414,7 @@ class ElasticJob {
   std::vector<sim::Time> back_at_;
   std::set<std::size_t> off_;
   std::set<std::pair<int, sim::Time>> touched_, apart_;
+  std::map<int, sim::Time> started_;            // when a member of a host began last
   sim::Time launcher_lost_at_ = sim::kForever;  // or stands still
   sim::Time harmed_at_ = sim::kForever;         // the first event that ends a world at once: not where a host leaves
   std::multimap<sim::Time, std::function<void()>> actions_;
