@@ -40,6 +40,32 @@ void* run_clone(void* given) {
   kernel->park();
 }
 
+// Returns the signal, or -1 with errno.
+int await_signal(const sigset_t& set, siginfo_t* info, xoe::sim::Time until) {
+  Process& process = kernel->current();
+  while (true) {
+    for (int signal = 1; signal < SIGRTMAX; ++signal) {
+      if (::sigismember(&set, signal) != 1 || ::sigismember(&process.pending, signal) != 1) continue;
+      ::sigdelset(&process.pending, signal);
+      if (info != nullptr) {
+        *info = {};
+        info->si_signo = signal;
+        info->si_code = signal == SIGCHLD ? CLD_EXITED : SI_USER;
+      }
+      return signal;
+    }
+    if (until <= kernel->now()) return errno = EAGAIN, -1;
+    process.signal_waiters.add(self);
+    const bool woken = kernel->wait(until);
+    process.signal_waiters.remove(self);
+    if (std::exchange(self->interrupted, false)) {
+      kernel->deliver_signals();
+      return errno = EINTR, -1;
+    }
+    if (!woken) until = kernel->now();
+  }
+}
+
 int send(Process& process, int signal) {
   kernel->raise(process, signal);
   return 0;
@@ -58,7 +84,7 @@ pid_t start_copy(int (*run)(void*), void* argument, bool shares_data) {
     child.image = parent.image;
   } else if (kernel->loaded != nullptr) {
     kernel->save();
-    *child.image = *parent.image;
+    child.image->bytes = parent.image->bytes;
   }
   kernel->start_thread(&child, &run_clone, new Cloned{run, argument}, nullptr, nullptr);
   return child.pid;
@@ -264,12 +290,40 @@ int sigtimedwait(const sigset_t* set, siginfo_t* info, const timespec* limit) {
   REAL(sigtimedwait);
   if (self == nullptr) return real_sigtimedwait(set, info, limit);
   kernel->enter();
-  for (int signal = 1; signal < SIGRTMAX; ++signal)
-    if (::sigismember(set, signal) == 1 && ::sigismember(&self->process->pending, signal) == 1) {
-      ::sigdelset(&self->process->pending, signal);
-      return signal;
-    }
-  return errno = EAGAIN, -1;
+  return await_signal(*set, info,
+                      limit == nullptr
+                          ? kForever
+                          : kernel->now() + xoe::sim::Time{limit->tv_sec} * xoe::sim::kSecond + limit->tv_nsec);
+}
+
+int sigwait(const sigset_t* set, int* signal) {
+  REAL(sigwait);
+  if (self == nullptr) return real_sigwait(set, signal);
+  kernel->enter();
+  int found = -1;
+  while (found < 0) found = await_signal(*set, nullptr, kForever);
+  *signal = found;
+  return 0;
+}
+
+int sigpending(sigset_t* set) noexcept {
+  REAL(sigpending);
+  if (self == nullptr) return real_sigpending(set);
+  *set = self->process->pending;
+  return 0;
+}
+
+// A copy of this process would have no simulation: see start_copy_of_caller().
+pid_t fork() noexcept {
+  REAL(fork);
+  if (self == nullptr) return real_fork();
+  std::fputs("simulator: a program calls fork(): what does so needs another version here\n", stderr);
+  std::abort();
+}
+
+int execvp(const char* path, char* const* argv) noexcept {
+  REAL(execvp);
+  return self == nullptr ? real_execvp(path, argv) : execve(path, argv, environ);
 }
 
 int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {
