@@ -105,8 +105,8 @@ struct Process {
   int status = 0;
   std::shared_ptr<WaitQueue> vforked;  // its parent, until it has another program
   WaitQueue children_changed;
-  WaitQueue signal_waiters;             // in sigtimedwait()
-  std::shared_ptr<std::string> output;  // what it and its descendants wrote
+  WaitQueue signal_waiters;                     // in sigtimedwait()
+  std::shared_ptr<std::string> output;          // what it and its descendants wrote
   std::vector<std::weak_ptr<Object>> watchers;  // pidfds and signalfds
   bool frozen() const;
   bool blocks(int signal) const;  // all its threads do

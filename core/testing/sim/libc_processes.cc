@@ -290,10 +290,9 @@ int sigtimedwait(const sigset_t* set, siginfo_t* info, const timespec* limit) {
   REAL(sigtimedwait);
   if (self == nullptr) return real_sigtimedwait(set, info, limit);
   kernel->enter();
-  return await_signal(*set, info,
-                      limit == nullptr
-                          ? kForever
-                          : kernel->now() + xoe::sim::Time{limit->tv_sec} * xoe::sim::kSecond + limit->tv_nsec);
+  return await_signal(
+      *set, info,
+      limit == nullptr ? kForever : kernel->now() + xoe::sim::Time{limit->tv_sec} * xoe::sim::kSecond + limit->tv_nsec);
 }
 
 int sigwait(const sigset_t* set, int* signal) {

@@ -19,7 +19,7 @@ thread_local Thread* self = nullptr;
 
 namespace {
 
-constexpr Time kCallCost = 500;  // nanoseconds, at most
+constexpr Time kCallCost = 500;      // nanoseconds, at most
 constexpr int kRuns = 1, kEnds = 2;  // of Thread::turn
 
 using Syscall = long(long, ...);

@@ -14,7 +14,7 @@ namespace {
 
 using sim::kSecond;
 
-constexpr sim::Time kSlack = 8 * kSecond;     // of a server that wakes each five seconds
+constexpr sim::Time kSlack = 8 * kSecond;        // of a server that wakes each five seconds
 constexpr sim::Time kStartsAsOf = 30 * kSecond;  // a lease may begin as of its planned start
 constexpr sim::Time kFollowed = 32 * kSecond;    // a smaller jump of the clock is followed
 constexpr Span kWaitingTimeout = std::chrono::minutes(2);
@@ -37,6 +37,13 @@ std::int64_t Ledger::first_lease() const {
   return leases_.empty() ? 0 : leases_.rbegin()->first;
 }
 
+std::vector<std::int64_t> Ledger::open() const {
+  std::vector<std::int64_t> ids;
+  for (const auto& [id, seen] : leases_)
+    if (!seen.ended) ids.push_back(id);
+  return ids;
+}
+
 void Ledger::jumped(sim::Time by) { slack_ += std::min(std::abs(by), kFollowed); }
 
 void Ledger::lost_its_clock() {
@@ -50,14 +57,15 @@ void Ledger::look(const Snapshot& now, sim::Time at, bool serves) {
   serves_ = serves;
   for (const auto& [id, row] : now.leases) {
     Seen& seen = leases_[id];
-    if (seen.row.id == 0) seen.row = row;
+    if (seen.row.id == 0)
+      seen.row = {.id = id, .user = row.user, .team = row.team, .state = "waiting", .priority = row.priority};
   }
-  for (const Event& event : now.events) replay(event, now);
+  for (const Event& event : now.events) replay(event);
   check_rows(now);
   check_told();
 }
 
-void Ledger::replay(const Event& event, const Snapshot& now) {
+void Ledger::replay(const Event& event) {
   if (event.number != last_event_ + 1)
     problem(fmt::format("the audit log goes on with line {} after {}", event.number, last_event_));
   last_event_ = event.number;
@@ -82,7 +90,6 @@ void Ledger::replay(const Event& event, const Snapshot& now) {
   if (event.kind == "give-way") seen.asked_to_give_way = true;
   if (event.kind == "ended") end(seen, event);
   if (event.kind == "granted" || event.kind == "ended") check_limits(event);
-  static_cast<void>(now);
 }
 
 void Ledger::grant(Seen& seen, const Event& event) {
@@ -136,7 +143,8 @@ void Ledger::check_row(Seen& seen, const LeaseRow& row) {
   if (row.state != is) problem(fmt::format("lease {} is {}; the audit log says that it is {}", row.id, row.state, is));
   const bool was_open = seen.row.state == "open";
   if (was_open && row.gpus != seen.row.gpus)
-    problem(fmt::format("lease {} had {}, and has {}", row.id, fmt::join(seen.row.gpus, ","), fmt::join(row.gpus, ",")));
+    problem(
+        fmt::format("lease {} had {}, and has {}", row.id, fmt::join(seen.row.gpus, ","), fmt::join(row.gpus, ",")));
   const auto held = std::ranges::count_if(holders_, [&](const auto& item) { return item.second == row.id; });
   if (row.holds != held)
     problem(fmt::format("lease {} holds {} GPUs in the database; the audit log says {}", row.id, row.holds, held));
@@ -191,13 +199,16 @@ void Ledger::check_end(const Seen& seen) {
                         seconds(seen.computing_since)));
 }
 
-void Ledger::check_open(const Seen& seen) const {
+void Ledger::check_open(const Seen& seen) {
   if (!serves_ || seen.is_exempt) return;
   const sim::Time age = at_ - seen.granted_before;
+  if (seen.row.unclaimed && age > span(kWaitingTimeout) + kSlack + slack_)
+    problem(
+        fmt::format("lease {} is open for {:.3f} s, and its client has not asked for it", seen.row.id, seconds(age)));
   const sim::Time late = age - span(seen.row.length()) - kSlack - slack_ - kStartsAsOf;
   if (late > 0)
-    const_cast<Ledger*>(this)->problem(fmt::format("lease {} of {:.3f} s is open for {:.3f} s", seen.row.id,
-                                                   seconds(span(seen.row.length())), seconds(age)));
+    problem(fmt::format("lease {} of {:.3f} s is open for {:.3f} s", seen.row.id, seconds(span(seen.row.length())),
+                        seconds(age)));
 }
 
 // Whether its programs compute, or nothing uses it.
@@ -240,7 +251,12 @@ void Ledger::check_told() {
   told_.clear();
 }
 
-void Ledger::conclude(const Snapshot& last) {
+void Ledger::conclude(const Snapshot& last, std::size_t open) {
+  std::vector<std::int64_t> left;
+  for (const auto& [id, row] : last.leases)
+    if (row.state != "ended") left.push_back(id);
+  if (left.size() != open)
+    problem(fmt::format("all leases were ended but {} new ones, and the database has {}", open, fmt::join(left, ", ")));
   for (const auto& [user, seen] : last.seen_use)
     if (const Span held = held_[user]; seen > held + std::chrono::seconds(60) + Span(slack_ / sim::kMilli))
       problem(fmt::format("{} held GPUs for {} s, and was seen to use them for {} s", user, held.count() / 1000,

@@ -26,11 +26,14 @@ class Ledger {
   void jumped(sim::Time by);
   // The server's machine started with a clock that had jumped: open leases may be longer or shorter.
   void lost_its_clock();
-  void conclude(const Snapshot& last);
+  // At the end so many leases are open.
+  void conclude(const Snapshot& last, std::size_t open);
 
   std::vector<std::string> problems;
   std::string audit;  // all lines of the log
   std::size_t leases() const { return leases_.size(); }
+  // The numbers of leases that are open, or wait.
+  std::vector<std::int64_t> open() const;
 
  private:
   struct Seen {
@@ -46,14 +49,14 @@ class Ledger {
   };
 
   void problem(std::string text);
-  void replay(const Event& event, const Snapshot& now);
+  void replay(const Event& event);
   void grant(Seen& seen, const Event& event);
   void end(Seen& seen, const Event& event);
   void check_limits(const Event& event);
   void check_rows(const Snapshot& now);
   void check_row(Seen& seen, const LeaseRow& row);
   void check_end(const Seen& seen);
-  void check_open(const Seen& seen) const;
+  void check_open(const Seen& seen);
   void check_idle(Seen& seen);
   void check_use();
   void check_told();

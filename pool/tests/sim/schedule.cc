@@ -28,7 +28,9 @@ class Draw {
     state_ ^= state_ >> 27;
     return (state_ * 0x2545f4914f6cdd1dULL >> 16) % limit;
   }
-  int number(int least, int most) { return least + static_cast<int>(below(static_cast<std::uint64_t>(most - least + 1))); }
+  int number(int least, int most) {
+    return least + static_cast<int>(below(static_cast<std::uint64_t>(most - least + 1)));
+  }
   bool chance(unsigned percent) { return below(100) < percent; }
   Time between(Time least, Time most) {
     return least + static_cast<Time>(below(static_cast<std::uint64_t>(most - least + 1)));
@@ -108,7 +110,8 @@ Time duration(Draw& draw, Kind kind) {
 
 Event event_of(Draw& draw, Kind kind, const Schedule& made) {
   const int hosts = static_cast<int>(made.gpus.size());
-  Event event{.kind = kind, .host = draw.number(1, hosts), .user = draw.number(0, static_cast<int>(made.users.size()) - 1)};
+  Event event{
+      .kind = kind, .host = draw.number(1, hosts), .user = draw.number(0, static_cast<int>(made.users.size()) - 1)};
   event.lasts = duration(draw, kind);
   event.from = draw.between(kSecond, 400 * kSecond);
   event.gpus = draw.number(1, made.gpus[static_cast<std::size_t>(event.host - 1)]);
@@ -168,9 +171,25 @@ Schedule year_of(std::uint64_t seed, int days) {
   made.reclaims = made.reclaims_idle = true;
   made.report_interval = 20 * kMinute;
   made.host_timeout = kHour;
-  made.rules = {"--give-way", "reclaim", "--give-way-grace", "10m", "--min-runtime", "1h", "--reclaim-idle",
-                "--idle-window", "6h", "--no-process-window", "3h", "--idle-warn-grace", "1h", "--idle-signal-grace", "1h",
-                "--waiting-timeout", "2m", "--host-timeout", "1h"};
+  made.rules = {"--give-way",
+                "reclaim",
+                "--give-way-grace",
+                "10m",
+                "--min-runtime",
+                "1h",
+                "--reclaim-idle",
+                "--idle-window",
+                "6h",
+                "--no-process-window",
+                "3h",
+                "--idle-warn-grace",
+                "1h",
+                "--idle-signal-grace",
+                "1h",
+                "--waiting-timeout",
+                "2m",
+                "--host-timeout",
+                "1h"};
   made.length = days * kDay;
   std::vector<Kind> acts, faults;
   for (int kind = 0; kind < kUserKinds; ++kind) acts.push_back(static_cast<Kind>(kind));
@@ -212,8 +231,7 @@ std::string to_text(const Event& event) {
     case Kind::kEndServer: return fmt::format("the server gets SIGTERM, and starts again after {}", lasts);
     case Kind::kKillAgent: return fmt::format("the agent of {} is killed, and starts again after {}", host, lasts);
     case Kind::kCut: return fmt::format("the link between {} and the server is cut for {}", host, lasts);
-    case Kind::kHalfCut:
-      return fmt::format("messages {} {} are lost for {}", event.flag ? "from" : "to", host, lasts);
+    case Kind::kHalfCut: return fmt::format("messages {} {} are lost for {}", event.flag ? "from" : "to", host, lasts);
     case Kind::kPause: return fmt::format("{} stands still for {}", host, lasts);
     case Kind::kStop: return fmt::format("a process of the pool is stopped for {}", lasts);
     case Kind::kSwitchOff: return fmt::format("{} has no power for {}", host, lasts);

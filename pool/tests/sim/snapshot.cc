@@ -79,8 +79,8 @@ Result<Snapshot> read_snapshot(const std::string& database, const std::string& c
   read.bytes = copy_file(database, copy) + copy_file(database + "-wal", copy + "-wal");
   if (::access((copy + "-wal").c_str(), F_OK) != 0) ::unlink((copy + "-wal").c_str());
   XOE_ASSIGN(Database opened, Database::open(copy));
-  XOE_TRY(each_row(opened, "SELECT number, at, actor, kind, lease, subject, why FROM event WHERE number > ?", after_event,
-                   [&](const Statement& row) {
+  XOE_TRY(each_row(opened, "SELECT number, at, actor, kind, lease, subject, why FROM event WHERE number > ?",
+                   after_event, [&](const Statement& row) {
                      read.events.push_back({row.integer(0), to_time(row.integer(1)), row.text(2), row.text(3),
                                             row.integer(4), row.text(5), row.text(6)});
                    }));

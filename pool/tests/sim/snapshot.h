@@ -20,18 +20,18 @@ struct LeaseRow {
   int holds = 0;                       // of them, not ended
   int priority = 0;
   bool reserved = false, borrowed = false, unclaimed = false;
-  std::optional<Time> starts = {};  // it waits
+  std::optional<Time> starts = {};   // it waits
   std::optional<Time> ends_by = {};  // it has to give way
 
   Span length() const { return (ends_by ? std::min(expires, *ends_by) : expires) - begins; }
 };
 
 struct Snapshot {
-  std::vector<Event> events = {};              // after the number that was asked for
+  std::vector<Event> events = {};                // after the number that was asked for
   std::map<std::int64_t, LeaseRow> leases = {};  // from the number that was asked for on
-  std::int64_t lines = 0;                      // of the audit log
-  std::map<std::string, Span> seen_use;        // busy and idle, by user
-  std::size_t bytes = 0;                       // of the database and its log
+  std::int64_t lines = 0;                        // of the audit log
+  std::map<std::string, Span> seen_use;          // busy and idle, by user
+  std::size_t bytes = 0;                         // of the database and its log
 };
 
 // Copies `database` and its log to `copy`, and reads that. Nothing else runs meanwhile.

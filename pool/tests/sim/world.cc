@@ -37,8 +37,9 @@ int training(int argc, char** argv) {
     for (const pid_t other : world->programs_on(mine.host, gpu)) {
       const Computing& there = world->computing.at(other);
       if (mine.lease != 0 && there.lease != 0)
-        world->problems.push_back(fmt::format("at {:.3f} s a program of lease {} begins on {}, where one of lease {} runs",
-                                              static_cast<double>(mine.since) / 1e9, mine.lease, gpu, there.lease));
+        world->problems.push_back(
+            fmt::format("at {:.3f} s a program of lease {} begins on {}, where one of lease {} runs",
+                        static_cast<double>(mine.since) / 1e9, mine.lease, gpu, there.lease));
     }
   world->computing[::getpid()] = mine;
   std::this_thread::sleep_for(std::chrono::seconds(std::atoll(argv[1])));

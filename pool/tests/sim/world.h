@@ -1,4 +1,4 @@
-// What is true in a simulated lab, whatever the pool knows of it: which program computes on which GPU.
+// The truth of a simulated lab, whatever the pool knows of it: which program computes on which GPU.
 #pragma once
 
 #include <cstdint>
