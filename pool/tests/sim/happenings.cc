@@ -153,18 +153,23 @@ void Lab::cut(const Event& event) {
     if (event.kind == Kind::kCut || event.flag) sim::cut_link(host, server, cuts);
     if (event.kind == Kind::kCut || !event.flag) sim::cut_link(server, host, cuts);
   };
+  const auto index = static_cast<std::size_t>(event.host);
   set(true);
-  after(event.lasts, [set] { set(false); });
+  cut_.insert(index);
+  after(event.lasts, [this, set, index] {
+    set(false);
+    cut_.extract(index);
+  });
 }
 
 void Lab::pause(const Event& event) {
-  const sim::Host host = hosts_[static_cast<std::size_t>(event.host)];
-  const bool server = event.host == 0;
+  const auto index = static_cast<std::size_t>(event.host);
+  const sim::Host host = hosts_[index];
   host.pause(true);
-  if (server) paused_server_ = true;
-  after(event.lasts, [this, host, server] {
+  paused_.insert(index);
+  after(event.lasts, [this, host, index] {
     host.pause(false);
-    if (server) paused_server_ = false;
+    paused_.extract(index);
   });
 }
 

@@ -147,15 +147,24 @@ void Lab::keep_running() {
     keep_service(
         agents_[i], i, [this, i] { start_agent(i); }, "the agent");
   if (!serves()) disturbed_ = sim::now();
+  for (std::size_t i = 1; i < hosts_.size(); ++i)
+    if (hosts_[i].is_on() && !sim::facts_of(agents_[i].pid).ended && !stopped_.contains(agents_[i].pid) &&
+        !paused_.contains(i) && !cut_.contains(i))
+      ledger_.could_report(hosts_[i].name(), sim::now());
 }
 
 bool Lab::serves() const {
-  return hosts_[0].is_on() && !sim::facts_of(server_.pid).ended && !stopped_.contains(server_.pid) && !paused_server_;
+  return hosts_[0].is_on() && !sim::facts_of(server_.pid).ended && !stopped_.contains(server_.pid) &&
+         !paused_.contains(0);
 }
 
 pid_t Lab::start_client(const Event& event, std::vector<std::string> words) {
   const pid_t pid = command(event.host, home_of(event.user), fmt::format("u{}", event.user), std::move(words));
   clients_.push_back({.pid = pid, .event = event});
+  if (schedule_.patience > 0)
+    after(schedule_.patience, [pid] {
+      if (!sim::facts_of(pid).ended) sim::signal_process(pid, SIGTERM);
+    });
   return pid;
 }
 

@@ -29,8 +29,6 @@ class Lab {
   struct Client {
     pid_t pid = 0;
     Event event = {};
-    bool told_to_end = false;
-    sim::Time told_at = 0;
   };
   // A program that is started again where it ends.
   struct Service {
@@ -98,8 +96,8 @@ class Lab {
   std::map<int, std::vector<std::int64_t>> leases_;  // that users know of
   std::vector<sim::Time> ahead_;                     // of the clock of each host
   std::set<pid_t> stopped_;
-  bool paused_server_ = false;
-  sim::Time disturbed_ = 0;  // when the server could last not do its work
+  std::multiset<std::size_t> paused_, cut_;  // hosts
+  sim::Time disturbed_ = 0;                  // when the server could last not do its work
   sim::Time looked_ = 0;
   std::size_t bytes_ = 0;
   std::multimap<sim::Time, std::function<void()>> actions_;

@@ -60,12 +60,12 @@ void Ledger::look(const Snapshot& now, sim::Time at, bool serves) {
     if (seen.row.id == 0)
       seen.row = {.id = id, .user = row.user, .team = row.team, .state = "waiting", .priority = row.priority};
   }
-  for (const Event& event : now.events) replay(event);
+  for (const pool::Event& event : now.events) replay(event);
   check_rows(now);
   check_told();
 }
 
-void Ledger::replay(const Event& event) {
+void Ledger::replay(const pool::Event& event) {
   if (event.number != last_event_ + 1)
     problem(fmt::format("the audit log goes on with line {} after {}", event.number, last_event_));
   last_event_ = event.number;
@@ -92,18 +92,22 @@ void Ledger::replay(const Event& event) {
   if (event.kind == "granted" || event.kind == "ended") check_limits(event);
 }
 
-void Ledger::grant(Seen& seen, const Event& event) {
+void Ledger::grant(Seen& seen, const pool::Event& event) {
   if (seen.granted || seen.ended) problem(fmt::format("lease {} is granted once more", event.lease));
   seen.granted = true;
   seen.granted_after = before_;
   seen.granted_before = at_;
   for (const std::string& gpu : split_text(event.subject, ',')) {
     const auto [holder, is_free] = holders_.emplace(gpu, event.lease);
+    const auto heard = heard_.find(gpu.substr(4, gpu.rfind('-') - 4));  // GPU-HOST-0
+    const sim::Time silent = heard == heard_.end() ? 0 : before_ - heard->second;
+    if (silent > schedule_.host_timeout + schedule_.report_interval + kSlack + slack_)
+      problem(fmt::format("lease {} gets {}, whose host is silent for {:.3f} s", event.lease, gpu, seconds(silent)));
     if (!is_free) problem(fmt::format("lease {} gets {}, which lease {} holds", event.lease, gpu, holder->second));
   }
 }
 
-void Ledger::end(Seen& seen, const Event& event) {
+void Ledger::end(Seen& seen, const pool::Event& event) {
   if (seen.ended) problem(fmt::format("lease {} ends once more", event.lease));
   seen.ended = true;
   seen.ended_after = before_;
@@ -111,7 +115,7 @@ void Ledger::end(Seen& seen, const Event& event) {
   std::erase_if(holders_, [&](const auto& item) { return item.second == event.lease; });
 }
 
-void Ledger::check_limits(const Event& event) {
+void Ledger::check_limits(const pool::Event& event) {
   std::map<std::string, int> by_team, by_user;
   for (const auto& [gpu, lease] : holders_) {
     ++by_team[leases_.at(lease).row.team];

@@ -20,6 +20,8 @@ class Ledger {
   std::int64_t first_lease() const;
   // serves: the server runs, and was left alone for long enough to do what is due.
   void look(const Snapshot& now, sim::Time at, bool serves);
+  // The last time at which the agent of a host could report.
+  void could_report(const std::string& host, sim::Time at) { heard_[host] = at; }
   // A client says that it has this lease.
   void acknowledge(std::int64_t lease, const std::vector<std::string>& gpus) { told_[lease] = gpus; }
   // The server's clock jumped; what it says of spans may differ by so much more.
@@ -49,10 +51,10 @@ class Ledger {
   };
 
   void problem(std::string text);
-  void replay(const Event& event);
-  void grant(Seen& seen, const Event& event);
-  void end(Seen& seen, const Event& event);
-  void check_limits(const Event& event);
+  void replay(const pool::Event& event);
+  void grant(Seen& seen, const pool::Event& event);
+  void end(Seen& seen, const pool::Event& event);
+  void check_limits(const pool::Event& event);
   void check_rows(const Snapshot& now);
   void check_row(Seen& seen, const LeaseRow& row);
   void check_end(const Seen& seen);
@@ -70,7 +72,8 @@ class Ledger {
   std::map<std::int64_t, Seen> leases_;
   std::map<std::string, std::int64_t> holders_;  // by GPU, as the log tells
   std::map<std::int64_t, std::vector<std::string>> told_;
-  std::map<std::string, Span> held_;  // by user, of leases that have ended
+  std::map<std::string, sim::Time> heard_;  // by host
+  std::map<std::string, Span> held_;        // by user, of leases that have ended
 };
 
 }  // namespace xoe::pool::sim_tests

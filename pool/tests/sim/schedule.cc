@@ -190,6 +190,7 @@ Schedule year_of(std::uint64_t seed, int days) {
                 "2m",
                 "--host-timeout",
                 "1h"};
+  made.patience = 5 * kMinute;
   made.length = days * kDay;
   std::vector<Kind> acts, faults;
   for (int kind = 0; kind < kUserKinds; ++kind) acts.push_back(static_cast<Kind>(kind));

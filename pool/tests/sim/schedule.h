@@ -68,6 +68,7 @@ struct Schedule {
   bool reclaims_idle = false, reclaims = false;
   sim::Time report_interval = 2 * sim::kSecond;
   sim::Time host_timeout = 30 * sim::kSecond;
+  sim::Time patience = 0;  // of people who wait; 0: without an end
   sim::Time length = 0;
   std::vector<Event> events;
 };

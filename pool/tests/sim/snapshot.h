@@ -27,7 +27,7 @@ struct LeaseRow {
 };
 
 struct Snapshot {
-  std::vector<Event> events = {};                // after the number that was asked for
+  std::vector<pool::Event> events = {};          // after the number that was asked for
   std::map<std::int64_t, LeaseRow> leases = {};  // from the number that was asked for on
   std::int64_t lines = 0;                        // of the audit log
   std::map<std::string, Span> seen_use;          // busy and idle, by user
