@@ -64,10 +64,12 @@ void Lab::acquire(const Event& event) {
     words.insert(words.end(),
                  {"--at", fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime(static_cast<std::time_t>(at)))});
   }
+  std::string purpose;
+  if (runs) words.insert(words.end(), {"--purpose", purpose = fmt::format("run {}", ++runs_)});
   if (runs)
     words.insert(words.end(),
                  {"--", "/sim/training", std::to_string(event.lasts / kSecond), event.busy ? "busy" : "idle"});
-  start_client(event, std::move(words));
+  start_client(event, std::move(words), std::move(purpose));
 }
 
 void Lab::change_lease(const Event& event, const char* verb, std::vector<std::string> more) {
@@ -97,7 +99,12 @@ void Lab::adopt(const Event& event) {
 
 void Lab::fail(const Event& event) {
   switch (event.kind) {
-    case Kind::kKillClient: return signal_client(event, SIGKILL);
+    case Kind::kKillClient:
+      if (event.flag) {
+        kills_next_ = 1 + event.from / 10'000;  // 40 ms at most
+        return;
+      }
+      return signal_client(event, SIGKILL);
     case Kind::kEndClient: return signal_client(event, SIGTERM);
     case Kind::kKillProgram: return kill_program(event);
     case Kind::kKillServer: return end_service(server_, SIGKILL, event.lasts);

@@ -30,9 +30,10 @@ constexpr std::int64_t kEpoch = 1'790'000'000;    // of the simulated clocks
 
 double seconds(sim::Time time) { return static_cast<double>(time) / 1e9; }
 
-bool is_calm(const Schedule& schedule, const std::set<std::size_t>& without) {
+// Whether nothing goes wrong from this kind on.
+bool is_calm(const Schedule& schedule, const std::set<std::size_t>& without, Event::Kind from) {
   for (std::size_t i = 0; i < schedule.events.size(); ++i)
-    if (!without.contains(i) && schedule.events[i].kind >= Event::Kind::kKillClient) return false;
+    if (!without.contains(i) && schedule.events[i].kind >= from) return false;
   return true;
 }
 
@@ -51,7 +52,8 @@ Lab::Lab(Schedule schedule, const std::set<std::size_t>& without, std::string fo
       without_(without),
       folder_(std::move(folder)),
       look_every_(look_every),
-      ledger_(schedule_, is_calm(schedule_, without)) {}
+      ledger_(schedule_, is_calm(schedule_, without, Kind::kKillClient),
+              is_calm(schedule_, without, Kind::kKillServer)) {}
 
 // With XOE_SIM_TRAP a debugger stops here, where all threads are as they were.
 void Lab::problem(std::string text) {
@@ -158,9 +160,14 @@ bool Lab::serves() const {
          !paused_.contains(0);
 }
 
-pid_t Lab::start_client(const Event& event, std::vector<std::string> words) {
+pid_t Lab::start_client(const Event& event, std::vector<std::string> words, std::string purpose) {
   const pid_t pid = command(event.host, home_of(event.user), fmt::format("u{}", event.user), std::move(words));
-  clients_.push_back({.pid = pid, .event = event});
+  clients_.push_back({.pid = pid, .event = event, .purpose = std::move(purpose)});
+  if (const sim::Time soon = std::exchange(kills_next_, 0); soon > 0)
+    after(soon, [this, pid] {
+      tell(fmt::format("pid {} is killed", pid));
+      sim::signal_process(pid, SIGKILL);
+    });
   if (schedule_.patience > 0)
     after(schedule_.patience, [pid] {
       if (!sim::facts_of(pid).ended) sim::signal_process(pid, SIGTERM);
@@ -188,6 +195,7 @@ void Lab::collect_clients() {
     const Client& client = clients_[i];
     if (!sim::facts_of(client.pid).ended) continue;
     take_output(client, sim::output_of(client.pid));
+    if (!client.purpose.empty()) ledger_.run_ended(client.purpose, sim::now());
     clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }

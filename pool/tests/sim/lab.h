@@ -29,6 +29,7 @@ class Lab {
   struct Client {
     pid_t pid = 0;
     Event event = {};
+    std::string purpose = {};  // of a `run`: no other has it
   };
   // A program that is started again where it ends.
   struct Service {
@@ -48,7 +49,7 @@ class Lab {
   void start_agent(std::size_t host);
   void keep_running();
   void keep_service(Service& service, std::size_t host, const std::function<void()>& start, const char* what);
-  pid_t start_client(const Event& event, std::vector<std::string> words);
+  pid_t start_client(const Event& event, std::vector<std::string> words, std::string purpose = {});
   void collect_clients();
   void take_output(const Client& client, const std::string& output);
 
@@ -99,6 +100,8 @@ class Lab {
   std::multiset<std::size_t> paused_, cut_;  // hosts
   sim::Time disturbed_ = 0;                  // when the server could last not do its work
   sim::Time looked_ = 0;
+  sim::Time kills_next_ = 0;  // the next client, so soon after its start
+  int runs_ = 0;
   std::size_t bytes_ = 0;
   std::multimap<sim::Time, std::function<void()>> actions_;
   std::multimap<sim::Time, std::string> told_;

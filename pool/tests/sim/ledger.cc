@@ -17,6 +17,7 @@ using sim::kSecond;
 constexpr sim::Time kSlack = 8 * kSecond;        // of a server that wakes each five seconds
 constexpr sim::Time kStartsAsOf = 30 * kSecond;  // a lease may begin as of its planned start
 constexpr sim::Time kFollowed = 32 * kSecond;    // a smaller jump of the clock is followed
+constexpr sim::Time kReaps = 60 * kSecond;       // from the end of a `run` to that of its lease
 constexpr Span kWaitingTimeout = std::chrono::minutes(2);
 constexpr sim::Time kIdleEnds = 90 * kSecond;  // without a process: window, warning, signal
 
@@ -209,6 +210,10 @@ void Ledger::check_open(const Seen& seen) {
   if (seen.row.unclaimed && age > span(kWaitingTimeout) + kSlack + slack_)
     problem(
         fmt::format("lease {} is open for {:.3f} s, and its client has not asked for it", seen.row.id, seconds(age)));
+  if (const auto run = ended_runs_.find(seen.row.purpose);
+      connected_ && run != ended_runs_.end() && at_ - run->second > kReaps)
+    problem(fmt::format("lease {} is open, and its `xoe pool run` is gone since {:.3f} s", seen.row.id,
+                        seconds(run->second)));
   const sim::Time late = age - span(seen.row.length()) - kSlack - slack_ - kStartsAsOf;
   if (late > 0)
     problem(fmt::format("lease {} of {:.3f} s is open for {:.3f} s", seen.row.id, seconds(span(seen.row.length())),

@@ -13,7 +13,9 @@ namespace xoe::pool::sim_tests {
 
 class Ledger {
  public:
-  Ledger(const Schedule& schedule, bool calm) : schedule_(schedule), calm_(calm) {}
+  // calm: nothing goes wrong in this schedule. connected: clients and programs at most.
+  Ledger(const Schedule& schedule, bool calm, bool connected)
+      : schedule_(schedule), calm_(calm), connected_(connected) {}
 
   // The next snapshot to read.
   std::int64_t last_event() const { return last_event_; }
@@ -22,6 +24,8 @@ class Ledger {
   void look(const Snapshot& now, sim::Time at, bool serves);
   // The last time at which the agent of a host could report.
   void could_report(const std::string& host, sim::Time at) { heard_[host] = at; }
+  // The `run` with this purpose has ended.
+  void run_ended(const std::string& purpose, sim::Time at) { ended_runs_[purpose] = at; }
   // A client says that it has this lease.
   void acknowledge(std::int64_t lease, const std::vector<std::string>& gpus) { told_[lease] = gpus; }
   // The server's clock jumped; what it says of spans may differ by so much more.
@@ -64,7 +68,7 @@ class Ledger {
   void check_told();
 
   const Schedule& schedule_;
-  const bool calm_;  // nothing goes wrong in this schedule
+  const bool calm_, connected_;
   sim::Time before_ = 0, at_ = 0;
   bool serves_ = false;
   sim::Time slack_ = 0;
@@ -72,8 +76,9 @@ class Ledger {
   std::map<std::int64_t, Seen> leases_;
   std::map<std::string, std::int64_t> holders_;  // by GPU, as the log tells
   std::map<std::int64_t, std::vector<std::string>> told_;
-  std::map<std::string, sim::Time> heard_;  // by host
-  std::map<std::string, Span> held_;        // by user, of leases that have ended
+  std::map<std::string, sim::Time> ended_runs_;  // by purpose
+  std::map<std::string, sim::Time> heard_;       // by host
+  std::map<std::string, Span> held_;             // by user, of leases that have ended
 };
 
 }  // namespace xoe::pool::sim_tests

@@ -225,7 +225,7 @@ std::string to_text(const Event& event) {
     case Kind::kUnleased: return fmt::format("{} uses a GPU of {} without a lease for {}", user, host, lasts);
     case Kind::kAdopt: return fmt::format("{} adopts a GPU", user);
     case Kind::kLook: return fmt::format("{} looks at status and usage", user);
-    case Kind::kKillClient: return "a client is killed";
+    case Kind::kKillClient: return event.flag ? "the next client is killed soon" : "a client is killed";
     case Kind::kEndClient: return "a client gets SIGTERM";
     case Kind::kKillProgram: return "a program is killed";
     case Kind::kKillServer: return fmt::format("the server is killed, and starts again after {}", lasts);

@@ -61,6 +61,7 @@ LeaseRow lease_of(const Statement& row) {
                  .ended = to_time(row.integer(6))};
   const Json ask = Json::parse(row.text(8), nullptr, false), progress = Json::parse(row.text(9), nullptr, false);
   lease.priority = ask.value("priority", 0);
+  lease.purpose = ask.value("purpose", "");
   lease.reserved = time_in(ask, "at").has_value();
   lease.borrowed = progress.value("borrowed", false);
   lease.unclaimed = progress.value("unclaimed", false);

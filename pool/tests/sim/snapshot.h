@@ -14,7 +14,7 @@ namespace xoe::pool::sim_tests {
 
 struct LeaseRow {
   std::int64_t id = 0;
-  std::string user, team, state, why;
+  std::string user = {}, team = {}, state = {}, why = {}, purpose = {};
   Time begins = {}, expires = {}, ended = {};
   std::vector<std::string> gpus = {};  // of which it has a row in `holding`
   int holds = 0;                       // of them, not ended

@@ -12,8 +12,8 @@
 namespace xoe::pool::sim_tests {
 
 struct Computing {
-  std::string host;
-  std::set<std::string> gpus;
+  std::string host = {};
+  std::set<std::string> gpus = {};
   bool busy = true;
   std::int64_t lease = 0;  // 0: it has none
   sim::Time since = 0;
