@@ -1,4 +1,5 @@
 // The C library's descriptors, as a simulation has them.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -184,6 +185,17 @@ int close_range(unsigned first, unsigned last, int flags) noexcept {
     if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last) closed.push_back(fd);
   for (const int fd : closed) kernel->close(fd);
   return 0;
+}
+
+// A folder is read by the real kernel.
+DIR* fdopendir(int fd) {
+  REAL(fdopendir);
+  REAL(dup);
+  if (simulated(fd) == nullptr) return real_fdopendir(fd);
+  if (real_fd(fd) < 0) return errno = ENOTDIR, nullptr;
+  DIR* const folder = real_fdopendir(real_dup(real_fd(fd)));
+  if (folder != nullptr) kernel->close(fd);
+  return folder;
 }
 
 int dup(int fd) noexcept {

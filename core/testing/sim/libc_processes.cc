@@ -50,7 +50,7 @@ int await_signal(const sigset_t& set, siginfo_t* info, xoe::sim::Time until) {
       if (info != nullptr) {
         *info = {};
         info->si_signo = signal;
-        info->si_code = signal == SIGCHLD ? CLD_EXITED : SI_USER;
+        info->si_code = signal == SIGCHLD ? int{CLD_EXITED} : int{SI_USER};
       }
       return signal;
     }

@@ -82,7 +82,7 @@ std::string Lab::admin(std::vector<std::string> words, bool may_fail) {
     return {};
   }
   if (sim::facts_of(pid).status != 0 && !may_fail) problem(fmt::format("`{}` fails: {}", what, sim::output_of(pid)));
-  return trimmed(sim::output_of(pid));
+  return std::string(trimmed(sim::output_of(pid)));
 }
 
 void Lab::start_server() {
