@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <sys/personality.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -213,6 +214,7 @@ std::uint64_t calls() { return kernel->calls; }
 
 int simulate(const Options& options, const std::function<int()>& scenario) {
   ::mallopt(M_ARENA_MAX, 1);
+  ::__libc_single_threaded = 0;  // the C library says so with the first thread, and only to the data in place then
   kernel = new Kernel(options);
   auto* outside = new Machine;
   outside->name = "outside";
