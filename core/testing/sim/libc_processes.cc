@@ -177,6 +177,23 @@ int execve(const char* path, char* const* argv, char* const* envp) noexcept {
   return kernel->execute(path, argv, envp);
 }
 
+// The C library has one list for all, which it would take from one process for another.
+int setenv(const char* name, const char* value, int replace) noexcept {
+  REAL(setenv);
+  if (self == nullptr) return real_setenv(name, value, replace);
+  const std::string begin = std::string(name) + "=";
+  std::size_t count = 0, at = SIZE_MAX;
+  for (; environ != nullptr && environ[count] != nullptr; ++count)
+    if (std::strncmp(environ[count], begin.c_str(), begin.size()) == 0) at = count;
+  if (at != SIZE_MAX && replace == 0) return 0;
+  auto** list = new char*[count + 2];
+  std::copy_n(environ, count, list);
+  list[at == SIZE_MAX ? count++ : at] = ::strdup((begin + value).c_str());
+  list[count] = nullptr;
+  environ = list;
+  return 0;
+}
+
 int execv(const char* path, char* const* argv) noexcept { return execve(path, argv, environ); }
 
 [[noreturn]] void _exit(int code) {

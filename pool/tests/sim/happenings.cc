@@ -140,43 +140,43 @@ void Lab::kill_program(const Event& event) {
   if (!there.empty()) sim::signal_process(there[event.pick % there.size()], SIGKILL);
 }
 
+// What happens twice at a time ends when both are over.
+void Lab::hold(const std::string& what, sim::Time lasts, const std::function<void(bool)>& set) {
+  if (held_[what]++ == 0) set(true);
+  after(lasts, [this, what, set] {
+    if (--held_[what] == 0) set(false);
+  });
+}
+
 void Lab::stop_process(const Event& event) {
   std::vector<pid_t> there;
   for (const auto& one : sim::running()) there.push_back(one.pid);
   if (there.empty()) return;
   const pid_t pid = there[event.pick % there.size()];
   tell(fmt::format("  that is {} (pid {}) on {}", sim::facts_of(pid).name, pid, sim::facts_of(pid).host));
-  sim::signal_process(pid, SIGSTOP);
-  stopped_.insert(pid);
-  after(event.lasts, [this, pid] {
-    stopped_.erase(pid);
-    sim::signal_process(pid, SIGCONT);
+  hold(fmt::format("process {}", pid), event.lasts, [this, pid](bool stops) {
+    sim::signal_process(pid, stops ? SIGSTOP : SIGCONT);
+    stops ? void(stopped_.insert(pid)) : void(stopped_.erase(pid));
   });
 }
 
 void Lab::cut(const Event& event) {
-  const sim::Host host = hosts_[static_cast<std::size_t>(event.host)], server = hosts_[0];
-  const auto set = [host, server, event](bool cuts) {
-    if (event.kind == Kind::kCut || event.flag) sim::cut_link(host, server, cuts);
-    if (event.kind == Kind::kCut || !event.flag) sim::cut_link(server, host, cuts);
-  };
   const auto index = static_cast<std::size_t>(event.host);
-  set(true);
-  cut_.insert(index);
-  after(event.lasts, [this, set, index] {
-    set(false);
-    cut_.extract(index);
-  });
+  const auto set = [this, index](bool from) {
+    return [this, index, from](bool cuts) {
+      cuts ? void(cut_.insert(index)) : void(cut_.extract(index));
+      from ? sim::cut_link(hosts_[index], hosts_[0], cuts) : sim::cut_link(hosts_[0], hosts_[index], cuts);
+    };
+  };
+  if (event.kind == Kind::kCut || event.flag) hold(fmt::format("from {}", index), event.lasts, set(true));
+  if (event.kind == Kind::kCut || !event.flag) hold(fmt::format("to {}", index), event.lasts, set(false));
 }
 
 void Lab::pause(const Event& event) {
   const auto index = static_cast<std::size_t>(event.host);
-  const sim::Host host = hosts_[index];
-  host.pause(true);
-  paused_.insert(index);
-  after(event.lasts, [this, host, index] {
-    host.pause(false);
-    paused_.extract(index);
+  hold(fmt::format("host {}", index), event.lasts, [this, index](bool pauses) {
+    hosts_[index].pause(pauses);
+    pauses ? void(paused_.insert(index)) : void(paused_.erase(index));
   });
 }
 

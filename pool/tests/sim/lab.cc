@@ -203,10 +203,16 @@ void Lab::collect_clients() {
 void Lab::look() {
   looked_ = sim::now();
   collect_clients();
-  auto snapshot = read_snapshot(database(), folder_ + "/copy.db", ledger_.last_event(), ledger_.first_lease());
-  if (!snapshot) return problem("the database cannot be read: " + snapshot.error().message());
-  bytes_ = snapshot->bytes;
-  ledger_.look(*snapshot, sim::now(), serves() && sim::now() - disturbed_ > kUndisturbed);
+  const std::string mark = commit_mark(database());
+  if (mark.empty() || mark != mark_) {
+    auto read = read_snapshot(database(), folder_ + "/copy.db", ledger_.last_event(), ledger_.first_lease());
+    if (!read) return problem("the database cannot be read: " + read.error().message());
+    seen_ = std::move(*read);
+    mark_ = mark;
+  }
+  bytes_ = seen_.bytes;
+  ledger_.look(seen_, sim::now(), serves() && sim::now() - disturbed_ > kUndisturbed);
+  seen_.events.clear();
 }
 
 // Until then, or for half a second.

@@ -64,6 +64,7 @@ class Lab {
   void end_service(Service& service, int signal, sim::Time lasts);
   void signal_client(const Event& event, int signal);
   void kill_program(const Event& event);
+  void hold(const std::string& what, sim::Time lasts, const std::function<void(bool)>& set);
   void stop_process(const Event& event);
   void cut(const Event& event);
   void pause(const Event& event);
@@ -97,12 +98,16 @@ class Lab {
   std::map<int, std::vector<std::int64_t>> leases_;  // that users know of
   std::vector<sim::Time> ahead_;                     // of the clock of each host
   std::set<pid_t> stopped_;
-  std::multiset<std::size_t> paused_, cut_;  // hosts
-  sim::Time disturbed_ = 0;                  // when the server could last not do its work
+  std::set<std::size_t> paused_;     // hosts
+  std::multiset<std::size_t> cut_;   // in either direction
+  std::map<std::string, int> held_;  // what lasts for a while, by what it is: how often at a time
+  sim::Time disturbed_ = 0;          // when the server could last not do its work
   sim::Time looked_ = 0;
   sim::Time kills_next_ = 0;  // the next client, so soon after its start
   int runs_ = 0;
   std::size_t bytes_ = 0;
+  Snapshot seen_;     // at the last look
+  std::string mark_;  // of the commits that it has
   std::multimap<sim::Time, std::function<void()>> actions_;
   std::multimap<sim::Time, std::string> told_;
   Ledger ledger_;

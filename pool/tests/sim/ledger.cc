@@ -176,7 +176,8 @@ void Ledger::check_row(Seen& seen, const LeaseRow& row) {
 void Ledger::check_end(const Seen& seen) {
   const LeaseRow& row = seen.row;
   const sim::Time told = span(row.ended - row.begins);
-  held_[row.user] += (row.ended - row.begins) * static_cast<std::int64_t>(row.gpus.size());
+  if (seen.is_exempt) slack_ += std::abs(told);
+  held_[row.user] += std::max(row.ended - row.begins, Span(0)) * static_cast<std::int64_t>(row.gpus.size());
   const sim::Time longest = seen.ended_before - seen.granted_after + kSlack + slack_ + kStartsAsOf;
   const sim::Time shortest = seen.ended_after - seen.granted_before - kSlack - slack_;
   if (!seen.is_exempt && told > longest)
@@ -231,12 +232,12 @@ void Ledger::check_idle(Seen& seen) {
   seen.was_idle |= !busy;
   if (!busy) seen.computing_since = -1;
   if (busy && seen.computing_since < 0) seen.computing_since = at_;
+  for (const auto& [pid, one] : world->computing)  // also what has no lease
+    for (const std::string& gpu : seen.row.gpus)
+      if (one.gpus.contains(gpu) && !sim::facts_of(pid).ended) seen.used_at = at_;
   if (any || !calm_ || !schedule_.reclaims_idle || schedule_.report_interval > 60 * kSecond) return;
-  bool used = false;  // also by what has no lease
-  for (const auto& [pid, one] : world->computing)
-    for (const std::string& gpu : seen.row.gpus) used |= one.gpus.contains(gpu);
-  const sim::Time age = at_ - seen.granted_before;
-  if (!used && serves_ && age > kIdleEnds + 4 * schedule_.report_interval + kSlack)
+  const sim::Time age = at_ - std::max(seen.granted_before, seen.used_at);
+  if (serves_ && age > kIdleEnds + 4 * schedule_.report_interval + kSlack)
     problem(fmt::format("lease {} is used by nothing for {:.3f} s, and still open", seen.row.id, seconds(age)));
 }
 

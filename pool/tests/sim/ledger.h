@@ -52,6 +52,7 @@ class Ledger {
     bool may_be_late = false;
     bool was_idle = false;  // its program, or none, at some look since it was granted
     sim::Time computing_since = -1;
+    sim::Time used_at = 0;  // by anything, at the last look that saw it
   };
 
   void problem(std::string text);

@@ -73,6 +73,15 @@ LeaseRow lease_of(const Statement& row) {
 
 }  // namespace
 
+// The begin of SQLite's index of the log has a counter of transactions, and the log's salt.
+std::string commit_mark(const std::string& database) {
+  constexpr std::size_t kHeader = 48;
+  std::string mark(kHeader, '\0');
+  const File index(std::fopen((database + "-shm").c_str(), "re"));
+  if (index == nullptr || std::fread(mark.data(), 1, kHeader, index.get()) != kHeader) return {};
+  return mark;
+}
+
 Result<Snapshot> read_snapshot(const std::string& database, const std::string& copy, std::int64_t after_event,
                                std::int64_t from_lease) {
   Snapshot read;

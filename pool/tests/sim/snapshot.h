@@ -34,6 +34,9 @@ struct Snapshot {
   std::size_t bytes = 0;                         // of the database and its log
 };
 
+// Another text whenever something was committed to the database; empty: not known.
+std::string commit_mark(const std::string& database);
+
 // Copies `database` and its log to `copy`, and reads that. Nothing else runs meanwhile.
 Result<Snapshot> read_snapshot(const std::string& database, const std::string& copy, std::int64_t after_event,
                                std::int64_t from_lease);
