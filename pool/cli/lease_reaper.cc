@@ -19,7 +19,7 @@
 namespace xoe::tools::pool {
 namespace {
 
-// One message; written and read whole.
+// One message; written whole, and read in as many parts as it comes in.
 struct Note {
   char what = 0;
   std::int64_t number = 0;
@@ -38,17 +38,26 @@ struct Held {
   Fd program = {};
 };
 
+// False: the other end is closed.
+bool read_note(int pipe, Note& note) {
+  for (std::size_t done = 0; done < sizeof note;) {
+    const auto count = ::read(pipe, reinterpret_cast<char*>(&note) + done, sizeof note - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
 Held follow(int pipe) {
   Held held;
   Note note;
-  for (;;) {
-    const auto count = ::read(pipe, &note, sizeof note);
-    if (count < 0 && errno == EINTR) continue;
-    if (count != sizeof note) return held;
+  while (read_note(pipe, note)) {
     if (note.what == '+') held.leases.insert(note.number);
     if (note.what == '-') held.leases.erase(note.number);
     if (note.what == 'p') held.program = Fd(static_cast<int>(::syscall(SYS_pidfd_open, note.number, 0)));
   }
+  return held;
 }
 
 // They would go on to use GPUs that the next holder has.

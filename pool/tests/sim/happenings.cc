@@ -126,11 +126,19 @@ void Lab::end_service(Service& service, int signal, sim::Time lasts) {
   sim::signal_process(service.pid, signal);
 }
 
+// One that waits in the queue, where there is one, or any.
 void Lab::signal_client(const Event& event, int signal) {
-  std::vector<pid_t> there;
-  for (const Client& client : clients_)
-    if (!sim::facts_of(client.pid).ended) there.push_back(client.pid);
-  if (!there.empty()) sim::signal_process(there[event.pick % there.size()], signal);
+  std::vector<pid_t> there, waiting;
+  for (const Client& client : clients_) {
+    if (sim::facts_of(client.pid).ended) continue;
+    there.push_back(client.pid);
+    const std::string said = sim::output_of(client.pid);
+    if (said.find("in the queue") != std::string::npos && said.find("export XOE") == std::string::npos &&
+        said.find("pool run: lease") == std::string::npos)
+      waiting.push_back(client.pid);
+  }
+  const auto& chosen = waiting.empty() || event.pick % 3 == 0 ? there : waiting;
+  if (!chosen.empty()) sim::signal_process(chosen[event.pick % chosen.size()], signal);
 }
 
 void Lab::kill_program(const Event& event) {

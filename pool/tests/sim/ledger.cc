@@ -19,6 +19,8 @@ constexpr sim::Time kStartsAsOf = 30 * kSecond;  // a lease may begin as of its 
 constexpr sim::Time kFollowed = 32 * kSecond;    // a smaller jump of the clock is followed
 constexpr sim::Time kReaps = 60 * kSecond;       // from the end of a `run` to that of its lease
 constexpr Span kWaitingTimeout = std::chrono::minutes(2);
+constexpr sim::Time kStarts = 12 * kSecond;    // from the grant to a look that sees the program compute
+constexpr sim::Time kWindows = 200 * kSecond;  // of idleness
 constexpr sim::Time kIdleEnds = 90 * kSecond;  // without a process: window, warning, signal
 
 sim::Time span(Span value) { return value.count() * sim::kMilli; }
@@ -199,8 +201,10 @@ void Ledger::check_end(const Seen& seen) {
   if (silent && !seen.is_exempt && longest < span(kWaitingTimeout))
     problem(fmt::format("lease {} ends after {:.3f} s, as its client was silent", row.id, seconds(longest)));
   if (idle && !schedule_.reclaims_idle) problem(fmt::format("lease {} is taken as idle, which is off", row.id));
-  if (idle && seen.computing_since >= 0 && seen.ended_after - seen.computing_since > 200 * kSecond &&
-      schedule_.report_interval < 60 * kSecond)
+  // It computes since it has the lease, or for longer than the windows.
+  const bool computes = seen.computing_since >= 0 && (seen.computing_since - seen.granted_before < kStarts ||
+                                                      seen.ended_after - seen.computing_since > kWindows);
+  if (idle && computes && schedule_.report_interval < 60 * kSecond)
     problem(fmt::format("lease {} is taken as idle, and its program computes since {:.3f} s", row.id,
                         seconds(seen.computing_since)));
 }
@@ -267,6 +271,10 @@ void Ledger::conclude(const Snapshot& last, std::size_t open) {
     if (row.state != "ended") left.push_back(id);
   if (left.size() != open)
     problem(fmt::format("all leases were ended but {} new ones, and the database has {}", open, fmt::join(left, ", ")));
+  for (const auto& [id, seen] : leases_)
+    if (seen.granted && !seen.ended)
+      held_[seen.row.user] +=
+          Span((at_ - seen.granted_after) / sim::kMilli) * static_cast<std::int64_t>(seen.row.gpus.size());
   for (const auto& [user, seen] : last.seen_use)
     if (const Span held = held_[user]; seen > held + std::chrono::seconds(60) + Span(slack_ / sim::kMilli))
       problem(fmt::format("{} held GPUs for {} s, and was seen to use them for {} s", user, held.count() / 1000,

@@ -156,7 +156,22 @@ Schedule schedule_of(std::uint64_t seed) {
   auto acts = some_kinds(draw, 0, kUserKinds, 60);
   if (acts.empty()) acts.push_back(Kind::kRun);
   add_events(draw, made, acts, 5 + draw.below(25));
-  add_events(draw, made, some_kinds(draw, kUserKinds, kKinds, 35), draw.below(8));
+  const auto faults = some_kinds(draw, kUserKinds, kKinds, 35);
+  add_events(draw, made, faults, draw.below(8));
+  // A clock that has jumped is followed ten minutes later, which leases of that time are to be seen through.
+  if (std::ranges::find(faults, Kind::kJump) != faults.end() && draw.chance(50)) {
+    Event event = event_of(draw, Kind::kJump, made);
+    event.host = 0;
+    event.at = draw.between(0, 3 * kMinute);
+    made.events.push_back(event);
+    made.length = std::max(made.length, draw.between(14 * kMinute, 25 * kMinute));
+    for (int i = 0; i < 4; ++i) {
+      event = event_of(draw, Kind::kAcquire, made);
+      event.at = draw.between(3 * kMinute, 9 * kMinute);
+      event.lasts = draw.between(4 * kMinute, 15 * kMinute);
+      made.events.push_back(event);
+    }
+  }
   std::ranges::stable_sort(made.events, {}, &Event::at);
   return made;
 }
@@ -195,7 +210,7 @@ Schedule year_of(std::uint64_t seed, int days) {
   std::vector<Kind> acts, faults;
   for (int kind = 0; kind < kUserKinds; ++kind) acts.push_back(static_cast<Kind>(kind));
   for (int kind = kUserKinds; kind < kKinds; ++kind) faults.push_back(static_cast<Kind>(kind));
-  add_events(draw, made, acts, static_cast<std::uint64_t>(days) * 8);
+  add_events(draw, made, acts, static_cast<std::uint64_t>(days) * 16);
   add_events(draw, made, faults, static_cast<std::uint64_t>(days));
   for (Event& event : made.events) {
     const bool is_long = event.kind == Kind::kAcquire || event.kind == Kind::kReserve || event.kind == Kind::kRenew;
