@@ -91,6 +91,9 @@ void Ledger::replay(const pool::Event& event) {
   if (event.kind == "granted") grant(seen, event);
   if (event.kind == "claimed") seen.claimed = true;
   if (event.kind == "give-way") seen.asked_to_give_way = true;
+  if (event.kind == "idle-warned" && is_computing(seen, before_))
+    problem(fmt::format("lease {} counts as idle, and its program computes since {:.3f} s", event.lease,
+                        seconds(seen.computing_since)));
   if (event.kind == "ended") end(seen, event);
   if (event.kind == "granted" || event.kind == "ended") check_limits(event);
 }
@@ -201,10 +204,7 @@ void Ledger::check_end(const Seen& seen) {
   if (silent && !seen.is_exempt && longest < span(kWaitingTimeout))
     problem(fmt::format("lease {} ends after {:.3f} s, as its client was silent", row.id, seconds(longest)));
   if (idle && !schedule_.reclaims_idle) problem(fmt::format("lease {} is taken as idle, which is off", row.id));
-  // It computes since it has the lease, or for longer than the windows.
-  const bool computes = seen.computing_since >= 0 && (seen.computing_since - seen.granted_before < kStarts ||
-                                                      seen.ended_after - seen.computing_since > kWindows);
-  if (idle && computes && schedule_.report_interval < 60 * kSecond)
+  if (idle && is_computing(seen, seen.ended_after))
     problem(fmt::format("lease {} is taken as idle, and its program computes since {:.3f} s", row.id,
                         seconds(seen.computing_since)));
 }
@@ -243,6 +243,12 @@ void Ledger::check_idle(Seen& seen) {
   const sim::Time age = at_ - std::max(seen.granted_before, seen.used_at);
   if (serves_ && age > kIdleEnds + 4 * schedule_.report_interval + kSlack)
     problem(fmt::format("lease {} is used by nothing for {:.3f} s, and still open", seen.row.id, seconds(age)));
+}
+
+// Whether it computes since it has the lease, or for longer than the windows.
+bool Ledger::is_computing(const Seen& seen, sim::Time until) const {
+  return seen.computing_since >= 0 && schedule_.report_interval < 60 * kSecond &&
+         (seen.computing_since - seen.granted_before < kStarts || until - seen.computing_since > kWindows);
 }
 
 // What clients were told is so.

@@ -65,7 +65,7 @@ class Ledger {
   void check_end(const Seen& seen);
   void check_open(const Seen& seen);
   void check_idle(Seen& seen);
-  void check_use();
+  bool is_computing(const Seen& seen, sim::Time until) const;
   void check_told();
 
   const Schedule& schedule_;

@@ -82,7 +82,8 @@ void choose_rules(Draw& draw, Schedule& made) {
   if (made.reclaims_idle)
     add({"--reclaim-idle", "--idle-window", "120", "--no-process-window", "60", "--idle-warn-grace", "20",
          "--idle-signal-grace", "10"});
-  made.report_interval = draw.between(kSecond, 7 * kSecond);
+  made.report_interval =
+      draw.chance(30) ? draw.between(6200 * kMilli, 8 * kSecond) : draw.between(kSecond, 7 * kSecond);
   made.host_timeout = draw.between(20 * kSecond, 40 * kSecond);
   add({"--host-timeout", seconds(made.host_timeout)});
 }
@@ -172,6 +173,16 @@ Schedule schedule_of(std::uint64_t seed) {
       made.events.push_back(event);
     }
   }
+  // Who waits is killed, and gets its GPUs then.
+  if (std::ranges::find(faults, Kind::kKillClient) != faults.end() && draw.chance(50))
+    for (int i = 0; i < 5; ++i) {
+      Event event = event_of(draw, i < 3 ? Kind::kAcquire : Kind::kKillClient, made);
+      event.at = i < 3 ? draw.between(0, kMinute) : draw.between(kMinute, 4 * kMinute);
+      event.wait = true;
+      event.flag = event.flag && i < 3;
+      event.lasts = draw.between(150 * kSecond, 300 * kSecond);
+      made.events.push_back(event);
+    }
   std::ranges::stable_sort(made.events, {}, &Event::at);
   return made;
 }
