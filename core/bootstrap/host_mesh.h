@@ -34,8 +34,9 @@ struct MeshOptions {
   std::chrono::nanoseconds silence = std::chrono::seconds(10);  // after which a host counts as lost
 };
 
-// One TCP connection between each two members, or between those of ConnectOptions::members. Messages arrive exactly once, in order, and as they were sent: they are
-// encrypted, and a connection on which they were changed counts as lost.
+// One TCP connection between each two members, or between those of ConnectOptions::members. Messages arrive exactly
+// once, in order, and as they were sent: they are encrypted, and a connection on which they were changed counts as
+// lost.
 class HostMesh {
  public:
   static constexpr std::size_t kMaxPiece = std::size_t{16} << 20;  // longer messages go in several

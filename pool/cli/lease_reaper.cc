@@ -4,25 +4,22 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
 #include <set>
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/text.h"
-#include "core/base/text_file.h"
+#include "pool/cli/detached_process.h"
+#include "pool/cli/marked_processes.h"
 #include "pool/enforce/device_rule.h"
 
 namespace xoe::tools::pool {
 namespace {
 
-// One message; written and read whole.
+// One message; written whole, and read in as many parts as it comes in.
 struct Note {
   char what = 0;
   std::int64_t number = 0;
@@ -41,32 +38,26 @@ struct Held {
   Fd program = {};
 };
 
+// False: the other end is closed.
+bool read_note(int pipe, Note& note) {
+  for (std::size_t done = 0; done < sizeof note;) {
+    const auto count = ::read(pipe, reinterpret_cast<char*>(&note) + done, sizeof note - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
 Held follow(int pipe) {
   Held held;
   Note note;
-  for (;;) {
-    const auto count = ::read(pipe, &note, sizeof note);
-    if (count < 0 && errno == EINTR) continue;
-    if (count != sizeof note) return held;
+  while (read_note(pipe, note)) {
     if (note.what == '+') held.leases.insert(note.number);
     if (note.what == '-') held.leases.erase(note.number);
     if (note.what == 'p') held.program = Fd(static_cast<int>(::syscall(SYS_pidfd_open, note.number, 0)));
   }
-}
-
-// Processes with this entry in their environment: what the program started, wherever that is by now.
-std::vector<pid_t> processes_with(const std::string& entry) {
-  std::vector<pid_t> found;
-  std::error_code error;  // ends the look
-  std::filesystem::directory_iterator folders("/proc", error);
-  for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
-    const auto pid = parse_integer(folders->path().filename().string());
-    if (!pid) continue;
-    const auto environment = read_text_file(folders->path() / "environ");
-    if (environment && std::ranges::count(split_text(*environment, '\0'), entry) != 0)
-      found.push_back(static_cast<pid_t>(*pid));
-  }
-  return found;
+  return held;
 }
 
 // They would go on to use GPUs that the next holder has.
@@ -117,15 +108,7 @@ void keep(int notes, const Connection& connection, pid_t run, const std::string&
 
 }  // namespace
 
-std::string run_mark(pid_t run) {
-  // When it started, in ticks since the machine did: field 22, the 20th after the program's name.
-  const auto stat = read_text_file(fmt::format("/proc/{}/stat", run));
-  const auto name_end = stat ? stat->rfind(')') : std::string::npos;
-  const auto fields = name_end == std::string::npos ? std::vector<std::string>()
-                                                    : split_text(std::string_view(*stat).substr(name_end + 1), ' ');
-  constexpr std::size_t kStart = 20;
-  return fmt::format("{}-{}", run, fields.size() > kStart ? fields[kStart] : "");
-}
+std::string run_mark(pid_t run) { return fmt::format("{}-{}", run, start_of_process(run)); }
 
 std::string device_rule_name(pid_t run) { return fmt::format("xoe-pool-run-{}", run); }
 
@@ -134,17 +117,11 @@ Result<LeaseReaper> LeaseReaper::start(const Connection& connection) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return failure(Code::kUnavailable, "no pipe: {}", errno_text(errno));
   const Fd in(ends[0]);
   LeaseReaper reaper{Fd(ends[1])};
-  // Twice, so that it is no child of this process: a program that waits for all of its children does not meet it.
   const pid_t run = ::getpid();
-  const std::string mark = run_mark(run);
-  const pid_t pid = ::fork();
-  if (pid < 0) return failure(Code::kUnavailable, "cannot start a process: {}", errno_text(errno));
-  if (pid == 0) {
-    reaper.pipe_ = Fd();
-    if (::fork() == 0) keep(in.get(), connection, run, mark);
-    ::_exit(0);
-  }
-  ::waitpid(pid, nullptr, 0);
+  XOE_TRY(start_detached([notes = in.get(), ours = ends[1], connection, run, mark = run_mark(run)] {
+    ::close(ours);  // else this process would not see that the other one has ended
+    keep(notes, connection, run, mark);
+  }));
   return reaper;
 }
 

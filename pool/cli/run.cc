@@ -1,5 +1,4 @@
 // xoe pool run: acquires, runs a program, releases whatever happens.
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -25,6 +24,7 @@
 #include "pool/cli/extra_gpus.h"
 #include "pool/cli/held_signals.h"
 #include "pool/cli/lease_reaper.h"
+#include "pool/cli/start_program.h"
 #include "pool/cli/verbs.h"
 #include "pool/core/names.h"
 #include "pool/core/wall_clock.h"
@@ -57,8 +57,6 @@ constexpr auto kLeftoversGrace = std::chrono::seconds(5);
 constexpr auto kKillTimeout = std::chrono::seconds(10);
 // After a server that did not answer.
 constexpr auto kLookLater = std::chrono::seconds(5);
-// Of a program that could not be put into its cgroup.
-constexpr int kNoRule = 125;
 
 void say(const std::string& what) { fmt::print(stderr, "xoe pool run: {}\n", xoe::printable_utf8(what)); }
 
@@ -67,37 +65,6 @@ sigset_t taken_signals() {
   sigset_t set = HeldSignals::ending_signals();
   for (const int signal : {SIGCHLD, SIGUSR1, SIGUSR2}) ::sigaddset(&set, signal);
   return set;
-}
-
-// In this process's group, so that the terminal stays the program's. `passed`: a descriptor for it; -1: none.
-// rule: for the program; nullptr: none.
-Result<pid_t> start(const std::vector<std::string>& program, const sigset_t& mask, int passed, const DeviceRule* rule) {
-  std::vector<char*> argv = remote::c_strings(program);
-  int failed[2];
-  if (::pipe2(failed, O_CLOEXEC) != 0) return failure(Code::kUnavailable, "no pipe: {}", errno_text(errno));
-  const Fd in(failed[0]);
-  Fd out(failed[1]);
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return failure(Code::kUnavailable, "cannot start {}: {}", program[0], errno_text(errno));
-  if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its lease it must not go on
-    if (::getppid() != parent) ::_exit(127);
-    if (rule != nullptr && !rule->enter()) ::_exit(kNoRule);
-    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-    if (passed >= 0) ::fcntl(passed, F_SETFD, 0);
-    std::signal(SIGPIPE, SIG_DFL);
-    std::signal(SIGXFSZ, SIG_DFL);
-    ::execvp(argv[0], argv.data());
-    const int error = errno;
-    [[maybe_unused]] const auto written = ::write(failed[1], &error, sizeof error);
-    ::_exit(127);
-  }
-  out = Fd();
-  int error = 0;
-  if (::read(in.get(), &error, sizeof error) != sizeof error) return pid;
-  ::waitpid(pid, nullptr, 0);
-  return failure(Code::kInvalidArgument, "cannot start {}: {}", program[0], errno_text(error));
 }
 
 // Watches the program and its lease. The lease may end before the program: then the program is ended.
@@ -236,7 +203,7 @@ int run_program(Client& client, const RunOptions& options, const Json& lease, co
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   const auto older = remote::children_of_this_process();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const auto pid = start(program, before, passed, rule ? &*rule : nullptr);
+  const auto pid = start_program(program, before, passed, rule ? &*rule : nullptr);
   if (!pid) {
     fail(pid.error());
     return 127;

@@ -1,4 +1,5 @@
-// xoe pool: a team shares a few GPUs.
+#include "pool/cli/xoe_pool.h"
+
 #include <csignal>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "core/command_line/parse/command_line.h"
 #include "pool/cli/verbs.h"
 
+namespace xoe::tools {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
@@ -26,8 +28,7 @@ std::string shown_line(std::string_view text) { return xoe::printable_utf8(xoe::
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  using namespace xoe::tools;
+int run_pool(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Shares the GPUs of a team without conflicts.", "xoe pool");
@@ -48,3 +49,5 @@ int main(int argc, char** argv) {
   }
   return code;
 }
+
+}  // namespace xoe::tools

@@ -90,7 +90,10 @@ void IdleWatch::observe(const State& state, const HostReport& report, Span since
     sample.processes |= !seen.processes_known || state.is_used(report.gpus[i]) || state.works(report.gpus[i]);
     for (const GpuProcess& process : seen.processes) sample.cpus += process.cpu;
   }
-  for (const auto& [id, sample] : samples) windows_[id].add(sample, state.policy.idle);
+  for (const auto& [id, sample] : samples) {
+    windows_[id].add(sample, state.policy.idle);
+    fresh_.insert(id);
+  }
 }
 
 void IdleWatch::move_times(Span by) {

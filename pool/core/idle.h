@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 
 #include "pool/model/state.h"
@@ -48,15 +49,25 @@ class IdleWatch {
   void observe(const State& state, const HostReport& report, Span since, Time now);
   // Never idle: leases that are exempt, or of a user who is.
   IdleAssessment assess(const State& state, const Lease& lease, Time now) const;
-  void forget(std::int64_t lease) { windows_.erase(lease); }
+  void forget(std::int64_t lease) {
+    windows_.erase(lease);
+    fresh_.erase(lease);
+  }
   // With the clock, so that what was seen is as old as before.
   void move_times(Span by);
-  // Whether it is time to judge again.
-  bool is_due(Time now) const { return now < judged_ || now - judged_ >= std::chrono::seconds(1); }
-  void judged(Time now) { judged_ = now; }
+  // Whether it is time to judge the lease again: all once in a second, and each with what was just seen of it. Of a
+  // host that reports a moment after others, less would always be known a second after those.
+  bool is_due(std::int64_t lease, Time now) const {
+    return now < judged_ || now - judged_ >= std::chrono::seconds(1) || fresh_.contains(lease);
+  }
+  void judged(Time now) {
+    if (now < judged_ || now - judged_ >= std::chrono::seconds(1)) judged_ = now;
+    fresh_.clear();
+  }
 
  private:
   std::map<std::int64_t, IdleWindow> windows_;
+  std::set<std::int64_t> fresh_;  // seen since they were judged
   Time judged_ = {};
 };
 

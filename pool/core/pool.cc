@@ -463,12 +463,12 @@ Status Pool::tell_idle(Lease& lease, std::string_view why) {
 // --- planning ---
 
 Status Pool::apply_rules() {
-  if (state_.policy.idle.on && idle_.is_due(now_)) {
-    idle_.judged(now_);
-    std::vector<Lease*> open;
+  if (state_.policy.idle.on) {
+    std::vector<Lease*> due;
     for (auto& [id, lease] : state_.leases)
-      if (lease.is_open()) open.push_back(&lease);
-    for (Lease* const lease : open) XOE_TRY(watch_idle(*lease));
+      if (lease.is_open() && idle_.is_due(id, now_)) due.push_back(&lease);
+    idle_.judged(now_);
+    for (Lease* const lease : due) XOE_TRY(watch_idle(*lease));
   }
   for (const std::int64_t id : calls_that_are_over(state_)) {
     Lease& lease = state_.leases.at(id);

@@ -1,6 +1,7 @@
 #include "pool/server/request_collector.h"
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -12,6 +13,7 @@ namespace xoe::pool {
 namespace {
 
 constexpr auto kLookAround = std::chrono::milliseconds(100);  // for connections whose time is over
+constexpr std::uint64_t kWake = 0;                            // no number of a connection
 constexpr Span kDrainTime = std::chrono::seconds(2);
 constexpr int kMostReads = 16;            // of one connection before others have their turn
 constexpr std::size_t kOtherFiles = 128;  // that the process may open beside connections
@@ -34,9 +36,15 @@ RequestCollector::RequestCollector(const CollectorOptions& options, Admit admit,
       serve_(std::move(serve)),
       most_(most_connections(options.connections)),
       ready_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       threads_(options.threads),
       report_threads_(options.report_threads),
-      worker_([this](const std::stop_token& stop) { work(stop); }) {}
+      worker_([this](const std::stop_token& stop) { work(stop); }) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = kWake;
+  ::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+}
 
 RequestCollector::~RequestCollector() { end(); }
 
@@ -47,6 +55,7 @@ void RequestCollector::end() {
     std::erase_if(entries_, [](const auto& item) { return item.second->collecting; });
   }
   worker_.request_stop();
+  wake();
   if (worker_.joinable()) worker_.join();
   threads_.shutdown();
   report_threads_.shutdown();
@@ -63,6 +72,7 @@ void RequestCollector::add(Fd socket) {
     if (oldest == entries_.end()) return;  // all are being served
     entries_.erase(oldest);
   }
+  if (entries_.empty()) wake();
   const std::uint64_t id = next_++;
   const auto added = entries_.emplace(id, std::make_unique<Entry>(std::move(socket), options_.tls)).first;
   if (!await_more(id, *added->second, EPOLL_CTL_ADD)) entries_.erase(added);
@@ -165,15 +175,21 @@ void RequestCollector::drop_silent_ones() {
   });
 }
 
+void RequestCollector::wake() { ::eventfd_write(wake_.get(), 1); }
+
 void RequestCollector::work(const std::stop_token& stop) {
   std::array<epoll_event, 64> events;
   auto checked = Clock::now();
+  bool any = false;  // without a connection, there is no time to look at
   while (!stop.stop_requested()) {
     const int count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()),
-                                   static_cast<int>(kLookAround.count()));
+                                   any ? static_cast<int>(kLookAround.count()) : -1);
     const std::lock_guard lock(mutex_);
+    any = !entries_.empty();
     for (int i = 0; i < count; ++i) {
-      const auto found = entries_.find(events[static_cast<std::size_t>(i)].data.u64);
+      const std::uint64_t number = events[static_cast<std::size_t>(i)].data.u64;
+      if (eventfd_t ignored = 0; number == kWake) ::eventfd_read(wake_.get(), &ignored);
+      const auto found = entries_.find(number);
       if (found == entries_.end() || !found->second->collecting) continue;  // it was dropped meanwhile
       if (!collect(found->first, *found->second)) entries_.erase(found);
     }

@@ -70,6 +70,7 @@ class RequestCollector {
   void take_back(std::uint64_t id, Entry& entry);
   void close(std::uint64_t id, Entry& entry);
   void work(const std::stop_token& stop);
+  void wake();
 
   const CollectorOptions options_;
   const Admit admit_;
@@ -80,6 +81,7 @@ class RequestCollector {
   std::uint64_t next_ = 1;
   bool ending_ = false;
   Fd ready_;  // epoll, with the numbers of connections
+  Fd wake_;   // an eventfd: the first of them, or the end
   ConnectionThreads threads_;
   ConnectionThreads report_threads_;
   std::jthread worker_;  // last: it uses all of the above

@@ -40,6 +40,24 @@ TEST_F(Idle, MemoryHeldWithoutWorkIsIdle) {
   EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
 }
 
+class BriefIdle : public PoolTest {
+ protected:
+  BriefIdle() : PoolTest({.idle = {.on = true, .window = minutes(2), .no_process_window = minutes(1)}}) {}
+};
+
+// Just before a report, less than nine tenths of the window are known.
+TEST_F(BriefIdle, IsSeenWithTheReportOfItsHostAlsoWhereAnotherHasJustReported) {
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("b", 1))); });
+  const auto id = acquire(ann_, {.host = "a"}).value();
+  for (int i = 0; i < 10; ++i) {
+    now_ += std::chrono::milliseconds(6500);
+    turn([&] { EXPECT_TRUE(pool_.report(report_of("b", 1))); });
+    now_ += std::chrono::milliseconds(500);
+    turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
+  }
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+}
+
 // As of a MIG instance.
 TEST_F(Idle, WhoseUseIsNotKnownIsBusyWhileItHasAProcess) {
   const auto id = acquire(ann_, {}).value();

@@ -134,9 +134,10 @@ class RealFile final : public Object {
 
 class Sink final : public Object {
  public:
-  explicit Sink(Machine& machine) : machine_(machine) {}
+  Sink(Machine& machine, std::shared_ptr<std::string> also) : machine_(machine), also_(std::move(also)) {}
   short ready() override { return POLLOUT; }
   ssize_t write(const void* bytes, std::size_t size, bool) override {
+    also_->append(static_cast<const char*>(bytes), size);
     for (const char byte : std::string_view(static_cast<const char*>(bytes), size)) {
       if (machine_.output.empty() || machine_.output.back() == '\n') {
         char time[32];
@@ -151,6 +152,7 @@ class Sink final : public Object {
 
  private:
   Machine& machine_;
+  std::shared_ptr<std::string> also_;
 };
 
 class EventCounter final : public Object {
@@ -274,7 +276,9 @@ int Epoll::wait(epoll_event* events, int most, Time until) {
 }
 
 ObjectPtr make_real_file(int fd) { return std::make_shared<RealFile>(fd); }
-ObjectPtr make_sink(Machine& machine) { return std::make_shared<Sink>(machine); }
+ObjectPtr make_sink(Machine& machine, std::shared_ptr<std::string> also) {
+  return std::make_shared<Sink>(machine, std::move(also));
+}
 ObjectPtr make_event_counter(unsigned value, bool semaphore) {
   return std::make_shared<EventCounter>(value, semaphore);
 }

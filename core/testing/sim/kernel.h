@@ -27,6 +27,8 @@
 
 namespace xoe::sim {
 
+inline constexpr Time kUptime = 5'000 * kSecond;  // of a machine when the simulation begins, at least
+
 struct Thread;
 struct Process;
 class Object;
@@ -51,6 +53,7 @@ class WaitQueue {
   void remove(Thread* thread) { std::erase(threads_, thread); }
   void wake_all();
   void wake_one();
+  bool empty() const { return threads_.empty(); }
 
  private:
   std::vector<Thread*> threads_;
@@ -75,6 +78,7 @@ struct Thread {
 // The writable data of the programs, as one process has them.
 struct Image {
   std::vector<char> bytes;
+  std::uint64_t number = 0;
 };
 
 struct Descriptor {
@@ -101,6 +105,8 @@ struct Process {
   int status = 0;
   std::shared_ptr<WaitQueue> vforked;  // its parent, until it has another program
   WaitQueue children_changed;
+  WaitQueue signal_waiters;                     // in sigtimedwait()
+  std::shared_ptr<std::string> output;          // what it and its descendants wrote
   std::vector<std::weak_ptr<Object>> watchers;  // pidfds and signalfds
   bool frozen() const;
   bool blocks(int signal) const;  // all its threads do
@@ -115,6 +121,8 @@ struct Machine {
   std::map<int, ObjectPtr> listening;      // by port
   std::map<std::string, ObjectPtr> names;  // abstract unix addresses
   int next_port = 40000;
+  std::map<int, Machine*> tunnels;  // by port of its loopback: to the same port of that machine's
+  int boot_identity = -1;           // a real file with it; -1: not made yet
   std::string output;
 };
 
@@ -150,6 +158,8 @@ class Kernel {
   Thread* start_thread(Process* process, void* (*start)(void*), void* argument, pthread_t* real,
                        const pthread_attr_t* attributes);
   void end_thread(Thread* thread);
+  // The thread never runs again. Its real one, which waits for its turn, ends, and gives back its stack.
+  void discard(Thread* thread);
   // The caller's process is dead, or its program was replaced: it never returns.
   [[noreturn]] void park();
   void thaw(Process& process);
@@ -161,7 +171,10 @@ class Kernel {
   Process& current() const;
   Process* find(pid_t pid) const;
   Process& make_process(Machine& machine, const Process* parent);
+  std::shared_ptr<Image> make_image();
   void end_process(Process& process, int status);
+  // Its parent has learnt of its end: no list has it any more.
+  void reap(Process& process);
   void raise(Process& process, int signal);
   void raise_in_caller(int signal);  // as SIGPIPE, for the thread that caused it
   void deliver_signals();
@@ -195,6 +208,7 @@ class Kernel {
   Random random;
   std::vector<std::unique_ptr<Machine>> machines;
   std::map<pid_t, std::unique_ptr<Process>> processes;
+  std::map<pid_t, std::unique_ptr<Process>> reaped;
   std::map<std::string, Program> programs;  // by the last part of the path
   std::set<std::pair<const Machine*, const Machine*>> cuts;
   std::vector<std::function<void()>> held;  // arrivals over links that are cut
@@ -205,6 +219,7 @@ class Kernel {
   Process* scenario = nullptr;  // it ends as a real process does
   std::shared_ptr<Image> first_image;
   std::shared_ptr<Image> loaded;  // whose data is in place
+  Process* placed = nullptr;      // whose variables are in place
 
   void note(std::uint64_t value) { digest = (digest ^ value) * 0x100000001b3ULL + (digest >> 29); }
 
@@ -217,10 +232,15 @@ class Kernel {
 
   Time now_ = 0;
   std::uint64_t orders_ = 0;
+  std::uint64_t images_ = 0;
   int threads_ = 0;
+  std::vector<pthread_t> ending_;  // real threads that were told to end
   std::vector<Thread*> ready_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
 };
+
+// Whether an address is in the data that each process has its own copy of.
+bool is_program_data(const void* address);
 
 extern Kernel* kernel;             // of this process; nullptr outside a simulation
 extern thread_local Thread* self;  // the caller, in a simulation

@@ -1,4 +1,5 @@
 // The C library's descriptors, as a simulation has them.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -67,10 +68,24 @@ ssize_t transmit(int fd, const void* bytes, std::size_t size, int flags) {
   return count;
 }
 
+// A text of its own for each start of each machine.
+std::string boot_identity_file() {
+  auto& machine = *self->process->machine;
+  if (machine.boot_identity < 0) {
+    REAL(memfd_create);
+    REAL(write);
+    machine.boot_identity = real_memfd_create("boot_id", MFD_CLOEXEC);
+    const std::string text = machine.name + "-" + std::to_string(kernel->random.next()) + "\n";
+    if (real_write(machine.boot_identity, text.data(), text.size()) < 0) std::abort();
+  }
+  return "/proc/self/fd/" + std::to_string(machine.boot_identity);
+}
+
 // /proc/PID/fd/N of a simulated process leads to the file behind it; other paths are as they are.
 std::string translated(const char* path) {
   int pid = 0, fd = 0, end = 0;
   if (self == nullptr) return path;
+  if (std::strcmp(path, "/proc/sys/kernel/random/boot_id") == 0) return boot_identity_file();
   if (std::sscanf(path, "/proc/%d/fd/%d%n", &pid, &fd, &end) < 2 || path[end] != '\0') {
     pid = self->process->pid;
     if (std::sscanf(path, "/proc/self/fd/%d%n", &fd, &end) < 1 || path[end] != '\0') return path;
@@ -162,6 +177,27 @@ int close(int fd) {
   return kernel->close(fd);
 }
 
+int close_range(unsigned first, unsigned last, int flags) noexcept {
+  REAL(close_range);
+  if (self == nullptr) return real_close_range(first, last, flags);
+  std::vector<int> closed;
+  for (const auto& [fd, descriptor] : kernel->current().descriptors)
+    if (static_cast<unsigned>(fd) >= first && static_cast<unsigned>(fd) <= last) closed.push_back(fd);
+  for (const int fd : closed) kernel->close(fd);
+  return 0;
+}
+
+// A folder is read by the real kernel.
+DIR* fdopendir(int fd) {
+  REAL(fdopendir);
+  REAL(dup);
+  if (simulated(fd) == nullptr) return real_fdopendir(fd);
+  if (real_fd(fd) < 0) return errno = ENOTDIR, nullptr;
+  DIR* const folder = real_fdopendir(real_dup(real_fd(fd)));
+  if (folder != nullptr) kernel->close(fd);
+  return folder;
+}
+
 int dup(int fd) noexcept {
   REAL(dup);
   return simulated(fd) == nullptr ? real_dup(fd) : duplicate(fd, 0, false);
@@ -188,6 +224,10 @@ int fcntl(int fd, int command, ...) {
   va_end(list);
   const ObjectPtr object = simulated(fd);
   if (object == nullptr) return real_fcntl(fd, command, argument);
+  // Locks of a file are of a whole process, and the real kernel knows one only. Programs that share a file keep each
+  // other out by flock().
+  if (command == F_SETLK || command == F_SETLKW) return 0;
+  if (command == F_GETLK) return reinterpret_cast<struct flock*>(argument)->l_type = F_UNLCK, 0;
   auto& descriptor = kernel->current().descriptors[fd];
   switch (command) {
     case F_GETFL: return O_RDWR | (object->nonblocking ? O_NONBLOCK : 0);
@@ -342,6 +382,19 @@ ssize_t pwrite(int fd, const void* bytes, size_t size, off_t at) {
   return real_pwrite(real_fd(fd), bytes, size, at);
 }
 
+ssize_t pread64(int fd, void* bytes, size_t size, off64_t at) { return pread(fd, bytes, size, at); }
+ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t at) { return pwrite(fd, bytes, size, at); }
+
+int fchmod(int fd, mode_t mode) noexcept {
+  REAL(fchmod);
+  return real_fchmod(real_fd(fd), mode);
+}
+
+int fchown(int fd, uid_t user, gid_t group) noexcept {
+  REAL(fchown);
+  return real_fchown(real_fd(fd), user, group);
+}
+
 int fstat(int fd, struct stat* out) noexcept {
   REAL(fstat);
   const int inner = real_fd(fd);
@@ -351,10 +404,14 @@ int fstat(int fd, struct stat* out) noexcept {
   return 0;
 }
 
+int fstat64(int fd, struct stat64* out) noexcept { return fstat(fd, reinterpret_cast<struct stat*>(out)); }
+
 int ftruncate(int fd, off_t size) noexcept {
   REAL(ftruncate);
   return real_ftruncate(real_fd(fd), size);
 }
+
+int ftruncate64(int fd, off64_t size) noexcept { return ftruncate(fd, size); }
 
 int fallocate(int fd, int mode, off_t at, off_t size) {
   REAL(fallocate);
@@ -377,6 +434,8 @@ off_t lseek(int fd, off_t at, int whence) noexcept {
   return inner < 0 ? (errno = ESPIPE, -1) : real_lseek(inner, at, whence);
 }
 
+off64_t lseek64(int fd, off64_t at, int whence) noexcept { return lseek(fd, at, whence); }
+
 int flock(int fd, int operation) noexcept {
   REAL(flock);
   if (simulated(fd) == nullptr) return real_flock(fd, operation);
@@ -395,6 +454,10 @@ void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t 
   if (self != nullptr && inner >= 0 && made != MAP_FAILED && (flags & MAP_SHARED) != 0)
     xoe::sim::note_mapping(made, size, inner, at);
   return made;
+}
+
+void* mmap64(void* address, size_t size, int protection, int flags, int fd, off64_t at) noexcept {
+  return mmap(address, size, protection, flags, fd, at);
 }
 
 int munmap(void* address, size_t size) noexcept {

@@ -40,6 +40,33 @@ void* run_clone(void* given) {
   kernel->park();
 }
 
+// Returns the signal, or -1 with errno.
+int await_signal(const sigset_t& set, siginfo_t* info, xoe::sim::Time until) {
+  Process& process = kernel->current();
+  while (true) {
+    for (int signal = 1; signal < SIGRTMAX; ++signal) {
+      sigset_t& pending = ::sigismember(&self->pending, signal) == 1 ? self->pending : process.pending;
+      if (::sigismember(&set, signal) != 1 || ::sigismember(&pending, signal) != 1) continue;
+      ::sigdelset(&pending, signal);
+      if (info != nullptr) {
+        *info = {};
+        info->si_signo = signal;
+        info->si_code = signal == SIGCHLD ? int{CLD_EXITED} : int{SI_USER};
+      }
+      return signal;
+    }
+    if (until <= kernel->now()) return errno = EAGAIN, -1;
+    process.signal_waiters.add(self);
+    const bool woken = kernel->wait(until);
+    process.signal_waiters.remove(self);
+    if (std::exchange(self->interrupted, false)) {
+      kernel->deliver_signals();
+      return errno = EINTR, -1;
+    }
+    if (!woken) until = kernel->now();
+  }
+}
+
 int send(Process& process, int signal) {
   kernel->raise(process, signal);
   return 0;
@@ -58,7 +85,7 @@ pid_t start_copy(int (*run)(void*), void* argument, bool shares_data) {
     child.image = parent.image;
   } else if (kernel->loaded != nullptr) {
     kernel->save();
-    *child.image = *parent.image;
+    child.image->bytes = parent.image->bytes;
   }
   kernel->start_thread(&child, &run_clone, new Cloned{run, argument}, nullptr, nullptr);
   return child.pid;
@@ -149,6 +176,23 @@ int execve(const char* path, char* const* argv, char* const* envp) noexcept {
   kernel->enter();
   kernel->wait(kernel->now() + 1 + kernel->cost(kernel->options.spawn));
   return kernel->execute(path, argv, envp);
+}
+
+// The C library has one list for all, which it would take from one process for another.
+int setenv(const char* name, const char* value, int replace) noexcept {
+  REAL(setenv);
+  if (self == nullptr) return real_setenv(name, value, replace);
+  const std::string begin = std::string(name) + "=";
+  std::size_t count = 0, at = SIZE_MAX;
+  for (; environ != nullptr && environ[count] != nullptr; ++count)
+    if (std::strncmp(environ[count], begin.c_str(), begin.size()) == 0) at = count;
+  if (at != SIZE_MAX && replace == 0) return 0;
+  auto** list = new char*[count + 2];
+  std::copy_n(environ, count, list);
+  list[at == SIZE_MAX ? count++ : at] = ::strdup((begin + value).c_str());
+  list[count] = nullptr;
+  environ = list;
+  return 0;
 }
 
 int execv(const char* path, char* const* argv) noexcept { return execve(path, argv, environ); }
@@ -265,13 +309,41 @@ int sigtimedwait(const sigset_t* set, siginfo_t* info, const timespec* limit) {
   REAL(sigtimedwait);
   if (self == nullptr) return real_sigtimedwait(set, info, limit);
   kernel->enter();
+  return await_signal(
+      *set, info,
+      limit == nullptr ? kForever : kernel->now() + xoe::sim::Time{limit->tv_sec} * xoe::sim::kSecond + limit->tv_nsec);
+}
+
+int sigwait(const sigset_t* set, int* signal) {
+  REAL(sigwait);
+  if (self == nullptr) return real_sigwait(set, signal);
+  kernel->enter();
+  int found = -1;
+  while (found < 0) found = await_signal(*set, nullptr, kForever);
+  *signal = found;
+  return 0;
+}
+
+int sigpending(sigset_t* set) noexcept {
+  REAL(sigpending);
+  if (self == nullptr) return real_sigpending(set);
+  *set = self->process->pending;
   for (int signal = 1; signal < SIGRTMAX; ++signal)
-    for (sigset_t* const pending : {&self->pending, &self->process->pending})
-      if (::sigismember(set, signal) == 1 && ::sigismember(pending, signal) == 1) {
-        ::sigdelset(pending, signal);
-        return signal;
-      }
-  return errno = EAGAIN, -1;
+    if (::sigismember(&self->pending, signal) == 1) ::sigaddset(set, signal);
+  return 0;
+}
+
+// A copy of this process would have no simulation: see start_copy_of_caller().
+pid_t fork() noexcept {
+  REAL(fork);
+  if (self == nullptr) return real_fork();
+  std::fputs("simulator: a program calls fork(): what does so needs another version here\n", stderr);
+  std::abort();
+}
+
+int execvp(const char* path, char* const* argv) noexcept {
+  REAL(execvp);
+  return self == nullptr ? real_execvp(path, argv) : execve(path, argv, environ);
 }
 
 int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {

@@ -21,13 +21,13 @@ namespace {
 using xoe::sim::kernel;
 using xoe::sim::kForever;
 using xoe::sim::kSecond;
+using xoe::sim::kUptime;
 using xoe::sim::self;
 using xoe::sim::Time;
 using xoe::sim::WaitQueue;
 
 constexpr Time kEpoch = Time{1'790'000'000} * kSecond;  // in September 2026
 constexpr Time kClockCost = 20'000;                     // at most: a loop that waits for a time ends soon
-constexpr Time kUptime = 5'000 * kSecond;
 
 using Word = std::pair<std::uint64_t, std::uint64_t>;
 
@@ -37,7 +37,12 @@ std::map<Word, WaitQueue>& queues() {
   return *all;
 }
 
-Word word_at(const void* address) { return {0, reinterpret_cast<std::uintptr_t>(address)}; }
+// Data of the program is each process's own, at one address; the heap is shared, and no two have the same of it.
+Word word_at(const void* address) {
+  constexpr std::uint64_t kOfImage = std::uint64_t{1} << 63;
+  const bool own = xoe::sim::is_program_data(address) && self->process->image != nullptr;
+  return {own ? kOfImage | self->process->image->number : 0, reinterpret_cast<std::uintptr_t>(address)};
+}
 
 // Gives what a clock shows when virtual time is zero.
 Time origin_of(clockid_t clock) {
@@ -54,12 +59,18 @@ bool is_simulated(clockid_t clock) {
 Time time_of(const timespec& value) { return Time{value.tv_sec} * kSecond + value.tv_nsec; }
 Time until(clockid_t clock, const timespec& when) { return std::max<Time>(time_of(when) - origin_of(clock), 0); }
 
+void leave_queue(const Word& word) {
+  const auto found = queues().find(word);
+  found->second.remove(self);
+  if (found->second.empty()) queues().erase(found);
+}
+
 // Waits for the queue of an address; the caller looks whether what it waits for has come.
 bool wait_at(const Word& word, Time until) {
   auto& queue = queues()[word];
   queue.add(self);
   const bool woken = kernel->wait(until);
-  queue.remove(self);
+  leave_queue(word);
   return woken;
 }
 
@@ -89,11 +100,11 @@ int lock(pthread_mutex_t* mutex, Time until) {
 }
 
 int wait_for_condition(pthread_cond_t* condition, pthread_mutex_t* mutex, Time until) {
-  auto& queue = queues()[word_at(condition)];
-  queue.add(self);
+  const Word word = word_at(condition);
+  queues()[word].add(self);
   unlock(mutex);
   const bool woken = kernel->wait(until);
-  queue.remove(self);
+  leave_queue(word);
   lock(mutex, kForever);
   return woken ? 0 : ETIMEDOUT;
 }
@@ -159,6 +170,16 @@ int pthread_join(pthread_t thread, void** result) {
     kernel->wait(kForever);
     found->joiners.remove(self);
   }
+}
+
+// The C library would wait for one that was interrupted there.
+int pthread_once(pthread_once_t* control, void (*run)()) {
+  REAL(pthread_once);
+  constexpr int kState = 3, kInProgress = 1;  // of glibc
+  if (self != nullptr)
+    while ((*reinterpret_cast<volatile int*>(control) & kState) == kInProgress)
+      kernel->wait(kernel->now() + xoe::sim::kMicro);
+  return real_pthread_once(control, run);
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {

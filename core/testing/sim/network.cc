@@ -176,11 +176,8 @@ ssize_t Socket::write(const void* bytes, std::size_t size, bool waits) {
 
 void Socket::on_last_close() {
   closed_ = true;
-  if (state_ == State::kListening) {
-    if (here_.family == AF_UNIX)
-      machine_.names.erase(here_.name);
-    else
-      machine_.listening.erase(here_.port);
+  if (state_ == State::kListening || state_ == State::kNew) {
+    forget_address();
     for (const auto& one : waiting_) one->on_last_close();
     waiting_.clear();
   }
@@ -193,7 +190,16 @@ void Socket::on_last_close() {
   });
 }
 
+void Socket::forget_address() {
+  if (const auto found = machine_.names.find(here_.name); found != machine_.names.end() && found->second.get() == this)
+    machine_.names.erase(found);
+  if (const auto found = machine_.listening.find(here_.port);
+      found != machine_.listening.end() && found->second.get() == this)
+    machine_.listening.erase(found);
+}
+
 int Socket::shut_down(int how) {
+  if (state_ == State::kListening) return state_ = State::kNew, changed(), 0;
   if (state_ != State::kConnected) return errno = ENOTCONN, -1;
   if (how == SHUT_RD) return ended_ = true, changed(), 0;
   if (std::exchange(stopped_, true)) return 0;
@@ -264,6 +270,7 @@ void Socket::begin_connection(Machine& to) {
     kernel->send_between(to, machine_, std::make_shared<Lane>(), [me] { me->fail_to_connect(ECONNREFUSED); });
     return;
   }
+  if (server->state_ != State::kListening) return fail_to_connect(ECONNREFUSED);
   auto other = std::make_shared<Socket>(family_, type_, to);
   other->state_ = State::kConnected;
   other->here_ = there_;
@@ -288,7 +295,9 @@ int Socket::connect(const Address& address, bool waits) {
   if (state_ == State::kConnected) return errno = EISCONN, -1;
   if (state_ == State::kConnecting) return errno = EALREADY, -1;
   there_ = address;
-  Machine* const to = address.family == AF_UNIX ? &machine_ : kernel->machine_at(address.host);
+  Machine* to = address.family == AF_UNIX ? &machine_ : kernel->machine_at(address.host);
+  if (to == &machine_ && address.family != AF_UNIX && machine_.tunnels.contains(address.port))
+    to = machine_.tunnels.at(address.port);
   if (to == nullptr) return errno = EHOSTUNREACH, -1;
   if (here_.family == AF_UNSPEC)
     here_ = {.family = address.family,
@@ -311,7 +320,8 @@ int Socket::connect(const Address& address, bool waits) {
 
 std::shared_ptr<Socket> Socket::accept(bool waits) {
   if (state_ != State::kListening) return errno = EINVAL, nullptr;
-  if (!wait_until(waits, [this] { return !waiting_.empty(); })) return nullptr;
+  if (!wait_until(waits, [this] { return !waiting_.empty() || state_ != State::kListening; })) return nullptr;
+  if (state_ != State::kListening) return errno = EINVAL, nullptr;
   auto first = waiting_.front();
   waiting_.pop_front();
   return first;

@@ -32,7 +32,7 @@ class Epoll final : public Object {
   std::map<int, Entry> entries_;
 };
 
-ObjectPtr make_sink(Machine& machine);
+ObjectPtr make_sink(Machine& machine, std::shared_ptr<std::string> also);
 ObjectPtr make_event_counter(unsigned value, bool semaphore);
 std::array<ObjectPtr, 2> make_pipe();
 std::array<ObjectPtr, 2> make_socket_pair(int type, Machine& machine);
@@ -90,6 +90,7 @@ class Socket final : public Object {
   int choose_port();
   void begin_connection(Machine& to);
   void fail_to_connect(int error);
+  void forget_address();
 
   int family_, type_;
   Machine& machine_;

@@ -73,21 +73,36 @@ std::string last_part(const std::string& path) { return path.substr(path.rfind('
 
 }  // namespace
 
+bool is_program_data(const void* address) {
+  const Range data = writable_data();
+  const auto* const at = static_cast<const char*>(address);
+  return at >= data.begin && at < data.begin + data.size;
+}
+
 Process& Kernel::current() const { return *self->process; }
 
 Process* Kernel::find(pid_t pid) const {
-  const auto found = processes.find(pid);
-  return found == processes.end() ? nullptr : found->second.get();
+  for (const auto* const list : {&processes, &reaped})
+    if (const auto found = list->find(pid); found != list->end()) return found->second.get();
+  return nullptr;
+}
+
+std::shared_ptr<Image> Kernel::make_image() {
+  auto made = std::make_shared<Image>();
+  made->number = ++images_;
+  return made;
 }
 
 void Kernel::load(Process& process) {
+  if (placed != nullptr) placed->environment = ::environ;  // setenv() may have made another list
+  placed = &process;
   if (loaded == process.image) {
     ::environ = process.environment;
     return;
   }
   const Range data = writable_data();
   if (!first_image) {
-    first_image = std::make_shared<Image>();
+    first_image = make_image();
     first_image->bytes.assign(data.begin, data.begin + data.size);
   }
   save();
@@ -111,13 +126,14 @@ Process& Kernel::make_process(Machine& machine, const Process* parent) {
   process.group = parent == nullptr ? process.pid : parent->group;
   process.session = parent == nullptr ? process.pid : parent->session;
   process.machine = &machine;
-  process.image = std::make_shared<Image>();
+  process.image = make_image();
   if (parent != nullptr) {
     process.descriptors = parent->descriptors;
     for (auto& [fd, descriptor] : process.descriptors) ++descriptor.object->references;
     process.actions = parent->actions;
     process.name = parent->name;
     process.environment = parent->environment;
+    process.output = parent->output;
   }
   processes[process.pid] = std::move(made);
   return process;
@@ -151,7 +167,7 @@ void Kernel::adopt_children(Process& process) {
     if (child->parent_death_signal != 0 && !child->ended) raise(*child, child->parent_death_signal);
     if (!child->ended) continue;
     if (heir == nullptr) {
-      child->reaped = true;
+      reap(*child);
     } else {
       raise(*heir, SIGCHLD);
       heir->children_changed.wake_all();
@@ -164,7 +180,7 @@ void Kernel::end_process(Process& process, int status) {
   process.ended = true;
   process.status = status;
   note(static_cast<std::uint64_t>(process.pid) * 31 + static_cast<std::uint64_t>(status));
-  for (Thread* thread : process.threads) thread->dead = true;
+  for (Thread* thread : process.threads) discard(thread);
   close_all(process, false);
   if (process.vforked) process.vforked->wake_all();
   adopt_children(process);
@@ -172,12 +188,18 @@ void Kernel::end_process(Process& process, int status) {
     if (const auto object = watcher.lock()) object->changed();
   process.children_changed.wake_all();
   Process* parent = find(process.parent);
-  if (parent == nullptr || parent->ended) {
-    process.reaped = true;
-    return;
-  }
+  if (parent == nullptr || parent->ended) return reap(process);
   raise(*parent, SIGCHLD);
   parent->children_changed.wake_all();
+}
+
+void Kernel::reap(Process& process) {
+  process.reaped = true;
+  process.image = std::make_shared<Image>();
+  const auto found = processes.find(process.pid);
+  if (found == processes.end()) return;
+  reaped[process.pid] = std::move(found->second);
+  processes.erase(found);
 }
 
 void Kernel::raise(Process& process, int signal) {
@@ -198,6 +220,7 @@ void Kernel::raise(Process& process, int signal) {
     ::sigaddset(&process.pending, signal);
     for (const auto& watcher : process.watchers)
       if (const auto object = watcher.lock()) object->changed();
+    process.signal_waiters.wake_all();
     return;
   }
   if (action.sa_handler == SIG_IGN) return;
@@ -274,8 +297,9 @@ pid_t Kernel::wait_for(pid_t which, int* status, int flags, bool keep) {
       any = true;
       if (!child->ended) continue;
       if (status != nullptr) *status = child->status;
-      if (!keep) child->reaped = true;
-      return child->pid;
+      const pid_t pid = child->pid;
+      if (!keep) reap(*child);
+      return pid;
     }
     if (!any) {
       errno = ECHILD;
@@ -333,7 +357,7 @@ int Kernel::execute(const char* path, char* const* argv, char* const* envp) {
   auto words = copies(argv);
   auto variables = copies(envp);
   for (Thread* thread : process.threads)
-    if (thread != self) thread->dead = true;
+    if (thread != self) discard(thread);
   close_all(process, true);
   process.name = name;
   process.words = std::move(words);
@@ -341,9 +365,10 @@ int Kernel::execute(const char* path, char* const* argv, char* const* envp) {
   process.argv = pointers(process.words);
   process.envp = pointers(process.variables);
   process.environment = process.envp.data();
+  if (placed == &process) ::environ = process.environment;
   for (auto it = process.actions.begin(); it != process.actions.end();)
     it = it->second.sa_handler == SIG_IGN ? std::next(it) : process.actions.erase(it);
-  process.image = std::make_shared<Image>();
+  process.image = make_image();
   if (process.vforked) process.vforked->wake_all();
   process.vforked.reset();
   start_thread(&process, &run_program, &process, nullptr, nullptr);

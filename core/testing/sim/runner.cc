@@ -21,7 +21,6 @@ namespace xoe::sim {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kSeedHangs = std::chrono::seconds(300);
 
 struct CommandLine {
   std::uint64_t first = 1, last = 100;
@@ -126,6 +125,10 @@ Run begin(const Suite& suite, std::uint64_t seed, const std::set<std::size_t>& w
   return {.seed = seed, .pid = pid, .pipe = ends[0], .answer = {}, .began = Clock::now()};
 }
 
+bool hangs(const Suite& suite, const Run& run) {
+  return std::chrono::duration<double>(Clock::now() - run.began).count() > suite.hangs;
+}
+
 // Once the process has closed its pipe, or has hung.
 Outcome finish(Run& run, bool hung) {
   if (hung) ::kill(run.pid, SIGKILL);
@@ -153,7 +156,7 @@ Outcome run_one(const Suite& suite, std::uint64_t seed, const std::set<std::size
   char bytes[65536];
   while (true) {
     pollfd entry{.fd = run.pipe, .events = POLLIN, .revents = 0};
-    if (Clock::now() - run.began > kSeedHangs) return finish(run, true);
+    if (hangs(suite, run)) return finish(run, true);
     if (::poll(&entry, 1, 1000) <= 0) continue;
     const auto count = ::read(run.pipe, bytes, sizeof bytes);
     if (count <= 0) return finish(run, false);
@@ -210,7 +213,7 @@ int run_seeds(const Suite& suite, const CommandLine& words) {
     ::poll(entries.data(), entries.size(), 1000);
     for (std::size_t i = runs.size(); i-- > 0;) {
       Run& run = runs[i];
-      const bool hung = Clock::now() - run.began > kSeedHangs;
+      const bool hung = hangs(suite, run);
       if (entries[i].revents == 0 && !hung) continue;
       char bytes[65536];
       const auto count = hung ? 0 : ::read(run.pipe, bytes, sizeof bytes);

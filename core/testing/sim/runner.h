@@ -19,6 +19,7 @@ struct Outcome {
 struct Suite {
   std::string name;       // of the program
   std::string describes;  // a sentence for --help
+  double hangs = 300;     // seconds that a seed may take
   // Simulates a seed without these events of its schedule. Runs in a process of its own, which ends afterwards.
   std::function<Outcome(std::uint64_t seed, const std::set<std::size_t>& without)> run;
 };

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <malloc.h>
 #include <sys/personality.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,12 +21,20 @@ Machine& machine_of(const Host& host) { return *static_cast<Machine*>(host.machi
 
 void add_standard_streams(Process& process) {
   const ObjectPtr nothing = make_pipe()[0];
-  const ObjectPtr sink = make_sink(*process.machine);
+  process.output = std::make_shared<std::string>();
+  const ObjectPtr sink = make_sink(*process.machine, process.output);
   nothing->references = 1;
   sink->references = 2;
   process.descriptors[0] = {.object = nothing};
   process.descriptors[1] = {.object = sink};
   process.descriptors[2] = {.object = sink};
+}
+
+std::vector<pid_t> processes_of(const Machine& machine) {
+  std::vector<pid_t> found;
+  for (const Process* process : kernel->all_processes())
+    if (process->machine == &machine && !process->ended) found.push_back(process->pid);
+  return found;
 }
 
 struct Start {
@@ -68,18 +77,29 @@ pid_t Host::start(const std::vector<std::string>& words, const std::vector<std::
   return process.pid;
 }
 
-std::vector<pid_t> Host::processes() const {
-  std::vector<pid_t> found;
-  for (const Process* process : kernel->all_processes())
-    if (process->machine == machine_ && !process->ended) found.push_back(process->pid);
-  return found;
-}
+std::vector<pid_t> Host::processes() const { return processes_of(machine_of(*this)); }
 
 void Host::kill_all(int signal) const {
   for (const pid_t pid : processes()) signal_process(pid, signal);
 }
 
 void Host::switch_off() const { machine_of(*this).on = false; }
+
+void Host::switch_on() const {
+  Machine& machine = machine_of(*this);
+  if (machine.on) return;
+  for (Process* process : kernel->all_processes())
+    if (process->machine == &machine && !process->ended) kernel->end_process(*process, SIGKILL);  // in silence
+  machine.on = true;
+  constexpr Time kStart = 30 * kSecond;
+  machine.boot_offset = kStart - kUptime - kernel->now();
+  if (machine.boot_identity >= 0) ::close(machine.boot_identity);
+  machine.boot_identity = -1;
+}
+
+bool Host::is_on() const { return machine_of(*this).on; }
+
+void Host::tunnel(int port, const Host& to) const { machine_of(*this).tunnels[port] = &machine_of(to); }
 
 void Host::pause(bool stands) const {
   Machine& machine = machine_of(*this);
@@ -145,6 +165,22 @@ std::vector<ProcessFacts> running() {
   return all;
 }
 
+std::string output_of(pid_t pid) {
+  const Process* process = kernel->find(pid);
+  return process == nullptr || process->output == nullptr ? std::string() : *process->output;
+}
+
+std::string variable_of(pid_t pid, const std::string& name) {
+  const Process* process = kernel->find(pid);
+  if (process == nullptr) return {};
+  for (const std::string& one : process->variables)
+    if (one.starts_with(name + "=")) return one.substr(name.size() + 1);
+  return {};
+}
+
+std::vector<pid_t> processes_of_this_host() { return processes_of(*self->process->machine); }
+const std::string& name_of_this_host() { return self->process->machine->name; }
+
 void signal_process(pid_t pid, int signal) {
   if (Process* process = kernel->find(pid)) kernel->raise(*process, signal);
 }
@@ -178,6 +214,7 @@ std::uint64_t calls() { return kernel->calls; }
 
 int simulate(const Options& options, const std::function<int()>& scenario) {
   ::mallopt(M_ARENA_MAX, 1);
+  ::__libc_single_threaded = 0;  // the C library says so with the first thread, and only to the data in place then
   kernel = new Kernel(options);
   auto* outside = new Machine;
   outside->name = "outside";

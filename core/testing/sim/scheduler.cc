@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "core/testing/sim/kernel.h"
 #include "core/testing/sim/real.h"
@@ -18,7 +19,8 @@ thread_local Thread* self = nullptr;
 
 namespace {
 
-constexpr Time kCallCost = 500;  // nanoseconds, at most
+constexpr Time kCallCost = 500;      // nanoseconds, at most
+constexpr int kRuns = 1, kEnds = 2;  // of Thread::turn
 
 using Syscall = long(long, ...);
 Syscall* real_syscall = nullptr;  // found before there are threads
@@ -27,14 +29,21 @@ void futex(std::atomic<int>& word, int operation, int value) {
   real_syscall(SYS_futex, &word, operation, value, nullptr, nullptr, 0);
 }
 
+// The system's thread ends at once: nothing of it is unwound, nor destroyed.
+[[noreturn]] void leave() {
+  while (true) real_syscall(SYS_exit, 0);
+}
+
 void await_turn(Thread& thread) {
-  while (thread.turn.load(std::memory_order_acquire) == 0) futex(thread.turn, FUTEX_WAIT_PRIVATE, 0);
+  int turn = 0;
+  while ((turn = thread.turn.load(std::memory_order_acquire)) == 0) futex(thread.turn, FUTEX_WAIT_PRIVATE, 0);
+  if (turn == kEnds) leave();
   thread.turn.store(0, std::memory_order_relaxed);
 }
 
 void give_turn(Thread& thread) {
   kernel->load(*thread.process);
-  thread.turn.store(1, std::memory_order_release);
+  thread.turn.store(kRuns, std::memory_order_release);
   futex(thread.turn, FUTEX_WAKE_PRIVATE, 1);
 }
 
@@ -95,6 +104,7 @@ void WaitQueue::wake_all() {
 }
 
 void WaitQueue::wake_one() {
+  std::erase_if(threads_, [](const Thread* thread) { return thread->dead; });
   if (!threads_.empty()) kernel->wake(threads_[kernel->random.below(threads_.size())]);
 }
 
@@ -200,6 +210,8 @@ Thread* Kernel::start_thread(Process* process, void* (*start)(void*), void* argu
   thread->argument = argument;
   thread->blocked = self->blocked;
   static auto* const create = real<decltype(::pthread_create)>("pthread_create");
+  static auto* const join = real<decltype(::pthread_join)>("pthread_join");
+  for (const pthread_t one : std::exchange(ending_, {})) join(one, nullptr);  // they wait for nothing
   if (create(&thread->real, attributes, &run_thread, thread) != 0) {
     std::fputs("simulator: the machine has no room for another thread\n", stderr);
     std::abort();
@@ -219,11 +231,19 @@ void Kernel::end_thread(Thread* thread) {
   give_turn(*next);
 }
 
+void Kernel::discard(Thread* thread) {
+  thread->dead = true;
+  if (thread == self) return;  // it parks
+  ending_.push_back(thread->real);
+  thread->turn.store(kEnds, std::memory_order_release);
+  futex(thread->turn, FUTEX_WAKE_PRIVATE, 1);
+}
+
 void Kernel::park() {
-  Thread* const me = self;
-  me->dead = true;
+  self->dead = true;
+  ending_.push_back(self->real);
   give_turn(*choose());
-  while (true) await_turn(*me);
+  leave();
 }
 
 }  // namespace xoe::sim

@@ -46,6 +46,11 @@ class Host {
   void kill_all(int signal) const;
   // No message leaves or reaches it any more and nothing runs: the plug is pulled.
   void switch_off() const;
+  // It starts again, with a clock that was kept right, and without what ran on it.
+  void switch_on() const;
+  bool is_on() const;
+  // As through ssh: who connects to this port of its loopback reaches the same port of the other's.
+  void tunnel(int port, const Host& to) const;
   // Its processes stand still; its kernel goes on.
   void pause(bool stands) const;
   // CLOCK_REALTIME jumps by so much.
@@ -79,9 +84,15 @@ Time now();
 bool wait_for_end(pid_t pid, Time longest);
 ProcessFacts facts_of(pid_t pid);
 std::vector<ProcessFacts> running();
+// What it and its descendants wrote, without times.
+std::string output_of(pid_t pid);
+// With which its program was started; empty: it has none of this name.
+std::string variable_of(pid_t pid, const std::string& name);
 void signal_process(pid_t pid, int signal);
 // For the files of a program that the simulator has other versions of, because they read /proc or copy a process.
 std::vector<pid_t> children_of_caller();
+std::vector<pid_t> processes_of_this_host();
+const std::string& name_of_this_host();
 bool is_ending(pid_t pid);
 // A process with a copy of the caller's data, which runs this and ends; both share the memory behind pointers.
 pid_t start_copy_of_caller(std::function<void()> run);
