@@ -30,9 +30,10 @@ struct ConnectOptions {
   std::function<Status()> check = {};
 };
 
-// Connections to those members: that of `lane` to `member` is at lane * size + member, and the others are invalid. Each member connects
-// to those before it and accepts those after it; both ends prove that they know the secret. Connections that do not
-// are dropped, and hold up no member. Of the addresses that are exchanged only those of these members are used.
+// Connections to those members: that of `lane` to `member` is at lane * size + member, and the others are invalid. Each
+// member connects to those before it and accepts those after it; both ends prove that they know the secret. Connections
+// that do not are dropped, and hold up no member. Of the addresses that are exchanged only those of these members are
+// used.
 Result<std::vector<MemberConnection>> connect_members(int self, int size, const Exchange& exchange,
                                                       const ConnectOptions& options,
                                                       std::chrono::steady_clock::time_point deadline);
