@@ -5,27 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "core/testing/sim/draw.h"
+
 namespace xoe::launch::sim_tests {
 namespace {
 
-// Apart from the random numbers of the simulation itself: what is left out of a schedule leaves the rest as it is.
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
-  std::uint64_t below(std::uint64_t limit) {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return (state_ * 0x2545f4914f6cdd1dULL >> 16) % limit;
-  }
-  bool chance(unsigned percent) { return below(100) < percent; }
-  sim::Time between(sim::Time least, sim::Time most) {
-    return least + static_cast<sim::Time>(below(static_cast<std::uint64_t>(most - least + 1)));
-  }
-
- private:
-  std::uint64_t state_;
-};
+using sim::Draw;
 
 constexpr int kKinds = 11;
 

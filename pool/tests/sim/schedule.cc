@@ -5,10 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "core/testing/sim/draw.h"
+
 namespace xoe::pool::sim_tests {
 namespace {
 
 using Kind = Event::Kind;
+using sim::Draw;
 using sim::kMicro;
 using sim::kMilli;
 using sim::kSecond;
@@ -17,28 +20,6 @@ using sim::Time;
 constexpr Time kMinute = 60 * kSecond, kHour = 60 * kMinute, kDay = 24 * kHour;
 constexpr int kUserKinds = static_cast<int>(Kind::kKillClient);
 constexpr int kKinds = static_cast<int>(Kind::kJump) + 1;
-
-// Apart from the random numbers of the simulation itself: what is left out of a schedule leaves the rest as it is.
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
-  std::uint64_t below(std::uint64_t limit) {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return (state_ * 0x2545f4914f6cdd1dULL >> 16) % limit;
-  }
-  int number(int least, int most) {
-    return least + static_cast<int>(below(static_cast<std::uint64_t>(most - least + 1)));
-  }
-  bool chance(unsigned percent) { return below(100) < percent; }
-  Time between(Time least, Time most) {
-    return least + static_cast<Time>(below(static_cast<std::uint64_t>(most - least + 1)));
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 std::string seconds(Time time) { return fmt::format("{}", time / kSecond); }
 
