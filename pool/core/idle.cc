@@ -65,13 +65,23 @@ void IdleWindow::move_times(Span by) {
   for (IdleSample& sample : samples_) sample.at += by;
 }
 
+// The end of a window: the last sample, which is a moment ago. If a window ended now, a part of it that is not known
+// yet would make a lease seem used, where reports are rare beside the window. What is older is no knowledge of the
+// present.
+Time IdleWindow::known_until(Span window, Time now) const {
+  const bool is_fresh = !samples_.empty() && samples_.back().at <= now && now - samples_.back().at <= window / 6;
+  return is_fresh ? samples_.back().at : now;
+}
+
 IdleAssessment IdleWindow::assess(const IdlePolicy& policy, Time begins, Time now) const {
   if (!policy.on) return {};
-  const Summary recent = sum_up(samples_, now - policy.no_process_window);
-  if (recent.covers(policy.no_process_window, now - begins) && !recent.processes)
+  const Time recently = known_until(policy.no_process_window, now);
+  const Summary recent = sum_up(samples_, recently - policy.no_process_window);
+  if (recent.covers(policy.no_process_window, recently - begins) && !recent.processes)
     return {true, fmt::format("no process used its GPUs for {}", span_text(policy.no_process_window))};
-  const Summary whole = sum_up(samples_, now - policy.window);
-  if (!whole.covers(policy.window, now - begins) || whole.utilisation >= policy.utilisation) return {};
+  const Time until = known_until(policy.window, now);
+  const Summary whole = sum_up(samples_, until - policy.window);
+  if (!whole.covers(policy.window, until - begins) || whole.utilisation >= policy.utilisation) return {};
   if (policy.cpu_counts && whole.cpus >= 0.5) return {};
   return {true, fmt::format("its GPUs were used {:.1f} % over {}; its processes use {:.1f} CPUs", whole.utilisation,
                             span_text(policy.window), whole.cpus)};

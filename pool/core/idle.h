@@ -39,6 +39,8 @@ class IdleWindow {
   IdleAssessment assess(const IdlePolicy& policy, Time begins, Time now) const;
 
  private:
+  Time known_until(Span window, Time now) const;
+
   std::deque<IdleSample> samples_;  // the oldest first
 };
 

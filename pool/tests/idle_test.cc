@@ -58,6 +58,20 @@ TEST_F(BriefIdle, IsSeenWithTheReportOfItsHostAlsoWhereAnotherHasJustReported) {
   EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
 }
 
+TEST_F(BriefIdle, IsNotOverWhereOnlyOtherHostsHaveReportedSince) {
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("b", 1))); });
+  const auto id = acquire(ann_, {.host = "a"}).value();
+  for (int i = 0; i < 10; ++i) {
+    now_ += std::chrono::seconds(7);
+    turn([&] { EXPECT_TRUE(pool_.report(report_of("a", 4))); });
+  }
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+  now_ += std::chrono::milliseconds(6900);
+  turn([&] { EXPECT_TRUE(pool_.report(report_of("b", 1))); });
+  EXPECT_EQ(lease(id).idle_phase, IdlePhase::kWarned);
+  EXPECT_THAT(events(id), ElementsAre("asked", "granted", "idle-warned"));
+}
+
 // As of a MIG instance.
 TEST_F(Idle, WhoseUseIsNotKnownIsBusyWhileItHasAProcess) {
   const auto id = acquire(ann_, {}).value();
