@@ -65,8 +65,8 @@ void IdleWindow::move_times(Span by) {
   for (IdleSample& sample : samples_) sample.at += by;
 }
 
-// A window ends with the last sample, which is a moment ago. If it ended now, the part of it that is not known yet would
-// make a lease seem used, where reports are rare beside the window. An older sample says nothing of the present.
+// A window ends with the last sample, which is a moment ago. If it ended now, the part of it that is not known yet
+// would make a lease seem used, where reports are rare beside the window. An older sample says nothing of the present.
 Time IdleWindow::known_until(Span window, Time now) const {
   const bool is_fresh = !samples_.empty() && samples_.back().at <= now && now - samples_.back().at <= window / 6;
   return is_fresh ? samples_.back().at : now;
