@@ -47,7 +47,7 @@ Status StepLedger::begin_world(const std::string& folder, const data::OpenedData
     world_ = there.last_world;
     run_ = static_cast<std::int64_t>(there.run);
   }
-  // Where a rank is lost amid the next line, some may have told of a world of this number.
+  // If a rank is lost during the next line, some ranks may have used this number for a world already.
   tried_ = std::max(tried_, world_) + 1;
   std::array<std::int64_t, 3> joint = {tried_, world_ > 0 ? run_ + 1 : 0, run_of_job()};
   XOE_TRY(comm.allreduce(Tensor(joint.data(), joint.size()), ReduceOp::kMax, {.name = "number of the ledger's world"}));

@@ -239,7 +239,7 @@ class Kernel {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
 };
 
-// Whether an address is in the data that each process has its own copy of.
+// True for an address in the data of which each process has its own copy.
 bool is_program_data(const void* address);
 
 extern Kernel* kernel;             // of this process; nullptr outside a simulation

@@ -49,7 +49,7 @@ class Host {
   // It starts again, with a clock that was kept right, and without what ran on it.
   void switch_on() const;
   bool is_on() const;
-  // As through ssh: who connects to this port of its loopback reaches the same port of the other's.
+  // A tunnel, as ssh makes it: connections to this port of its loopback go to the same port of the other's.
   void tunnel(int port, const Host& to) const;
   // Its processes stand still; its kernel goes on.
   void pause(bool stands) const;
@@ -84,7 +84,7 @@ Time now();
 bool wait_for_end(pid_t pid, Time longest);
 ProcessFacts facts_of(pid_t pid);
 std::vector<ProcessFacts> running();
-// What it and its descendants wrote, without times.
+// Returns the lines that it and its descendants wrote, without times.
 std::string output_of(pid_t pid);
 // With which its program was started; empty: it has none of this name.
 std::string variable_of(pid_t pid, const std::string& name);

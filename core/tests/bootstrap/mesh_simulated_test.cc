@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using testing::HasSubstr;
 
-// What two members on two hosts tell each other, and what the first one hears, in memory that both have.
+// The addresses of two members on two hosts, and what the first one sees of the other, in memory that both have.
 struct Shared {
   std::array<std::string, 2> addresses = {};
   bool connected = false;
@@ -49,7 +49,7 @@ int take_part(int self, const char* address) {
   while (true) std::this_thread::sleep_for(1000s);
 }
 
-// What becomes of the other member, and what is heard of it.
+// The case does this to the other member, and expects this loss.
 void lose(const std::function<void(const sim::Host& other, pid_t pid, const sim::Host& one)>& fault, bool silent) {
   sim::simulate_case([&] {
     sim::add_program("one", [](int, char**) { return take_part(0, "10.0.0.1"); });

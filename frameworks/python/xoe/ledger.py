@@ -100,7 +100,7 @@ class Ledger(ElasticPart):
     def _begin_world(self) -> None:
         mine = _Place(self._world, self._run) if self._world else _look_at(self._folder)
         goes_on = self._world > 0 or self._steps > 0 or self._resume
-        # Where a rank is lost amid the next line, some may have told of a world of this number.
+        # If a rank is lost during the next line, some ranks may have used this number for a world already.
         self._tried = max(self._tried, mine.world) + 1
         told = allgather_object((mine, goes_on, _run_of_job(), self._tried), name="xoe.ledger.world")
         known = [place for place, _, _, _ in told if place.world > 0]

@@ -1,4 +1,4 @@
-// What the ranks of a simulation have done.
+// A record of all that the ranks of a simulation have done.
 #pragma once
 
 #include <sys/types.h>
